@@ -67,6 +67,7 @@ setup(
         "safetensors",
         "matplotlib",
         "jinja2",
+        "msgspec",  # checks JSON and TOML against types
         "duckdb",  # reads Parquet, for preprocess/
         "tqdm",
     ],

@@ -24,8 +24,8 @@ import verdicts  # noqa: E402 - the folders of the project come first
 from verdicts import Measured, Outcome  # noqa: E402
 
 from wean_fairseq.errors import UserError  # noqa: E402
-from wean_fairseq.evaluation.evaluate import SIGNIFICANT  # noqa: E402
 from wean_fairseq.evaluation.parameters import count_parameters  # noqa: E402
+from wean_fairseq.evaluation.score_file import SIGNIFICANT  # noqa: E402
 from wean_fairseq.evaluation.significance import holm  # noqa: E402
 
 CLAIMS = ROOT / "docs" / "replication.toml"

@@ -22,7 +22,7 @@ from statistics import NormalDist
 from typing import Any
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.evaluate import SIGNIFICANT
+from wean_fairseq.evaluation.score_file import SIGNIFICANT
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -6,14 +6,15 @@ reads RUNS/seed<N>/<data set>/test.json, which recipes leave there.
 """
 
 import argparse
-import json
-import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from wean_fairseq.evaluation.published import TABLES, Table
+from wean_fairseq.evaluation import Evaluation
+from wean_fairseq.evaluation.published import TABLES, PublishedTable
+from wean_fairseq.evaluation.tables import Table
+from wean_fairseq.evaluation.text_files import read_typed_json
+from wean_fairseq.reporting.scores import merge_seeds
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table here too")
     args = parser.parse_args(arguments)
     published = TABLES[args.table]
-    lines = [line for data in published.rows for line in data_set(published, data, scores_of(args.runs, data))]
+    lines = [line for data in published.rows for line in data_set(published, data, read_seeds(args.runs, data))]
     if not lines:
         print(
             f"published_table: no seed<N>/<data set>/test.json is below {args.runs}: run the recipe first.",
@@ -39,41 +40,35 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def scores_of(folder: Path, data: str) -> list[dict[str, Any]]:
-    """The evaluations of all seeds of a data set."""
-    paths = sorted(folder.glob(f"seed*/{data}/test.json"))
-    return [json.loads(path.read_text(encoding="utf-8"))["systems"] for path in paths]
+def read_seeds(folder: Path, data: str) -> list[Evaluation]:
+    """Return the evaluations of all seeds of a data set."""
+    return [read_typed_json(path, Evaluation) for path in sorted(folder.glob(f"seed*/{data}/test.json"))]
 
 
-def data_set(published: Table, data: str, seeds: list[dict[str, Any]]) -> Iterator[str]:
-    """The lines of one data set: a row a system, each cell published | ours, mean and deviation over seeds."""
+def data_set(published: PublishedTable, data: str, seeds: list[Evaluation]) -> Iterator[str]:
+    """Yield the lines of one data set: published and our scores of each system, as mean and deviation over seeds."""
     if not seeds:
         return
-    labels = [name for name in seeds[0]["copy-source"] if name.startswith(published.preset + "/") and "[" not in name]
-    theirs = [column.label for column in published.columns]
-    columns = labels[: len(theirs)]
-    ours = [label.removeprefix(published.preset + "/") for label in columns]
-    heads = [head for label, own in zip(theirs, ours, strict=True) for head in (label, f"our {own}")]
+    evaluation = merge_seeds(seeds)
+    ours = [key for key, column in evaluation.columns.items() if column.preset == published.preset and not column.group]
+    ours = ours[: len(published.columns)]
+    heads = [
+        head
+        for column, key in zip(published.columns, ours, strict=True)
+        for head in (column.label, f"our {evaluation.columns[key].label}")
+    ]
+    rows = {row.runs[0] if row.runs else name: row.scores for name, row in published.rows[data].items()}
+    cells = []
+    for system, numbers in {"copy-source": (None,) * len(ours), **rows}.items():
+        scores = evaluation.scores.get(system, {})
+        shown = {key: scores[key].format() if key in scores else "not run" for key in [*ours, "bleu"]}
+        pairs = zip(published.columns, numbers, ours, strict=True)
+        beside = [text for column, number, key in pairs for text in (column.shown(number, ""), shown[key])]
+        cells.append([system, *beside, shown["bleu"]])
     yield f"## {data}, {len(seeds)} seed(s)"
     yield ""
-    yield "| system | " + " | ".join(heads) + " | our BLEU (standard) |"
-    yield "|---" + "|--:" * (len(heads) + 1) + "|"
-    rows = {row.runs[0] if row.runs else name: row.scores for name, row in published.rows[data].items()}
-    for system, numbers in {"copy-source": (None,) * len(columns), **rows}.items():
-        cells = []
-        for number, column in zip(numbers, columns, strict=True):
-            cells += ["" if number is None else f"{number:.2f}", over_seeds(seeds, system, column)]
-        yield f"| {system} | " + " | ".join(cells) + f" | {over_seeds(seeds, system, 'bleu')} |"
+    yield Table(["system", *heads, "our BLEU (standard)"], cells).as_markdown()
     yield ""
-
-
-def over_seeds(seeds: list[dict[str, Any]], system: str, metric: str) -> str:
-    """Mean and deviation of a score, or "not run"."""
-    found = [seed[system][metric]["score"] for seed in seeds if system in seed]
-    if not found:
-        return "not run"
-    deviation = f" ± {statistics.stdev(found):.2f}" if len(found) > 1 else ""
-    return f"{statistics.mean(found):.2f}{deviation}"
 
 
 if __name__ == "__main__":

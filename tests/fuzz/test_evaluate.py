@@ -22,7 +22,8 @@ from tests.fuzz.text import (
     texts,
 )
 from wean_fairseq.evaluation.cli import main
-from wean_fairseq.evaluation.output_reader import holds_pieces, read_generated
+from wean_fairseq.evaluation.marks import MARKS
+from wean_fairseq.evaluation.output_reader import read_generated
 
 METRICS = ("bleu", "sari", "rouge-l", "meteor-exact-stem", "exact@1", "copy-rate", "distinct-2", "novelty-1")
 NAMES = ("A", "Ä 中", "|", "A|B", "\u2028", "x\ny", "\ud800", "`", "\U0001f469\u200d\U0001f467", "copy-source")
@@ -41,7 +42,7 @@ def corpora(draw: st.DrawFn) -> dict[str, list[str]]:
     outputs = draw(lines)
     kept = draw(st.lists(st.booleans(), min_size=size, max_size=size))
     references = [out if keep else other for out, keep, other in zip(outputs, kept, draw(lines), strict=True)]
-    pieces = next(filter(holds_pieces, outputs), None)
+    pieces = next(filter(MARKS[0].found_in, outputs), None)
     if pieces is not None:  # which are refused where no reference holds any
         references[-1] = pieces
     return {"hyp": outputs, "ref": references, "src": draw(lines)}

@@ -25,7 +25,7 @@ from wean_fairseq.evaluation.granularity import read_dump
 from wean_fairseq.evaluation.human.design import Design
 from wean_fairseq.evaluation.metrics.rouge import common_length
 from wean_fairseq.evaluation.output_reader import parse_log, read_generated
-from wean_fairseq.evaluation.report import markdown_row
+from wean_fairseq.evaluation.tables import Table
 from wean_fairseq.evaluation.text_files import write_atomically
 from wean_fairseq.reporting.curves import read_history
 
@@ -146,7 +146,7 @@ def test_a_name_that_no_table_can_show_is_refused(tmp_path, name):
 
 
 def test_a_bar_in_a_name_is_no_new_cell(tmp_path):
-    assert markdown_row(["a|b", "1"]) == "| a\\|b | 1 |"
+    assert Table(["a|b", "1"], []).as_markdown().startswith("| a\\|b | 1 |")
     options = ["--markdown", tmp_path / "md"]
     assert call(main, "--hyp", f"a|b={tmp_path / 'out'}", *files(tmp_path), *options)[0] == 0
     assert "\n| a\\|b | 100.00 |\n" in (tmp_path / "md").read_text(encoding="utf-8")
@@ -221,7 +221,9 @@ ITEM = '{"name": "i", "sentence": 1, "systems": ["A"], "texts": ["a"], "source":
 )
 def test_a_key_that_cannot_be_read_is_one_sentence(tmp_path, content):
     (tmp_path / "key.json").write_bytes(content)
-    with pytest.raises(UserError, match=r"key.json(: byte 0xff| is not a key written by wean-evaluate sheet)"):
+    with pytest.raises(
+        UserError, match=r"key.json(: byte 0xff|.*; give the unchanged key.json that wean-evaluate sheet wrote)"
+    ):
         Design.from_file(tmp_path / "key.json")
 
 

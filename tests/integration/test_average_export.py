@@ -54,7 +54,7 @@ def test_the_search_that_is_kept_beside_a_checkpoint_is_that_of_all_tools(
     (best,) = model.explain(line)[0].outputs
     assert len(best.tokens) == 3  # two words and the end
     assert len(plain.explain(line)[0].outputs[0].tokens) > 3
-    (drawn,) = trace.attention(trace.load(copied, str(data)), [line])
+    (drawn,) = trace.trace_attention(trace.open_model(copied, str(data)), [line])
     assert drawn.output == best.tokens
     assert str(load(copied, data, search_preset="fairseq").task.cfg.search_preset) == "fairseq"
     assert cli.main_export([copied, "--output", str(tmp_path / "model"), "--data", str(data)]) == 0

@@ -45,10 +45,11 @@ def recipe(text: Path, raw_data: Path, data: Path, tmp_path_factory: pytest.Temp
 def test_a_report_of_a_real_run(recipe: Path, tmp_path: Path):
     result = run("wean-report", recipe, "--output", tmp_path, "--samples", 3)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    score = json.loads((recipe / "test.json").read_text())["systems"]["copy_transformer"]["bleu"]
+    content = json.loads((recipe / "test.json").read_text())
+    columns, score = content["columns"], content["systems"]["copy_transformer"]["bleu"]
     assert result.out.split() == [str(tmp_path / "report.html"), str(tmp_path / "report.md")]
     assert f"{score['score']:.2f}" in page
-    assert score["signature"] in page
+    assert columns["bleu"]["signature"] in page
     assert "3 of 60 sentences" in page
     assert "copy_transformer, by its own account" in page
     assert "cannot" not in page

@@ -1,6 +1,6 @@
-"""Scores that can be trusted: output reader, metrics with signatures, presets, paired tests, tables, human evaluation.
+"""Evaluation: output reader, metrics with signatures, presets, paired tests, tables, human evaluation.
 
-The command line is ``wean-evaluate``; from Python use `evaluate` with `columns_for`, or any metric on its own::
+The command line is ``wean-evaluate``. From Python, use `evaluate` with `columns_for`, or a single metric::
 
     metric = Sari()
     metric.sources = sources
@@ -8,6 +8,7 @@ The command line is ``wean-evaluate``; from Python use `evaluate` with `columns_
 """
 
 from .corpus import COPY_ROW, Corpus, read_corpus
-from .evaluate import Evaluation, Resampling, evaluate
+from .evaluate import Resampling, evaluate
 from .output_reader import SystemOutput, read_generated, read_plain
 from .presets import PRESETS, columns_for
+from .score_file import Evaluation

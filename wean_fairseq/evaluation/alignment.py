@@ -1,4 +1,4 @@
-"""Does line i of one text belong to line i of another? Finds texts that are shifted by a line, or in another order."""
+"""Compare two texts line by line, and find texts that are shifted by a line or in another order."""
 
 import math
 import re
@@ -10,25 +10,25 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-#: Chinese, Japanese, Thai, Lao, Burmese and Khmer put no space between words.
+#: Chinese, Japanese, Thai, Lao, Burmese and Khmer have no spaces between words.
 SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 FloatArray = npt.NDArray[np.float64]
 _WORD = re.compile(r"\w+")
-#: How many lines are looked at, spread evenly over the text.
+#: Number of compared lines, spread evenly over the text.
 _LOOKED_AT = 300
-#: A word in more lines than this finds nothing; three rare words must agree before another line is a candidate.
+#: A word in more lines than this is not rare. Another line is a candidate if it shares three rare words.
 _RARE, _SHARED, _CANDIDATES = 50, 3, 5
-#: A line belongs to another line if that one has this share of its words, weighted by rarity, and the line in its own
-#: place has less than the second share, and less by the third.
+#: A line belongs to another line that has this share of its words, weighted by rarity, if the line in its own place has
+#: less than the second share, and is worse by at least the third.
 _FOUND, _LOST, _CLOSER = 0.5, 0.3, 0.3
-#: Shares of the lines looked at from which a text is called shifted, or in another order, and the fewest lines.
+#: Shares of the compared lines from which a text is called shifted, or in another order, and the smallest number.
 _SHIFTED, _SHUFFLED, _FEWEST = 0.05, 0.5, 3
-#: Standard errors by which lines are nearer to their own line than to others; fewer lines than the second number, and
-#: texts that have less in common than the third, such as texts of two languages, do not tell.
+#: Standard errors by which lines are nearer to their own line than to others. Fewer lines than the second number, and
+#: texts that have less in common than the third, such as texts of two languages, are not judged.
 _SIGNIFICANT, _TELLING, _COMMON = 2.0, 30, 0.002
 
 
-def words_of(line: str) -> frozenset[str]:
+def word_set(line: str) -> frozenset[str]:
     """Return the different words of a line, or its pairs of characters in a script without spaces."""
     text = line.lower()
     if SPACELESS.search(text):
@@ -42,9 +42,9 @@ class Alignment:
     """Result of the comparison of ``looked_at`` lines of a text.
 
     Attributes:
-        moved: line number -> number of the line that it belongs to, of lines that are not in their own place.
-        own: shares of the lines' words, weighted by rarity, that the lines in their own place have.
-        other: the shares that lines in other places have.
+        moved: line number -> number of the line that it belongs to, of misplaced lines.
+        own: shares of the words, weighted by rarity, that the other text has in the same line.
+        other: shares of the words that the other text has in another line.
     """
 
     looked_at: int
@@ -65,9 +65,9 @@ class Alignment:
 
     @property
     def fault(self) -> str:
-        """Say how the text is misaligned; empty if it is not.
+        """Description of the misalignment, or empty if there is none.
 
-        A shift leaves most lines that have moved at one distance; lines in another order have many distances.
+        After a shift, most misplaced lines have the same distance. Lines in another order have many distances.
         """
         offsets = Counter(other - number for number, other in self.moved.items())
         offset, shifted = offsets.most_common(1)[0] if offsets else (0, 0)
@@ -97,7 +97,7 @@ class Anchors:
     @cached_property
     def words(self) -> list[frozenset[str]]:
         """The words of every line."""
-        return [words_of(line) for line in self._lines]
+        return [word_set(line) for line in self._lines]
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
@@ -109,7 +109,7 @@ class Anchors:
         return dict(places)
 
     def _weight(self, word: str) -> float:
-        """Return how telling a word is: 0 if no line has it, else more the rarer it is."""
+        """Return the weight of a word, which is larger for rarer words and 0 if no line has the word."""
         places = self._places.get(word)
         return math.log((1 + len(self._lines)) / len(places)) if places else 0.0
 
@@ -118,14 +118,14 @@ class Anchors:
         step = max(1, len(lines) // _LOOKED_AT)
         moved, shares, others = {}, [], []
         for place in range(0, len(lines), step):
-            words = words_of(lines[place])
+            words = word_set(lines[place])
             if not words:
                 continue
             own = self._share(words, place)
             shares.append(own)
             others.append(self._share(words, (place + len(lines) // 2) % len(lines)))
-            found, best = self._best(words) if own < _LOST else (0.0, place)
-            if found >= _FOUND and found - own >= _CLOSER:
+            share, best = self._best(words) if own < _LOST else (0.0, place)
+            if share >= _FOUND and share - own >= _CLOSER:
                 moved[place + 1] = best + 1
         return Alignment(len(shares), moved, np.array(shares), np.array(others))
 

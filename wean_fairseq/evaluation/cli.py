@@ -1,19 +1,21 @@
-"""``wean-evaluate``: scores that can be trusted, from files that any system wrote."""
+"""``wean-evaluate``: score the output files of any system."""
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pkgutil import resolve_name
 
 from .. import __version__
 from ..console import OneLineParser, exit_status, whole_number
 from ..errors import UserError
 from .corpus import read_corpus
-from .evaluate import Evaluation, Resampling, evaluate
+from .evaluate import Resampling, evaluate
 from .leads import lead_rows
 from .metrics.registry import METRICS, Settings
 from .presets import PRESETS, STANDARD, columns_for
-from .report import as_json, render_csv, render_json, render_latex, render_markdown, render_text
+from .report import render_all
+from .score_file import Evaluation
 from .system_arguments import SEVERAL, add_system_arguments, paths_of, read_systems
 from .text_files import check_outputs, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
@@ -91,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_metric_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what is computed."""
+    """Add the options for metrics."""
     what = parser.add_argument_group("what to compute")
     what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **SEVERAL)
     what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
@@ -108,7 +110,7 @@ def _add_metric_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=int,
         default=-1,
-        help="its layer for bertscore, 0 = embeddings (default: last)",
+        help="layer of --bert-model for bertscore, 0 = embeddings (default: last)",
     )
     what.add_argument(
         "--sentence-model",
@@ -150,14 +152,14 @@ def score(args: argparse.Namespace) -> Evaluation:
     leads = lead_rows(corpus.sources, args.lead, by_characters=tokenize in ("zh", "char"))
     evaluation = evaluate(systems, corpus, columns, resampling, quiet=args.quiet, leads=leads)
     if args.tokenize is None and tokenize != "13a":
-        evaluation.warnings.append(
+        evaluation.data.warnings.append(
             f"the references are Chinese: standard metrics use --tokenize {tokenize}; choose another if it is wrong."
         )
     return evaluation
 
 
 def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """Split a command line at ``--set NAME``: what stands before the first, and what belongs to every set."""
+    """Split a command line at ``--set NAME`` into common arguments and the arguments of each set."""
     common: list[str] = []
     sets: dict[str, list[str]] = {}
     own, rest = common, iter(arguments)
@@ -188,7 +190,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argpa
 
 
 def score_command(arguments: list[str]) -> str:
-    """Score, write the files that were asked for, return what is to be printed."""
+    """Score, write the requested files, and return the text to print."""
     shared, sets = parse(arguments)
     inputs = []
     for args in sets.values():
@@ -200,39 +202,23 @@ def score_command(arguments: list[str]) -> str:
             evaluations[name] = score(args)
         except UserError as error:
             raise UserError(f"--set {name}: {error}" if name else str(error)) from None
-    if shared.json:
-        write_atomically(shared.json, render("json", evaluations, shared))
-    if shared.markdown:
-        write_atomically(shared.markdown, render("markdown", evaluations, shared))
-    return render(shared.format, evaluations, shared)
+    write = partial(render_all, evaluations=evaluations, intervals=shared.intervals, sentences=shared.sentences)
+    for form, path in (("json", shared.json), ("markdown", shared.markdown)):
+        if path:
+            write_atomically(path, write(form))
+    return write(shared.format)
 
 
-def render(form: str, evaluations: Mapping[str, Evaluation], args: argparse.Namespace) -> str:
-    """Return the evaluations of all test sets in one form."""
-    if form == "csv":
-        return render_csv(evaluations)
-    if form == "json":
-        contents = {name: as_json(evaluation, args.sentences) for name, evaluation in evaluations.items()}
-        return render_json(contents.get("", {"sets": contents}))
-    draw = {"text": render_text, "markdown": render_markdown, "latex": render_latex}[form]
-    heading = {"text": "== {} ==\n", "markdown": "### {}\n\n", "latex": "% {}\n"}[form]
-    parts = [
-        (heading.format(name) if name else "") + draw(evaluation, args.intervals)
-        for name, evaluation in evaluations.items()
-    ]
-    return "\n".join(parts)
-
-
-#: Where the commands are; they are imported when they are called. Scoring needs no name.
+#: Functions of the commands, which are imported when they are called. Scoring needs no name.
 COMMANDS = {
     "score": "cli:score_command",
-    "sheet": "human.cli:sheet",
-    "ratings": "human.cli:ratings",
-    "record": "results:record",
-    "tables": "results:tables",
-    "rerank": "rerank:rerank",
-    "paper-tables": "paper_tables:paper_tables",
-    "parameters": "parameters:parameters",
+    "sheet": "human.cli:sheet_command",
+    "ratings": "human.cli:ratings_command",
+    "record": "results:record_command",
+    "tables": "results:tables_command",
+    "rerank": "rerank:rerank_command",
+    "paper-tables": "paper_tables:paper_tables_command",
+    "parameters": "parameters:parameters_command",
 }
 
 

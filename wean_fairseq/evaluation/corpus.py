@@ -1,4 +1,4 @@
-"""The data a comparison is made on: references, sources, systems, and the check that they belong together."""
+"""References and sources of a test set, and the check that systems fit to them."""
 
 import re
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from .file_formats import check_format
 from .output_reader import SystemOutput
 from .text_files import PathLike, read_lines, sha256_as_read
 
-#: Name of the row that is always printed: the source, scored as if a system had written it.
+#: Name of the row of the source, which is scored like the output of a system.
 COPY_ROW = "copy-source"
-#: Names of the rows of ``--lead N``: the beginning of the source, scored as if a system had written it.
+#: Names of the rows of ``--lead N``, the beginning of the source.
 _LEAD_ROW = re.compile(r"lead-\d+")
 
 
@@ -29,7 +29,7 @@ class Corpus:
     Attributes:
         references: one list of sentences per reference file.
         files: name, SHA-256 and number of lines of every file, by role.
-        groups: name of the group that each sentence belongs to, if groups are to be scored by themselves too.
+        groups: group of each sentence, if groups are scored separately, too.
         notes: oddities of the files, one sentence each.
     """
 
@@ -44,7 +44,7 @@ class Corpus:
 
 
 def describe_file(path: PathLike, lines: int) -> dict[str, Any]:
-    """Return what identifies a data file: its name (not its place on this machine), hash and length."""
+    """Return the name (without the directory), the hash and the length of a data file."""
     return {"name": Path(path).name, "sha256": sha256_as_read(path), "lines": lines}
 
 
@@ -78,7 +78,7 @@ def read_corpus(
 
 
 def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
-    """Return a note on sources in another format: a source may be a table or JSON, but then copying it means little."""
+    """Return a note on sources that are tables or JSON. They are allowed, but copying them is not a useful baseline."""
     try:
         check_format(sources, path)
     except UserError as error:
@@ -87,7 +87,7 @@ def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
 
 
 def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: bool = False) -> None:
-    """Check names and line counts of all systems against the corpus; there may be none beside other rows."""
+    """Check names and line counts of all systems. There may be no system if there are other rows."""
     if not systems and not may_be_none:
         raise UserError("no system to score; give --hyp NAME=FILE or --generated NAME=LOG.")
     for name in dict.fromkeys(system.name for system in systems):
@@ -99,12 +99,12 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: 
         _check_length(f"system {system.name} ({system.path})", len(system.nbest), "the reference", len(corpus))
 
 
-def _check_length(what: str, found: int, other: str, expected: int) -> None:
-    if found != expected:
-        shorter = "too short" if found < expected else "too long"
-        times, rest = divmod(found, expected)
+def _check_length(what: str, length: int, other: str, expected: int) -> None:
+    if length != expected:
+        shorter = "too short" if length < expected else "too long"
+        times, rest = divmod(length, expected)
         several = f" It has {times} lines for each: awk 'NR % {times} == 1' keeps the first." if rest == 0 else ""
         raise UserError(
-            f"{what} has {found} lines but {other} has {expected}: it is {shorter}; "
+            f"{what} has {length} lines but {other} has {expected}: it is {shorter}; "
             f"give aligned files of one test set.{several}"
         )

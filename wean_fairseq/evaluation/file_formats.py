@@ -1,100 +1,51 @@
-"""Formats of files that hold something beside one sentence per line: n-best lists, tables, JSON, markup.
+"""Recognise files that do not have one sentence per line: n-best lists, tables, JSON, markup (``formats.toml``).
 
-Scores of such a file would be numbers, but not the system's. Each is recognised by its lines and refused with a command
-that writes the plain file. Only the JSON lines of ``wean-generate`` are read, because they have one reading.
+The scores of such a file would be meaningless. The file is refused with a command that writes a plain file. Only the
+JSON lines of ``wean-generate`` are read, because they are unambiguous.
 """
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..errors import UserError
-from .text_files import PathLike, parse_json
+from msgspec import Struct, ValidationError, convert
 
-#: A number as programs print scores and line numbers.
+from ..errors import UserError
+from ..storage.files import parse_json
+from .text_files import PathLike, read_table
+
+#: A number in the notation of programs that print scores and line numbers.
 NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
-#: Names that programs give to the text of an output, the most telling first.
+#: Names of the text of an output in JSON, the most specific first.
 _TEXT_KEYS = ("text", "hypothesis", "prediction", "output", "generated", "translation", "target")
 _WRITE_JSON = "import json, sys; [print(item{path}) for item in {items}]"
 _JSON_ITEMS = ("map(json.loads, sys.stdin)", "json.load(sys.stdin)")
 
 
-@dataclass(frozen=True)
-class Format:
-    """A format of lines.
-
-    Attributes:
-        name: description of the lines.
-        line: a pattern that its lines match.
-        remedy: returns the advice, given the lines and the name of the file, quoted for a shell.
-    """
+class Format(Struct):
+    """A format of lines, see ``formats.toml``."""
 
     name: str
-    line: re.Pattern[str]
-    remedy: Callable[[Sequence[str], str], str]
+    line: str
+    remedy: str
+    separator: str = ""
 
-
-def _columns_remedy(separator: str, command: str) -> Callable[[Sequence[str], str], str]:
-    def remedy(lines: Sequence[str], file: str) -> str:
-        rows = [re.split(separator, line) for line in lines]
+    def advise(self, lines: Sequence[str], file: str) -> str:
+        """Return the advice for some lines of a file, whose name is quoted for a shell."""
+        if not self.separator:
+            return self.remedy.format(file=file)
+        rows = [re.split(self.separator, line) for line in lines]
         numeric = sum(NUMBER.fullmatch(row[0].strip()) is not None for row in rows)
         column = 2 if 2 * numeric > len(rows) else 1
-        columns = max(map(len, rows))
-        what = "numbers in the first" if column == 2 else "several outputs or references of a sentence?"
+        reason = "numbers in the first" if column == 2 else "several outputs or references of a sentence?"
         return (
-            f"there are up to {columns} columns ({what}); write the column to score, or each column of references, "
-            f"to a plain file: {command.format(column=column, file=file)}"
+            f"there are up to {max(map(len, rows))} columns ({reason}); write the column to score, or each column of "
+            f"references, to a plain file: {self.remedy.format(column=column, file=file)}"
         )
 
-    return remedy
 
-
-def _say(text: str) -> Callable[[Sequence[str], str], str]:
-    return lambda lines, file: text.format(file=file)
-
-
-#: The formats. Most lines of a file must match; the first format that fits is named.
-FORMATS = (
-    Format(
-        "an n-best list (number ||| text ||| scores)",
-        re.compile(r"\s*\d+\s*\|\|\|"),
-        _say(
-            "write the first output of each sentence to a file: "
-            "awk -F ' *[|][|][|] *' '!seen[$1]++ {{ print $2 }}' {file}"
-        ),
-    ),
-    Format(
-        "columns with '|||' between them",
-        re.compile(r"(?=.*[^\s|]).*(?<!\|)\|\|\|(?!\|)"),
-        _columns_remedy(r"\s*\|\|\|\s*", "awk -F ' *[|][|][|] *' '{{ print ${column} }}' {file}"),
-    ),
-    Format(
-        "columns with tabs between them",
-        re.compile(r".*\t"),
-        _columns_remedy(
-            "\t", "cut -f{column} {file}. Where tabs belong to the text, write spaces instead: tr '\\t' ' ' <{file}"
-        ),
-    ),
-    Format(
-        "columns with semicolons between them",
-        re.compile(r"(?!.*&#?\w+;)[^;]*[^\s;];(?=[\w\x22“])[^;]*$"),
-        _columns_remedy(
-            ";", "cut -d ';' -f{column} {file}. Where cells have quotation marks, use a reader of CSV files instead"
-        ),
-    ),
-    Format(
-        "lists or strings as Python prints them",
-        re.compile(r"""\s*(?:\[\s*b?(['"]).*\1\s*\]|b(['"]).*\2)\s*$"""),
-        _say("write the sentence itself with print(sentence), or print(' '.join(words)), to a plain file"),
-    ),
-    Format(
-        "markup such as SGML or XML",
-        re.compile(r"\s*</?(?:seg|hyp|ref|src|doc|tstset|refset|srcset|mteval|p)\b[^>]*>"),
-        _say("write the text of the segments to a plain file: sed -n 's/.*<seg[^>]*>\\(.*\\)<\\/seg>.*/\\1/p' {file}"),
-    ),
-)
+FORMATS = convert(read_table("formats.toml")["formats"], list[Format])
 
 
 def check_format(lines: Sequence[str], path: PathLike) -> None:
@@ -104,22 +55,23 @@ def check_format(lines: Sequence[str], path: PathLike) -> None:
         UserError: naming the format and a command that writes a plain file.
     """
     written = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    found = _json_items([line for _, line in written]) if written and written[0][1].lstrip()[0] in "[{" else None
+    content = _json_items([line for _, line in written]) if written and written[0][1].lstrip()[0] in "[{" else None
     file = shlex.quote(str(path))
-    if found is not None:
-        raise UserError(f"{path} holds JSON, not one sentence per line; {_json_remedy(*found, file)}.")
+    if content is not None:
+        raise UserError(f"{path} holds JSON, not one sentence per line; {_json_remedy(*content, file)}.")
     for form in FORMATS:
-        fitting = [(number, line) for number, line in written if form.line.match(line)]
+        matches = re.compile(form.line).match
+        fitting = [(number, line) for number, line in written if matches(line)]
         if 2 * len(fitting) > len(written):
             sample = [line for _, line in fitting[:1000]]
             raise UserError(
                 f"{path}: {len(fitting)} of {len(lines)} lines, the first being line {fitting[0][0]}, are {form.name}, "
-                f"not plain sentences; {form.remedy(sample, file)}."
+                f"not plain sentences; {form.advise(sample, file)}."
             )
 
 
 def _json_items(written: Sequence[str]) -> tuple[list[Any], str] | None:
-    """Return the objects of JSON lines, or of one whole document, and how Python reads them; None if it is not JSON."""
+    """Return the objects of JSON lines, or of one document, and the Python code that reads them, or None."""
     lines = [item for line in written if line.strip()[-1] in "]}" and (item := _parsed(line)) is not None]
     if 2 * len(lines) > len(written) and not (len(written) == 1 and isinstance(lines[0], list)):
         return lines, _JSON_ITEMS[0]
@@ -130,20 +82,20 @@ def _json_items(written: Sequence[str]) -> tuple[list[Any], str] | None:
 
 
 def _parsed(text: str) -> Any:
-    """Return the object or the list of texts or objects that a text is in JSON; None for anything else."""
+    """Return the object, or the list of texts or objects, of a text in JSON. Return None for any other text."""
     try:
         item = parse_json(text)
     except ValueError:
         return None
-    is_list = isinstance(item, list) and item and all(isinstance(part, dict | str) for part in item)
+    is_list = isinstance(item, list) and item and all(isinstance(entry, dict | str) for entry in item)
     return item if isinstance(item, dict) or is_list else None
 
 
-def _json_remedy(items: Sequence[Any], read: str, file: str) -> str:
-    paths = sorted(_text_paths(items[0]), key=lambda found: found[0])
+def _json_remedy(items: Sequence[Any], reader: str, file: str) -> str:
+    paths = sorted(_text_paths(items[0]), key=lambda place: place[0])
     if not paths:
         return "write the sentences alone to a plain file"
-    program = _WRITE_JSON.format(path=paths[0][1], items=read)
+    program = _WRITE_JSON.format(path=paths[0][1], items=reader)
     return f"write the text alone to a plain file, for example: python -c '{program}' <{file}"
 
 
@@ -160,28 +112,40 @@ def _text_paths(item: Any, path: str = "", rank: int = len(_TEXT_KEYS)) -> Itera
         yield from _text_paths(item[0], f"{path}[0]", rank)
 
 
+class _Text(Struct):
+    text: str
+
+
+class _Line(Struct):
+    """A line of ``wean-generate --jsonl``."""
+
+    line: int
+    source: Any
+    outputs: list[_Text]
+
+
 def read_json_lines(lines: Sequence[str], path: PathLike) -> list[list[str]] | None:
-    """Return the n-best lists of the JSON lines of ``wean-generate --jsonl``; None if the file is something else.
+    """Return the n-best lists of the JSON lines of ``wean-generate --jsonl``, or None if the file is something else.
 
     Raises:
         UserError: if a line is damaged, missing or repeated.
     """
     first = _parsed(lines[0])
-    if not isinstance(first, dict) or not {"line", "source", "outputs"} <= first.keys():
+    if not isinstance(first, dict) or not first.keys() >= {"line", "source", "outputs"}:
         return None
     nbest = []
     for number, line in enumerate(lines, start=1):
         try:
-            entry = parse_json(line)
-            found, texts = entry["line"], [str(output["text"]) for output in entry["outputs"]]
-        except (ValueError, LookupError, TypeError):
+            content = convert(parse_json(line), _Line)
+        except (ValueError, ValidationError) as error:
             raise UserError(
-                f"{path}, line {number}: this is not a line of wean-generate --jsonl, or it is cut off; "
+                f"{path}, line {number}: this is not a line of wean-generate --jsonl, or it is cut off ({error}); "
                 "run wean-generate again."
             ) from None
-        if found != number:
+        if content.line != number:
             raise UserError(
-                f'{path}, line {number}: its "line" is {found}; keep the output of one run, unsorted and complete.'
+                f'{path}, line {number}: its "line" is {content.line}; keep the output of one run, unsorted and '
+                "complete."
             )
-        nbest.append(texts or [""])
+        nbest.append([output.text for output in content.outputs] or [""])
     return nbest

@@ -1,7 +1,7 @@
-"""The granularities that a trained C-DNPG gives to words: those of a dump, and their means in every layer.
+"""Granularities of words in a trained C-DNPG: reader of dumps, and means in every layer.
 
-``fairseq-generate --granularity-dump z.jsonl`` writes them down, ``wean-plot granularity`` draws them (the paper's
-figure 2) and keeps the means. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean. A function
+``fairseq-generate --granularity-dump z.jsonl`` writes them, ``wean-plot granularity`` draws them (the paper's figure 2)
+and writes the means. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean. A function
 word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and question words;
 numbers and punctuation are neither.
 """
@@ -11,20 +11,23 @@ from math import sqrt
 from statistics import mean, variance
 from typing import NamedTuple, TypeVar
 
+from msgspec import Struct
+
 from ..errors import UserError
+from .tables import Table
 from .text_files import read_described, read_table
 
-#: English words that mean little by themselves.
+#: English function words.
 FUNCTION_WORDS = frozenset(" ".join(read_table("function_words.toml").values()).split())
 Item = TypeVar("Item")
 SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
 
 
 class Sentence(NamedTuple):
-    """Words, and their z in each layer: ``granularity[layer][word]``.
+    """Words and their z in each layer: ``granularity[layer][word]``.
 
     Attributes:
-        number: of the sentence in its test set, from 1; 0 = unknown.
+        number: number of the sentence in its test set, from 1. 0 = unknown.
     """
 
     words: list[str]
@@ -32,25 +35,35 @@ class Sentence(NamedTuple):
     number: int = 0
 
 
+class _Granularity(Struct):
+    """A line of a dump."""
+
+    source: list[str]
+    source_granularity: dict[str, list[float]]
+
+    def __post_init__(self) -> None:
+        for layer, values in self.source_granularity.items():
+            if not layer.isdecimal() or len(values) < len(self.source):
+                raise ValueError(f"layer {layer!r} has {len(values)} numbers for {len(self.source)} words")
+
+
 def read_dump(path: str) -> list[Sentence]:
-    """The sources of a dump, in the order of the test set.
+    """Return the sources of a dump in the order of the test set.
 
     Raises:
-        UserError: if the file is no dump.
+        UserError: if the file is not a dump.
     """
-    found = read_described(
-        path,
-        lambda entry: sentence_of(entry["source"], entry["source_granularity"]),
-        "has no granularities: give a file that --granularity-dump wrote",
-    )
-    sentences = [sentence._replace(number=place + 1) for place, sentence in found.items()]
+    described = read_described(path, _Granularity, "has no granularities: give a file that --granularity-dump wrote")
+    sentences = [
+        join_words(line.source, line.source_granularity)._replace(number=place + 1) for place, line in described.items()
+    ]
     if not any(sentence.words and sentence.granularity for sentence in sentences):
         raise UserError(f"{path} has no words with granularities: was it dumped by another model?")
     return sentences
 
 
-def sentence_of(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
-    """Whole words with the mean z of their pieces, special symbols left out."""
+def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
+    """Join pieces to words with the mean z of their pieces. Special symbols are left out."""
     words: list[str] = []
     members: list[list[int]] = []
     goes_on = False
@@ -72,15 +85,15 @@ def sentence_of(pieces: list[str], granularity: dict[str, list[float]]) -> Sente
     return Sentence(words, joined)
 
 
-def layer_table(sentences: Sequence[Sentence]) -> list[list[str]]:
-    """A row of heads, and one for every layer, from the bottom; empty cells where a layer has no such words.
+def layer_table(sentences: Sequence[Sentence]) -> Table:
+    """Return one row per layer, from the bottom. Cells are empty if a layer has no such words.
 
-    The standard error is that of the difference of the two means, words taken as independent.
+    The standard error is that of the difference of the two means, if words are independent.
     """
     head = (
         "layer function_words content_words difference standard_error number_of_function_words number_of_content_words"
     )
-    rows = [head.split()]
+    rows = []
     for layer in sorted({layer for sentence in sentences for layer in sentence.granularity}, key=int):
         function: list[float] = []
         content: list[float] = []
@@ -95,17 +108,17 @@ def layer_table(sentences: Sequence[Sentence]) -> list[list[str]]:
         numbers = [*means, difference, standard_error(function, content)]
         cells = ["" if number is None else f"{number:.4f}" for number in numbers]
         rows.append([layer, *cells, str(len(function)), str(len(content))])
-    return rows
+    return Table(head.split(), rows)
 
 
 def standard_error(*groups: Sequence[float]) -> float | None:
-    """Standard error of the difference of two means; ``None`` where a group has fewer than two numbers."""
+    """Return the standard error of the difference of two means, or None if a group has fewer than two numbers."""
     if min(map(len, groups)) < 2:
         return None
     return sqrt(sum(variance(group) / len(group) for group in groups))
 
 
 def spread(items: Sequence[Item], number: int) -> list[Item]:
-    """At most ``number`` of the items, spread evenly."""
+    """Return at most ``number`` of the items, spread evenly."""
     number = min(number, len(items))
     return [items[index * len(items) // number] for index in range(number)]

@@ -1,16 +1,17 @@
-"""The layers of BERT that a trained PC-SAN reads: the numbers of the paper's figure 3."""
+"""Weights of BERT's layers in a trained PC-SAN: the numbers of the paper's figure 3."""
 
 from torch import Tensor
 
 from ..checkpoints.export import read_model
 from ..errors import UserError
 from ..modules import mixture_weights
+from .tables import Table
 
 MIXTURE = "encoder.bert_states.mixture."
 
 
 def load_mixture(checkpoint: str) -> Tensor:
-    """The weights of BERT's L layers in the N mixtures of a checkpoint: (N, L), float32.
+    """Return the weights of BERT's L layers in the N mixtures of a checkpoint: (N, L), float32.
 
     Raises:
         UserError: if the checkpoint cannot be read, or has no mixture.
@@ -25,10 +26,10 @@ def load_mixture(checkpoint: str) -> Tensor:
     )
 
 
-def table(weights: Tensor) -> list[list[str]]:
-    """A row for each mixture (N, L) below the heads: a layer of the decoder, or all where they share one."""
-    rows = [["decoder_layer", *(f"bert_{layer}" for layer in range(1, weights.size(1) + 1))]]
+def mixture_table(weights: Tensor) -> Table:
+    """Return one row per mixture, shape (N, L): one layer of the decoder, or all layers if they share one mixture."""
+    rows = []
     for number, row in enumerate(weights.tolist(), start=1):
         name = "all" if weights.size(0) == 1 else str(number)
         rows.append([name, *(f"{value:.6f}" for value in row)])
-    return rows
+    return Table(["decoder_layer", *(f"bert_{layer}" for layer in range(1, weights.size(1) + 1))], rows)

@@ -12,7 +12,7 @@ def lead_rows(sources: Sequence[str] | None, lengths: Sequence[int], by_characte
     """Return the first words of every source as the output of a system, once for each length.
 
     Args:
-        lengths: numbers of words; a shorter source is taken whole.
+        lengths: numbers of words. Shorter sources are complete.
         by_characters: count characters instead of words between spaces.
 
     Raises:

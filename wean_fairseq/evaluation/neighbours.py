@@ -1,4 +1,4 @@
-"""Nearest neighbours of words in a trained embedding: WEAN's claim is that it learns what words mean."""
+"""Nearest neighbours of words in a trained embedding, for WEAN's claim that it learns the meaning of words."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,15 @@ from ..errors import UserError
 from .text_files import read_lines
 
 EMBEDDING = "encoder.embed_tokens.weight"
-SPECIALS = 4  # what fairseq's dictionaries start with: <s>, <pad>, </s>, <unk>
-PADDING_WORD = "madeupword"  # what they end with, to reach a round number
+SPECIALS = 4  # number of fairseq's special symbols: <s>, <pad>, </s>, <unk>
+PADDING_WORD = "madeupword"  # prefix of the entries that fill a dictionary up to a round number
 
 
 def load_words(path: str) -> list[str]:
-    """The words of a fairseq dictionary file, in order.
+    """Return the words of a fairseq dictionary file in their order.
 
     Raises:
-        UserError: if the file is missing, or no dictionary.
+        UserError: if the file is missing or not a dictionary.
     """
     words = []
     for number, line in enumerate(read_lines(path), start=1):
@@ -31,29 +31,29 @@ def load_words(path: str) -> list[str]:
 
 
 class Neighbourhood:
-    """Words and their embedding, in which the nearest of a word are looked up.
+    """Words and their embedding, in which neighbours are searched.
 
     Args:
-        words: of a dictionary, without its special symbols; what it was filled up with is left out.
-        embedding: a row for each of them, shape (words, width).
+        words: words of a dictionary without its special symbols. Entries that fill it up are left out.
+        embedding: one row per word, shape (words, width).
 
     Attributes:
-        words: those that are left, one a row.
-        embedding: their rows, each of length 1.
+        words: the remaining words.
+        embedding: their rows, scaled to length 1.
         rows: word -> its row.
     """
 
     def __init__(self, words: Sequence[str], embedding: Tensor) -> None:
-        kept = [row for row, word in enumerate(words) if not word.startswith(PADDING_WORD)]
-        self.words = [words[row] for row in kept]
-        self.embedding = torch.nn.functional.normalize(embedding[kept].detach().float(), dim=1)
+        real = [row for row, word in enumerate(words) if not word.startswith(PADDING_WORD)]
+        self.words = [words[row] for row in real]
+        self.embedding = torch.nn.functional.normalize(embedding[real].detach().float(), dim=1)
         self.rows = {word: row for row, word in enumerate(self.words)}
 
     def nearest(self, word: str, number: int) -> list[tuple[str, float]]:
-        """The ``number`` words most similar to ``word``, itself apart, with their cosines, most similar first.
+        """Return the ``number`` other words most similar to ``word``, with their cosines, most similar first.
 
         Raises:
-            KeyError: if the word is not among them.
+            KeyError: if the word is unknown.
         """
         row = self.rows[word]
         cosines = self.embedding @ self.embedding[row]
@@ -62,7 +62,7 @@ class Neighbourhood:
         return [(self.words[row], cosine) for row, cosine in zip(rows.tolist(), values.tolist(), strict=True)]
 
     def look_up(self, asked: Sequence[str], number: int) -> list[tuple[str, list[tuple[str, float]]]]:
-        """Each asked word with its ``nearest``.
+        """Return each of the words with its nearest neighbours.
 
         Raises:
             UserError: if a word is not in the dictionary.
@@ -73,24 +73,22 @@ class Neighbourhood:
         return [(word, self.nearest(word, number)) for word in asked]
 
     def synonyms_found(self, sets: Sequence[set[str]], number: int) -> tuple[int, int]:
-        """The number of words with a synonym among their ``number`` nearest, and of words with synonyms."""
+        """Return the number of words with a synonym among their ``number`` nearest, and of words with synonyms."""
         synonyms: dict[str, set[str]] = {}
         for synonym_set in sets:
-            known = synonym_set & self.rows.keys()
-            for word in known:
-                synonyms.setdefault(word, set()).update(known - {word})
+            members = synonym_set & self.rows.keys()
+            for word in members:
+                synonyms.setdefault(word, set()).update(members - {word})
         asked = [word for word, others in synonyms.items() if others]
-        found = 0
-        for word in asked:
-            found += any(near in synonyms[word] for near, _ in self.nearest(word, number))
-        return found, len(asked)
+        hits = sum(any(near in synonyms[word] for near, _ in self.nearest(word, number)) for word in asked)
+        return hits, len(asked)
 
 
 def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDING) -> Neighbourhood:
-    """The words of a checkpoint and their embedding.
+    """Load the words of a checkpoint and their embedding.
 
     Args:
-        name: of the matrix; ``None`` = the first with a row for every word, the encoder's where it has one.
+        name: name of the matrix. None = the first one with a row for every word, if possible of the encoder.
 
     Raises:
         UserError: if a file cannot be read, there is no such embedding, or it has another number of words.
@@ -118,6 +116,6 @@ def _embedding_of(weights: Mapping[str, Tensor], rows: int) -> str:
 
 
 def chance_baseline(words: Sequence[str], sets: Sequence[set[str]], number: int) -> tuple[int, int]:
-    """``synonyms_found`` of an embedding that knows nothing: the yardstick."""
+    """Return ``synonyms_found`` of a random embedding as a baseline."""
     generator = torch.Generator().manual_seed(random.Random(1).getrandbits(32))
     return Neighbourhood(words, torch.randn(len(words), 64, generator=generator)).synonyms_found(sets, number)

@@ -1,43 +1,44 @@
-"""Reads what systems wrote, plain files or ``fairseq-generate`` logs, back into input order.
+"""Read the outputs of systems, plain files or ``fairseq-generate`` logs, in input order.
 
 ``fairseq-generate`` prints sentences in the order of its length-sorted batches, as tagged lines (fairseq 0.12)::
 
     S-<id> TAB source      T-<id> TAB target       H-<id> TAB score TAB tokens
     D-<id> TAB score TAB detokenised text          P-<id> TAB positional scores
 
-with H/D/P repeated for every entry of an n-best list, best first. Here the hypotheses are sorted by id again; anything
-that would shift, drop or exchange a sentence silently (a missing id, an id that was generated twice, a line cut off by
-a crash or broken by another message) is an `UserError`. A log that ``sort`` has been through can be read all the
-same, as long as the hypotheses of a sentence are still there best first.
+with H/D/P repeated for every entry of an n-best list, best first. The hypotheses are sorted by id again. Faults that
+would silently shift, drop or exchange a sentence raise UserError: a missing id, an id that was generated twice, a line
+that a crash cut off or another message broke. A log that ``sort`` has been through is read as well, as long as the
+hypotheses of a sentence are still in their order, best first.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, islice
+from math import inf, isnan, nan
 from pathlib import Path
 
 from ..errors import UserError, name_some
 from .file_formats import check_format, read_json_lines
 from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
-# Digits as fairseq prints them: \d would also take those of other scripts, and int() refuses thousands of them.
+# Digits as fairseq prints them: \d would also match those of other scripts, and int() refuses thousands of them.
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
-# A line that begins like a tagged one without being one; a tagged line behind something else, such as a progress bar.
+# A line that begins like a tagged one without being one, and a tagged line behind something else, e.g. a progress bar.
 _BROKEN_LINE = re.compile(r"^[STHDP]-[0-9]+$|^[STHD]-[0-9]{1,18}[^0-9\t]")
 _BURIED_LINE = re.compile(r".[HD]-[0-9]{1,18}\t-?(?:[0-9.]+(?:e-?[0-9]+)?|inf|nan)\t", re.DOTALL)
 _FORCED_DECODING = re.compile(r"score_reference'?[:=] ?True")
 _OOV_SLOT = re.compile(r"<oov-\d+>")
 _UNKNOWN = "<unk>"
-#: Ways to cut words into pieces that can be undone here; the first is that of subword-nmt (``@@ ``).
+#: Ways to cut words into pieces that can be joined here. The first one is that of subword-nmt (``@@ ``).
 PIECES = ("subword_nmt", "sentencepiece")
 _SENTENCEPIECE_SPACE = "\u2581"
-#: So many outputs that are all equal to their targets are odd.
+#: From this number of outputs on, it is odd if all are equal to their targets.
 _SUSPICIOUS = 10
 
 
 @dataclass
-class Generated:
+class LoggedSentence:
     """The lines of a ``fairseq-generate`` log for one sentence id.
 
     Attributes:
@@ -49,14 +50,42 @@ class Generated:
     texts: dict[str, list[str]] = field(default_factory=lambda: {"S": [], "T": [], "H": [], "D": []})
     worst: dict[str, float] = field(default_factory=dict)
 
+    def add(self, tag: str, rest: str, where: str) -> None:
+        """Add the rest of a tagged line.
+
+        Raises:
+            UserError: if a line is repeated, or a list is not best first: it was sorted, or comes from two runs.
+        """
+        texts = self.texts[tag]
+        if tag in "ST" and texts:
+            raise UserError(f"{where}: a second {tag}- line for the same id; keep the log of one single run.")
+        if tag in "HD":
+            number, separator, rest = rest.partition("\t")
+            if not separator:
+                raise UserError(
+                    f"{where}: the {tag}- line has no score and text ({number!r}); run fairseq-generate again."
+                )
+            try:
+                score = float(number)
+            except ValueError:
+                score = nan  # which passes the comparisons below
+            previous = self.worst.get(tag, inf)
+            if score > previous or (texts[-1:] == [rest] and score == previous):
+                raise UserError(
+                    f"{where}: the {tag}- lines of this id are not best first, or there twice; "
+                    "keep the log of one single run, as fairseq-generate prints it."
+                )
+            self.worst[tag] = previous if isnan(score) else score
+        texts.append(rest)
+
 
 @dataclass
 class SystemOutput:
     """Hypotheses of one system in input order.
 
     Attributes:
-        nbest: for every sentence its hypotheses, best first; never empty (but a hypothesis may be the empty string).
-        notes: what was odd about the file, a sentence each.
+        nbest: for every sentence its hypotheses, best first. A list is never empty, but a hypothesis may be.
+        notes: oddities of the file, one sentence each.
     """
 
     name: str
@@ -74,18 +103,13 @@ class SystemOutput:
         return [number for number, text in enumerate(self.hypotheses, start=1) if not text.strip()]
 
 
-def undo_bpe(text: str, pieces: str | None = PIECES[0]) -> str:
+def join_pieces(text: str, pieces: str | None = PIECES[0]) -> str:
     """Join pieces of words, ``hy@@ po@@ thesis`` (subword-nmt) or ``\u2581hy po thesis`` (sentencepiece)."""
     if pieces is None:
         return text
     if pieces == "sentencepiece":
         return text.replace(" ", "").replace(_SENTENCEPIECE_SPACE, " ").strip(" ")
     return f"{text} ".replace("@@ ", "").rstrip(" ")
-
-
-def holds_pieces(text: str) -> bool:
-    """Return whether a text is cut into pieces of words that `undo_bpe` joins."""
-    return any((token.endswith("@@") and token != "@@") or _SENTENCEPIECE_SPACE in token for token in text.split())
 
 
 def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> SystemOutput:
@@ -97,20 +121,22 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
     Raises:
         UserError: if the file is a log of fairseq-generate, an n-best list, a table or something else.
     """
-    lines = read_lines(path)
+    lines, notes = read_lines(path), []
     nbest = read_json_lines(lines, path)
     if nbest is not None:
         depth = max(map(len, nbest))
-        note = f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence."
-        joined = [[undo_bpe(text, remove_bpe) for text in texts] for texts in nbest]
-        return SystemOutput(name, joined, str(path), [note])
-    if sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
+        notes = [
+            f"{Path(path).name} was read as JSON lines of wean-generate, with up to {depth} output(s) of a sentence."
+        ]
+    elif sum(bool(_TAGGED_LINE.match(line)) for line in lines) > 1:
         raise UserError(
             f"{path} looks like the output of fairseq-generate, not like plain sentences; "
             f"pass it as --generated {name}={path}."
         )
-    check_format(lines, path)
-    return SystemOutput(name, [[undo_bpe(line, remove_bpe)] for line in lines], str(path))
+    else:
+        check_format(lines, path)
+        nbest = [[line] for line in lines]
+    return SystemOutput(name, [[join_pieces(text, remove_bpe) for text in texts] for texts in nbest], str(path), notes)
 
 
 def read_generated(
@@ -124,43 +150,43 @@ def read_generated(
     """Read a ``fairseq-generate`` (or ``fairseq-interactive``) log.
 
     Args:
-        path: the log; lines of other kinds (progress, logging) are skipped.
-        remove_bpe: one of `PIECES` to join (only needed if the log was made without ``--post-process``).
-        detokenised: take the D- lines; H- lines (tokens) are taken where the log has no D- lines or when False.
-        oov_source: tokenised source sentences as they were given to fairseq, needed to put the words of copied
-            ``<oov-k>`` slots back.
+        path: the log. Lines of other kinds (progress, logging) are skipped.
+        remove_bpe: one of `PIECES` to join, only needed if the log was made without ``--post-process``.
+        detokenised: take the D- lines. H- lines (tokens) are taken if this is False or the log has no D- lines.
+        oov_source: the tokenised source sentences that fairseq was given, needed for the words of copied ``<oov-k>``
+            slots.
     """
-    generated = parse_log(path)
-    if not detokenised and not generated[0].texts["H"]:
+    sentences = parse_log(path)
+    if not detokenised and not sentences[0].texts["H"]:
         raise UserError(f"{path} holds no H- lines, which --tokens asks for; leave it out to take the D- lines.")
     nbest: list[list[str]] = []
-    for index in range(len(generated)):
-        found = generated[index].texts
-        texts = found["D"] if detokenised and found["D"] else found["H"]
-        texts = [restore_slots(text, found["S"], oov_source, index, path) for text in texts]
-        nbest.append([undo_bpe(text, remove_bpe) for text in texts])
-    return SystemOutput(name, nbest, str(path), [*_notes(generated, nbest)])
+    for index in range(len(sentences)):
+        logged = sentences[index].texts
+        texts = logged["D"] if detokenised and logged["D"] else logged["H"]
+        texts = [restore_slots(text, logged["S"], oov_source, index, path) for text in texts]
+        nbest.append([join_pieces(text, remove_bpe) for text in texts])
+    return SystemOutput(name, nbest, str(path), [*_notes(sentences, nbest)])
 
 
-def _notes(generated: dict[int, Generated], nbest: list[list[str]]) -> Iterator[str]:
-    """Say how many lists are shorter than others, and where the outputs look like the targets."""
+def _notes(sentences: dict[int, LoggedSentence], nbest: list[list[str]]) -> Iterator[str]:
+    """Report n-best lists that are shorter than others, and outputs that are all equal to the targets."""
     longest = max(map(len, nbest))
     short = [index for index, texts in enumerate(nbest) if len(texts) < longest]
     if short:
         yield f"{len(short)} sentences have fewer than {longest} hypotheses (id {name_some(short)})."
-    found = [entry.texts for entry in generated.values()]
-    echoes = all(texts["T"] and texts["T"] in (texts["H"][:1], texts["D"][:1]) for texts in found)
-    if echoes and len(found) >= _SUSPICIOUS:
-        yield f"all {len(found)} outputs are their T- lines; if the log is one of --score-reference it holds no output."
+    logged = [sentence.texts for sentence in sentences.values()]
+    echoes = all(texts["T"] and texts["T"] in (texts["H"][:1], texts["D"][:1]) for texts in logged)
+    if echoes and (number := len(logged)) >= _SUSPICIOUS:
+        yield f"all {number} outputs are their T- lines; if the log is one of --score-reference it holds no output."
 
 
-def parse_log(path: PathLike) -> dict[int, Generated]:
-    """Collect the tagged lines of a log by sentence id and check that ids 0 .. n-1 are all there, once each."""
+def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
+    """Collect the tagged lines of a log by sentence id, and check that ids 0 .. n-1 are all there, once each."""
     content = read_bytes(path)
     lines = decode_lines(content, path)
     if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
         raise UserError(f"{path}: the last line ({lines[-1][:20]!r}...) is cut off; run fairseq-generate again.")
-    found: dict[int, Generated] = {}
+    sentences: dict[int, LoggedSentence] = {}
     previous_id: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
         where = f"{path}, line {number}"
@@ -169,17 +195,17 @@ def parse_log(path: PathLike) -> dict[int, Generated]:
         if match is None:
             continue
         tag, sentence_id = match.group(1), int(match.group(2))
-        entry = found.setdefault(sentence_id, Generated())
-        if previous_id.get(tag) != sentence_id and entry.texts[tag]:
+        sentence = sentences.setdefault(sentence_id, LoggedSentence())
+        if previous_id.get(tag) != sentence_id and sentence.texts[tag]:
             raise UserError(f"{where}: id {sentence_id} is generated twice; keep the log of one single run.")
-        _store(entry, tag, match.group(3), where)
+        sentence.add(tag, match.group(3), where)
         previous_id[tag] = sentence_id
-    _check_ids(found, path)
-    return found
+    _check_ids(sentences, path)
+    return sentences
 
 
 def _check_line(line: str, tagged: bool, where: str) -> None:
-    """Refuse a line that another message broke, and one that tells of forced decoding."""
+    """Raise UserError if another message broke a line, or a line shows that decoding was forced."""
     if not tagged and _BROKEN_LINE.match(line):
         raise UserError(f"{where}: {line[:20]!r} is cut off or broken by another message; run fairseq-generate again.")
     if _BURIED_LINE.search(line):
@@ -193,51 +219,21 @@ def _check_line(line: str, tagged: bool, where: str) -> None:
         )
 
 
-def _store(entry: Generated, tag: str, rest: str, where: str) -> None:
-    texts = entry.texts[tag]
-    if tag in "ST" and texts:
-        raise UserError(f"{where}: a second {tag}- line for the same id; keep the log of one single run.")
-    if tag in "HD":
-        score, separator, rest = rest.partition("\t")
-        if not separator:
-            raise UserError(f"{where}: the {tag}- line has no score and text ({score!r}); run fairseq-generate again.")
-        _check_order(entry, tag, score, texts[-1:] == [rest], where)
-    texts.append(rest)
-
-
-def _check_order(entry: Generated, tag: str, score: str, same: bool, where: str) -> None:
-    """Refuse a list that is not best first, or has an entry twice: it was sorted, or comes from two runs."""
-    try:
-        value = float(score)
-    except ValueError:
-        return
-    before = entry.worst.get(tag, float("inf"))
-    if value > before or (same and value == before):
-        raise UserError(
-            f"{where}: the {tag}- lines of this id are not best first, or there twice; "
-            "keep the log of one single run, as fairseq-generate prints it."
-        )
-    entry.worst[tag] = value
-
-
-def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
-    """Refuse a log with missing ids or ids without a hypothesis; the message names them."""
-    if not found:
+def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
+    """Raise UserError if ids are missing, or some have no hypothesis. The message names the first ones."""
+    if not sentences:
         raise UserError(f"{path} holds no H- lines of fairseq-generate; pass plain sentences as --hyp NAME={path}.")
-    missing = max(found) + 1 - len(found)
-    lengths = {index: (len(entry.texts["H"]), len(entry.texts["D"])) for index, entry in found.items()}
-    silent = sorted(index for index, (tokens, detokenised) in lengths.items() if not tokens and not detokenised)
-    if missing:
-        first = list(islice((index for index in count() if index not in found), min(missing, 5)))
+    if missing := max(sentences) + 1 - len(sentences):
+        first = list(islice((index for index in count() if index not in sentences), min(missing, 5)))
         more = f" and {missing - len(first)} more" if missing > len(first) else ""
         raise UserError(
-            f"{path}: id {name_some(first)}{more} of 0..{max(found)} missing; the run is incomplete, repeat it."
+            f"{path}: id {name_some(first)}{more} of 0..{max(sentences)} missing; the run is incomplete, repeat it."
         )
-    if silent:
+    lengths = {index: (len(sentence.texts["H"]), len(sentence.texts["D"])) for index, sentence in sentences.items()}
+    if silent := sorted(index for index, (tokens, detokenised) in lengths.items() if not tokens and not detokenised):
         raise UserError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
     uneven = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
-    kinds = [any(column) for column in zip(*lengths.values(), strict=True)]
-    if uneven and all(kinds):  # a log of one kind alone is fine
+    if uneven and all(any(column) for column in zip(*lengths.values(), strict=True)):  # a log of one kind alone is fine
         tokens, detokenised = lengths[uneven[0]]
         raise UserError(
             f"{path}: id {name_some(uneven)} has {tokens} H- but {detokenised} D- lines; "
@@ -246,10 +242,10 @@ def _check_ids(found: dict[int, Generated], path: PathLike) -> None:
 
 
 def restore_slots(text: str, source: list[str], oov_source: list[str] | None, index: int, path: PathLike) -> str:
-    """Replace copied ``<oov-k>`` slots by the words they stand for; a log that holds the words has none.
+    """Replace copied ``<oov-k>`` slots by their words. A log that has the words has no slots.
 
-    The S- line shows which words of the raw source sentence have slots, or are unknown, by their position. A source
-    that the task truncated is a prefix of the raw sentence, so positions still agree.
+    The S- line shows by position which words of the raw source sentence have slots or are unknown. A source that the
+    task truncated is a prefix of the raw sentence, so positions still agree.
     """
     if not _OOV_SLOT.search(text):
         return text
@@ -276,8 +272,8 @@ def slot_words(shown: list[str], raw: list[str]) -> dict[str, str]:
     """Return the word of every slot.
 
     Args:
-        shown: the source as the log shows it, with slots or, where the log has only the dictionary's words, ``<unk>``.
-        raw: the words themselves. The k-th different unknown one has slot k.
+        shown: the source in the log, with slots, or with ``<unk>`` if the log has only the dictionary's words.
+        raw: the words. The k-th different unknown one has slot k.
     """
     pairs = list(zip(shown, raw, strict=False))
     slots = {symbol: word for symbol, word in reversed(pairs) if _OOV_SLOT.fullmatch(symbol)}

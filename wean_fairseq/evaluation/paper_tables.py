@@ -1,36 +1,37 @@
-"""Every table of the papers in Markdown: published numbers beside ours, and for each where it comes from.
+"""Print the tables of the papers in Markdown, with published numbers beside ours and the origin of each number.
 
-A line of a table is one system seen one way, so that all its numbers have one origin, which its last column names:
+All numbers in a line of a table have one origin, which the last column names. The kinds of lines are:
 
-* *published*: printed by the paper, for a system that this project has too;
+* *published*: printed by the paper, for a system that is also implemented here;
 * *reported, not run*: the same, for a system that is not implemented here;
-* *released outputs*: texts that the system's authors gave out, scored here;
+* *released outputs*: texts released by the system's authors, scored here;
 * *ours*: measured here, from ``results/*.json``;
-* *not run*: what is missing, and the command that would measure it.
+* *not run*: missing numbers, with the command that measures them.
 
-Nothing is trained or decoded. The only scores computed on the way are those of released outputs that a user has.
+The command does not train or decode. It only scores released outputs that a user has.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ..console import OneLineParser
 from ..errors import UserError
 from .corpus import COPY_ROW
-from .evaluate import Evaluation
 from .parameters import SETTINGS, count_parameters
-from .published import LEFT_OUT, SCORERS, TABLES, Row, Table, fits
+from .published import LEFT_OUT, SCORERS, TABLES, PublishedRow, PublishedTable, fits
 from .released import read_released
-from .report import format_score
-from .results import read_result
+from .results import Result, read_result
+from .score_file import format_score
+from .tables import Table
 from .text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.
 COUNTED = "wean-table5"
-#: What is kept of each result, by its name; ``evaluation`` is an `Evaluation`.
-Results = Mapping[str, dict[str, Any]]
+#: Results by name.
+Results = Mapping[str, Result]
 _ABSENT = "–"
 
 
@@ -40,14 +41,14 @@ class Legend:
 
     Attributes:
         marks: text of an origin -> its mark.
-        missing: text of an origin with a ``{system}`` -> the systems that it stands for.
+        missing: text of an origin with a ``{system}`` -> the systems that replace it.
     """
 
     marks: dict[str, str] = field(default_factory=dict)
     missing: dict[str, list[str]] = field(default_factory=dict)
 
     def mark(self, kind: str, text: str) -> str:
-        """Return the mark of an origin: the one it has, or the next of its kind."""
+        """Return the mark of an origin, which is a new one of its kind if it has none."""
         if text not in self.marks:
             number = sum(mark.startswith(kind) for mark in self.marks.values()) + 1
             self.marks[text] = f"{kind}{number}"
@@ -62,13 +63,12 @@ class Legend:
         return text.replace("{system}", f"'{systems}'" if " " in systems else systems)
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a table.
 
     Attributes:
-        kind: one of the kinds that the module names.
-        cells: text, one a column.
+        kind: see the kinds of lines above.
+        cells: one text per column.
         origin: marks of the legend.
     """
 
@@ -79,30 +79,32 @@ class Line:
 
 
 def read_results(folder: PathLike) -> Results:
-    """Return all results that are kept in a folder, by name.
+    """Return all results of a folder by name.
 
     Raises:
-        UserError: if there is no such folder, or a file in it is no result.
+        UserError: if there is no such folder, or a file in it is not a result.
     """
     if not Path(folder).is_dir():
         raise UserError(f"{folder} is not a folder with results; give the one that wean-evaluate record writes.")
     return {path.stem: read_result(path) for path in sorted(Path(folder).glob("*.json"))}
 
 
-def lines_of(table: Table, data: str, results: Results, legend: Legend, counted: bool = False) -> Iterator[Line]:
-    """Return the lines of one data set: a copy of the source first, then the paper's rows in its order."""
+def table_lines(
+    table: PublishedTable, data: str, results: Results, legend: Legend, counted: bool = False
+) -> Iterator[Line]:
+    """Yield the lines of one data set: a copy of the source first, then the paper's rows in its order."""
     if table.preset:
-        found = _matching(table.experiments[data], results)
-        yield from _measured_lines(COPY_ROW, (COPY_ROW,), "scored here", table, found, legend)
+        fitting = _matching(table.experiments[data], results)
+        yield from _measured_lines(COPY_ROW, (COPY_ROW,), "scored here", table, fitting, legend)
     for name, row in table.rows[data].items():
-        yield _published(name, row, table, legend)
-        found = _matching(row.experiments or table.experiments.get(data, ()), results)
+        yield _published_line(name, row, table, legend)
+        fitting = _matching(row.experiments or table.experiments.get(data, ()), results)
         if row.outputs:
-            yield from _measured_lines(name, (row.outputs,), "released outputs", table, found, legend)
+            yield from _measured_lines(name, (row.outputs,), "released outputs", table, fitting, legend)
         if not row.runs:
             continue
-        ours = [_count(name, row, table, legend)] if counted else []
-        ours += _measured_lines(name, row.runs, "ours", table, found, legend)
+        ours = [_counted_line(name, row, table, legend)] if counted else []
+        ours += _measured_lines(name, row.runs, "ours", table, fitting, legend)
         yield from ours or [_missing_line(name, row, table, data, legend)]
 
 
@@ -110,7 +112,7 @@ def _matching(patterns: Sequence[str], results: Results) -> Results:
     return {name: result for name, result in results.items() if fits(name, patterns)}
 
 
-def _published(name: str, row: Row, table: Table, legend: Legend) -> Line:
+def _published_line(name: str, row: PublishedRow, table: PublishedTable, legend: Legend) -> Line:
     absent = "not read" if row.scorer == "unread" else "not printed"
     cells = tuple(column.shown(score, absent) for score, column in zip(row.scores, table.columns, strict=True))
     cells += (_ABSENT,) * len(table.beside)
@@ -119,40 +121,38 @@ def _published(name: str, row: Row, table: Table, legend: Legend) -> Line:
 
 
 def _measured_lines(
-    name: str, systems: Sequence[str], kind: str, table: Table, results: Results, legend: Legend
+    name: str, systems: Sequence[str], kind: str, table: PublishedTable, results: Results, legend: Legend
 ) -> list[Line]:
-    """Return a line for every result that has one of ``systems`` with a column; equal lines are one."""
+    """Return a line for every result that has one of ``systems`` with a column. Equal lines are merged."""
     origins: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for result in results.values():
-        evaluation: Evaluation = result["evaluation"]
-        for system in (system for system in systems if system in evaluation.cells):
-            measured = evaluation.cells[system]
-            used = [column.key_in(measured) for column in (*table.columns, *table.beside)]
-            if not any(used[: len(table.columns)]):
+        evaluation = result.evaluation
+        for system in (system for system in systems if system in evaluation.scores):
+            scores = evaluation.scores[system]
+            keys = [column.key_in(scores) for column in (*table.columns, *table.beside)]
+            if not any(keys[: len(table.columns)]):
                 continue
-            cells = tuple(format_score(measured[key].score) if key else "not scored" for key in used)
-            signatures = dict.fromkeys(evaluation.signatures[key] for key in used if key)
+            cells = tuple(format_score(scores[key].score) if key else "not scored" for key in keys)
+            signatures = dict.fromkeys(evaluation.columns[key].signature for key in keys if key)
             shown = f"ours (`{system}`)" if kind == "ours" else kind
             mark = legend.mark("R", _describe(result, list(signatures)))
             origins.setdefault((shown, cells), []).append(mark)
     return [Line(name, shown, cells, ", ".join(marks)) for (shown, cells), marks in origins.items()]
 
 
-def _describe(result: Mapping[str, Any], signatures: Sequence[str]) -> str:
-    """Say where a measured number comes from: file, data, seed, commit, command, signatures, note."""
-    data = result["evaluation"].data
-    facts = [str(result["where"])] if "where" in result else [f"results/{result['experiment']}.json"]
-    facts.append(f"{data['sentences']} sentences")
-    facts += [f"{data['references']} reference(s)"] if "references" in data else []
-    if "where" not in result:
-        facts.append(f"seed {result['seed']}")
-        facts.append(f"commit {str(result.get('commit') or 'unknown')[:12]}")
-    parts = [", ".join(facts) + f", `{result['command']}`"]
-    parts += ["signature " + ", ".join(f"`{signature}`" for signature in signatures)]
-    return "; ".join(parts) + "." + (f" {result['note']}" if result.get("note") else "")
+def _describe(result: Result, signatures: Sequence[str]) -> str:
+    """Describe the origin of a measured number: file, data, seed, commit, command, signatures, note."""
+    data = result.evaluation.data
+    facts = [result.where or f"results/{result.experiment}.json", f"{data.sentences} sentences"]
+    facts += [f"{data.references} reference(s)"] if data.references else []
+    if not result.where:
+        facts += [f"seed {result.seed}", f"commit {(result.commit or 'unknown')[:12]}"]
+    measured = ", ".join(facts) + f", `{result.command}`"
+    signed = "signature " + ", ".join(f"`{signature}`" for signature in signatures)
+    return f"{measured}; {signed}." + (f" {result.note}" if result.note else "")
 
 
-def _missing_line(name: str, row: Row, table: Table, data: str, legend: Legend) -> Line:
+def _missing_line(name: str, row: PublishedRow, table: PublishedTable, data: str, legend: Legend) -> Line:
     """Return the line of a system that has no result, with the command that would make one."""
     text = f"missing here: {row.command or table.commands[data]}"
     patterns = row.experiments or table.experiments.get(data, ())
@@ -166,45 +166,43 @@ def _missing_line(name: str, row: Row, table: Table, data: str, legend: Legend) 
     return Line(name, "not run", (_ABSENT,) * (len(table.columns) + len(table.beside)), legend.mark("M", text))
 
 
-def _count(name: str, row: Row, table: Table, legend: Legend) -> Line:
+def _counted_line(name: str, row: PublishedRow, table: PublishedTable, legend: Legend) -> Line:
     cells = tuple(f"{count_parameters(row.runs[0], setting.words, setting.width) / 1e6:.2f}" for setting in SETTINGS)
     (command,) = table.commands.values()
     text = f"counted in layers that are built here, Seq2seq's with a bias and 4 special symbols: {command}"
     return Line(name, "ours", cells, legend.mark("C", f"{text}."))
 
 
-def render_table(key: str, results: Results, released: Results) -> tuple[str, list[str]]:
-    """Return the Markdown of a published table, and a line of the overview for each of its data sets."""
+def render_table(key: str, results: Results, released: Results) -> tuple[str, list[list[str]]]:
+    """Return the Markdown of a published table, and a row of the overview for each of its data sets."""
     table = TABLES[key]
-    parts, overview = [f"## {table.source}: {table.title}", ""], []
+    blocks, overview = [f"## {table.source}: {table.title}", ""], []
     for data in table.rows:
         legend = Legend()
-        known = dict(results)
+        available = dict(results)
         if table.preset and data in released:
-            known[table.experiments[data][0]] = released[data]  # a pattern fits itself
-        lines = list(lines_of(table, data, known, legend, counted=key == COUNTED))
-        parts += [f"### {data}", ""] if len(table.rows) > 1 else []
-        parts += [*_grid(table, lines), "", *legend.lines(), ""]
-        overview.append(_overview(f"{table.source} | {data}", lines))
-    parts += [f"Note: {table.note}", ""] if table.note else []
-    return "\n".join(parts), overview
+            available[table.experiments[data][0]] = released[data]  # a pattern fits itself
+        lines = list(table_lines(table, data, available, legend, counted=key == COUNTED))
+        blocks += [f"### {data}", ""] if len(table.rows) > 1 else []
+        blocks += [_line_table(table, lines).as_markdown(), "", *legend.lines(), ""]
+        overview.append([table.source, data, *_overview(lines)])
+    blocks += [f"Note: {table.note}", ""] if table.note else []
+    return "\n".join(blocks), overview
 
 
-def _grid(table: Table, lines: Sequence[Line]) -> list[str]:
-    """Return lines as a Markdown table; a system's name stands on its first line."""
+def _line_table(table: PublishedTable, lines: Sequence[Line]) -> Table:
+    """Return a table of the lines in which the name of a system is on its first line only."""
     heads = [column.head for column in table.columns]
     heads += [f"{column.label} (ours alone)" for column in table.beside]
-    rows = [f"| system | numbers | {' | '.join(heads)} | from |", f"|---|---|{'--:|' * len(heads)}---|"]
-    previous = ""
-    for line in lines:
-        name = "" if line.system == previous else line.system
-        rows.append(f"| {name} | {line.kind} | {' | '.join(line.cells)} | {line.origin} |")
-        previous = line.system
-    return rows
+    rows = []
+    for system, members in groupby(lines, key=lambda line: line.system):
+        names = [system, *[""] * len(lines)]
+        rows += [[name, line.kind, *line.cells, line.origin] for name, line in zip(names, members, strict=False)]
+    return Table(["system", "numbers", *heads, "from"], rows, align=f"ll{'r' * len(heads)}l")
 
 
-def _overview(name: str, lines: Sequence[Line]) -> str:
-    """Count the systems of a data set by what is known of them."""
+def _overview(lines: Sequence[Line]) -> list[str]:
+    """Return the number of systems of a data set, and their names by the kinds of their lines."""
     systems: dict[str, set[str]] = {}
     for line in lines:
         if line.system != COPY_ROW:
@@ -213,8 +211,7 @@ def _overview(name: str, lines: Sequence[Line]) -> str:
         [system for system, kinds in systems.items() if kind in kinds]
         for kind in ("ours", "released outputs", "not run", "reported, not run")
     )
-    cells = [", ".join(group) or _ABSENT for group in groups]
-    return f"| {name} | {len(systems)} | {' | '.join(cells)} |"
+    return [str(len(systems)), *(", ".join(group) or _ABSENT for group in groups)]
 
 
 _HEAD = f"""# The papers' tables
@@ -225,23 +222,19 @@ Generated by `bash examples/paper_tables.sh`; never edited by hand. Each system 
 R = scores measured here, C = counted here, M = missing here. Our scores are often measured after training on other data
 or at another size than the paper's: read the origin before comparing. {_ABSENT} = missing.
 
-| table | data | systems | ours | released outputs, scored here | not run | not implemented |
-|---|---|--:|---|---|---|---|
 """
+_OVERVIEW = ["table", "data", "systems", "ours", "released outputs, scored here", "not run", "not implemented"]
 
 
-def render(keys: Sequence[str], results: Results, released: Results) -> str:
-    """Return the whole document."""
-    tables, overview = [], []
-    for key in keys:
-        text, lines = render_table(key, results, released)
-        tables.append(text)
-        overview += lines
+def render_document(keys: Sequence[str], results: Results, released: Results) -> tuple[str, str]:
+    """Return the whole document, and its overview alone."""
+    tables, rows = zip(*(render_table(key, results, released) for key in keys), strict=True)
+    overview = Table(_OVERVIEW, [row for table_rows in rows for row in table_rows], align="llrllll").as_markdown()
     left_out = ["## Not among these tables", "", *(f"- {sentence}" for sentence in LEFT_OUT), ""]
-    return _HEAD + "\n".join(overview) + "\n\n" + "\n".join([*tables, *left_out])
+    return f"{_HEAD}{overview}\n\n" + "\n".join([*tables, *left_out]), overview
 
 
-def paper_tables(argv: list[str]) -> str:
+def paper_tables_command(argv: list[str]) -> str:
     """Run ``wean-evaluate paper-tables``."""
     parser = OneLineParser(
         prog="wean-evaluate paper-tables",
@@ -260,9 +253,8 @@ def paper_tables(argv: list[str]) -> str:
     parser.add_argument("--output", metavar="OUT", help="write the Markdown there, and print the overview alone")
     args = parser.parse_args(argv)
     check_outputs({"--output": args.output}, Path(args.results).glob("*.json"))
-    text = render(args.table, read_results(args.results), read_released(args.released))
+    text, overview = render_document(args.table, read_results(args.results), read_released(args.released))
     if not args.output:
         return text
     write_atomically(args.output, text)
-    overview = [line for line in text.split("\n## ", 1)[0].splitlines() if line.startswith("|")]
-    return "\n".join([*overview, f"{args.output} written: {len(args.table)} tables."]) + "\n"
+    return f"{overview}\n{args.output} written: {len(args.table)} tables.\n"

@@ -1,12 +1,13 @@
-"""Parameters of the output layer, counted in layers that are really built: Table 5 of the WEAN paper."""
+"""Parameters of the output layer, counted in layers that are built here: Table 5 of the WEAN paper."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..console import OneLineParser
 from .published import TABLES
+from .tables import Table
 
-#: fairseq's special symbols come on top of the n most frequent words.
+#: Number of fairseq's special symbols, which are added to the n most frequent words.
 SPECIALS = 4
 UNK = 3
 
@@ -34,7 +35,7 @@ ROWS = (
 
 
 def count_parameters(score: str, words: int, width: int, *, specials: int = SPECIALS) -> int:
-    """Trainable numbers of the output layer alone; the embedding belongs to encoder and decoder anyway."""
+    """Return the number of parameters of the output layer without the embedding of encoder and decoder."""
     from ..modules import QueryEmbedding  # noqa: PLC0415 - needs torch
 
     layer = QueryEmbedding(score, width, width, words + specials, unk_index=UNK)
@@ -42,7 +43,7 @@ def count_parameters(score: str, words: int, width: int, *, specials: int = SPEC
 
 
 def count_rows() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield each output layer with its count and the paper's number, where it has one, for every setting."""
+    """Yield each output layer with its count and the paper's number, if there is one, for every setting."""
     published = {row.runs[0]: row.scores for rows in TABLE.rows.values() for row in rows.values()}
     for label, score in ROWS:
         counted = [f"{count_parameters(score, setting.words, setting.width):,}" for setting in SETTINGS]
@@ -50,15 +51,14 @@ def count_rows() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield label, list(zip(counted, printed, strict=True))
 
 
-def parameters(argv: list[str]) -> str:
+def parameters_command(argv: list[str]) -> str:
     """Run ``wean-evaluate parameters``: the table, counted beside published."""
     OneLineParser(
         prog="wean-evaluate parameters",
         description="Count the output layer's parameters at the sizes of the WEAN paper (its Table 5).",
     ).parse_args(argv)
-    rows = [HEADS]
-    for label, cells in count_rows():
-        rows.append([label, *(counted + (f" (paper: {printed})" if printed else "") for counted, printed in cells)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*lines, NOTE]) + "\n"
+    rows = [
+        [label, *(counted + (f" (paper: {printed})" if printed else "") for counted, printed in cells)]
+        for label, cells in count_rows()
+    ]
+    return f"{Table(HEADS, rows, align='l' * len(HEADS)).as_text()}\n{NOTE}\n"

@@ -1,6 +1,6 @@
-"""Checks for wrong files, whose scores would not be those of the system.
+"""Checks for wrong files, whose scores would not be the scores of the system.
 
-`CHECKS` is the table of all checks. Texts that cannot be right are refused, other oddities are reported with their
+`CHECKS` is the table of all checks. Texts that cannot be right raise UserError, other oddities are reported with their
 likely cause.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import UserError, name_some
-from .alignment import SPACELESS, Anchors, words_of
+from .alignment import SPACELESS, Anchors, word_set
 from .corpus import Corpus
 from .file_formats import NUMBER
 from .marks import MARKS, SOME, Mark
@@ -19,19 +19,19 @@ from .output_reader import SystemOutput
 
 #: A feature is one-sided if one text has this many times the share of the other, at least `SOME`.
 _TIMES = 20
-#: Share of the references from which outputs without a feature of theirs are odd.
+#: Share of the references with a feature from which outputs without it are odd.
 _LACKING = 0.05
-#: Fewer lines than this prove nothing about a text as a whole.
+#: Texts with fewer lines are not judged.
 _FEWEST = 3
-#: Share of outputs that are one sentence, or equally long and the longest, from which that is odd.
+#: Shares of outputs that are the same sentence, or equally long and the longest, from which they are odd.
 _REPEATED, _CUT = 0.5, 0.1
 _FEWEST_CUT = 5
-#: Share of characters that have case from which the case of a text means something.
+#: Share of characters with case from which the case of a text is judged.
 _CASED = 0.3
 #: Shares of an output's words in the reference, in the source, and the distance that suggests an exchange of the two.
 _IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.7, 0.3, 0.1
-#: Length of the source, in lengths of the reference, at which that means something. A longer one is a source, which the
-#: task shortens; a much shorter one is a list of topics.
+#: Lengths of the source, in lengths of the reference, at which it is judged. The task shortens a longer source, and a
+#: much shorter one is a list of topics.
 _COMPARABLE = (0.5, 1.05)
 
 _UNRELATED = "lines in their own place no better than other lines; they are in another order, or of different test sets"
@@ -60,17 +60,17 @@ class Side:
         return "\n".join(self.lines)
 
     def with_mark(self, mark: Mark) -> list[int]:
-        """Return the numbers of the lines that have a mark; most texts have none, which one look at the whole shows."""
+        """Return the numbers of the lines that have a mark. The whole text is searched first, as most have none."""
         if not mark.found_in(self.whole):
             return []
         return [number for number, line in enumerate(self.lines, start=1) if mark.found_in(line)]
 
 
 class Texts:
-    """All texts of an evaluation, as the checks look at them.
+    """All texts of an evaluation.
 
     Attributes:
-        systems: one text per run; runs that copy the source are left out where the source speaks for them.
+        systems: one text per run.
         references: the lines of all reference files, one file after the other.
     """
 
@@ -84,8 +84,8 @@ class Texts:
     @cached_property
     def anchors(self) -> list[tuple[str, Anchors]]:
         """The texts whose lines outputs belong to, the source first."""
-        found = [("reference", Anchors(self.corpus.references[0]))]
-        return found if self.source is None else [("source", Anchors(self.source.lines)), *found]
+        anchors = [("reference", Anchors(self.corpus.references[0]))]
+        return anchors if self.source is None else [("source", Anchors(self.source.lines)), *anchors]
 
     @property
     def other_lines(self) -> Iterator[Sequence[str]]:
@@ -107,32 +107,32 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
         UserError: if outputs have a mark that makes their scores meaningless.
     """
     for mark in MARKS:
-        wanted = texts.references.with_mark(mark)
-        share = len(wanted) / texts.references.filled
+        marked = texts.references.with_mark(mark)
+        share = len(marked) / texts.references.filled
         sides = [*texts.rewriting, *([texts.source] if texts.source and mark.in_source else [])]
         lacking = []
         for side in sides:
-            marked = side.with_mark(mark)
-            own = len(marked) / side.filled
+            lines = side.with_mark(mark)
+            own = len(lines) / side.filled
             if own >= mark.least and own > _TIMES * share and mark.has_counterpart(texts.references.whole):
                 text = (
-                    f"{side.name}: {len(marked)} {'lines' if side is texts.source else 'outputs'} hold {mark.name} "
-                    f"(line {name_some(marked)}) but {len(wanted)} reference lines do; {mark.advice}."
+                    f"{side.name}: {len(lines)} {'lines' if side is texts.source else 'outputs'} hold {mark.name} "
+                    f"(line {name_some(lines)}) but {len(marked)} reference lines do; {mark.advice}."
                 )
                 if own >= mark.refused and side is not texts.source:
                     raise UserError(text)
                 yield text
             elif share >= max(mark.least, _LACKING) and share > _TIMES * own and mark.has_counterpart(side.whole):
-                lacking.append(f"{side.name} ({len(marked)})")
+                lacking.append(f"{side.name} ({len(lines)})")
         if lacking:
             yield (
-                f"{len(wanted)} reference lines hold {mark.name} (line {name_some(wanted)}) but hardly any of "
+                f"{len(marked)} reference lines hold {mark.name} (line {name_some(marked)}) but hardly any of "
                 f"{', '.join(dict.fromkeys(lacking))}; {mark.advice}."
             )
 
 
 def check_score_columns(texts: Texts) -> Iterator[str]:
-    """Refuse outputs with a number before or behind the text: a score, or the number of the line.
+    """Check for a number before or behind the outputs: a score, or the number of the line.
 
     Raises:
         UserError: if nearly all outputs have one, they differ, and the references have none.
@@ -145,12 +145,12 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
         find = re.compile(pattern, re.IGNORECASE).match
         usual = sum(find(line) is not None for line in texts.references.lines) / texts.references.filled
         for side in texts.systems if usual < 0.5 else ():
-            found = [match[1] for line in side.lines if (match := find(line))]
+            numbers = [match[1] for line in side.lines if (match := find(line))]
             enough = max(_FEWEST, 0.9 * side.filled)
-            if len(found) >= enough and len(set(found)) >= min(_TIMES, len(found) / 2):
+            if len(numbers) >= enough and len(set(numbers)) >= min(_TIMES, len(numbers) / 2):
                 raise UserError(
-                    f"{side.name}: {len(found)} of {len(side.lines)} outputs {place} with a number such as "
-                    f"{found[0]}, but {usual:.0%} of the references do; if these are scores or line numbers, remove "
+                    f"{side.name}: {len(numbers)} of {len(side.lines)} outputs {place} with a number such as "
+                    f"{numbers[0]}, but {usual:.0%} of the references do; if these are scores or line numbers, remove "
                     f"them, for example with {remedy}."
                 )
     yield from ()
@@ -158,23 +158,23 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
 
 def check_tokenisation(texts: Texts) -> Iterator[str]:
     """Report outputs with spaces before full stops and commas beside references without, and the reverse."""
-    wanted = _spaced(texts.references)
+    expected = _spaced(texts.references)
     for side in texts.rewriting:
         share = _spaced(side)
-        if max(share, wanted) > 0.9 and min(share, wanted) < 0.1:
-            ours, theirs = ("tokenised", "are raw text") if share > wanted else ("raw text", "are tokenised")
+        if max(share, expected) > 0.9 and min(share, expected) < 0.1:
+            ours, theirs = ("tokenised", "are raw text") if share > expected else ("raw text", "are tokenised")
             yield (
                 f"{side.name}: its outputs are {ours} but the references {theirs} (spaces before {share:.0%} and "
-                f"{wanted:.0%} of the full stops and commas); bring both into one form, references best as raw text."
+                f"{expected:.0%} of the full stops and commas); bring both into one form, references best as raw text."
             )
 
 
 def _spaced(side: Side) -> float:
-    """Return the share of full stops and commas that have a space before them; NaN if there are few."""
-    before = len(re.findall(r"\s[.,](?!\S)", side.sample))
+    """Return the share of full stops and commas after a space, or NaN if there are few."""
+    detached = len(re.findall(r"\s[.,](?!\S)", side.sample))
     attached = len(re.findall(r"\w[.,](?!\S)", side.sample))
-    few = before + attached < max(_FEWEST, len(side.sample.split("\n")) / _TIMES)
-    return float("nan") if few else before / (before + attached)
+    few = detached + attached < max(_FEWEST, len(side.sample.split("\n")) / _TIMES)
+    return float("nan") if few else detached / (detached + attached)
 
 
 def check_repetition(texts: Texts) -> Iterator[str]:
@@ -192,9 +192,9 @@ def check_repetition(texts: Texts) -> Iterator[str]:
 
 
 def check_cut_outputs(texts: Texts) -> Iterator[str]:
-    """Report outputs of which many are equally long and none is longer, as where a search or a program cuts them.
+    """Report outputs of which many are equally long and none is longer, so that they were probably cut.
 
-    In a text without cuts the number of outputs that are one word shorter is similar.
+    In a text without cuts, the number of outputs that are one word shorter is similar.
     """
     for side in texts.rewriting:
         for unit, measure, least in (("words", _word_count, 5), ("characters", len, 20)):
@@ -216,7 +216,7 @@ def _word_count(line: str) -> int:
 
 
 def check_equal_texts(texts: Texts) -> Iterator[str]:
-    """Report texts that are line for line another one."""
+    """Report texts that are equal line for line."""
     if len(texts.first.lines) < _FEWEST:
         return
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
@@ -249,11 +249,11 @@ def check_alignment(texts: Texts) -> Iterator[str]:
     """Report outputs and references that belong to other lines."""
     for side in texts.rewriting:
         for role, anchors in texts.anchors:
-            found = anchors.align(side.lines)
-            if found.fault:
-                fault = found.fault.replace("belongs to line", f"belongs to {role} line")
+            alignment = anchors.align(side.lines)
+            if alignment.fault:
+                fault = alignment.fault.replace("belongs to line", f"belongs to {role} line")
                 yield f"{side.name}: the outputs are {fault}."
-            if found.fault or not found.is_unrelated:
+            if alignment.fault or not alignment.is_unrelated:
                 break
         else:
             if 2 * len(set(side.lines)) > len(side.lines):  # outputs that repeat one sentence are another fault
@@ -261,15 +261,15 @@ def check_alignment(texts: Texts) -> Iterator[str]:
                 yield f"{side.name}: the outputs fit {roles} {_UNRELATED}, or the model does not read its input."
     if texts.source is not None:
         for number, reference in enumerate(texts.corpus.references, start=1):
-            found = texts.anchors[0][1].align(reference)
-            if found.fault:
-                yield f"reference {number} is {found.fault.replace('belongs to line', 'belongs to source line')}."
-            elif found.is_unrelated:
+            alignment = texts.anchors[0][1].align(reference)
+            if alignment.fault:
+                yield f"reference {number} is {alignment.fault.replace('belongs to line', 'belongs to source line')}."
+            elif alignment.is_unrelated:
                 yield f"reference {number} fits source {_UNRELATED}."
 
 
 def check_exchange(texts: Texts) -> Iterator[str]:
-    """Report systems that are nearer to the reference than to the source, as where the two are exchanged."""
+    """Report systems that are nearer to the reference than to the source, because the two may be exchanged."""
     if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
         return
     (_, source), (_, reference) = texts.anchors
@@ -277,7 +277,7 @@ def check_exchange(texts: Texts) -> Iterator[str]:
     if not _COMPARABLE[0] * lengths[1] <= lengths[0] <= _COMPARABLE[1] * lengths[1]:
         return
     for side in texts.rewriting:
-        words = [words_of(line) for line in side.lines]
+        words = [word_set(line) for line in side.lines]
         total = max(1, sum(map(len, words)))
         in_source, in_reference = (
             sum(len(own & other) for own, other in zip(words, anchors.words, strict=True)) / total
@@ -303,12 +303,12 @@ def check_case(texts: Texts) -> Iterator[str]:
             )
 
 
-def _is_many_times(one: float, other: float) -> bool:
-    return max(one, other) > max(SOME, _TIMES * min(one, other))
+def _is_many_times(share: float, other: float) -> bool:
+    return max(share, other) > max(SOME, _TIMES * min(share, other))
 
 
 def _capitals(lines: Sequence[str]) -> float:
-    """Return the share of capitals among the letters that have case; NaN if few characters are such letters."""
+    """Return the share of capitals among the letters with case, or NaN if there are few."""
     upper = sum(character.isupper() for line in lines for character in line)
     lower = sum(character.islower() for line in lines for character in line)
     return upper / (upper + lower) if upper + lower > _CASED * sum(map(len, lines)) else float("nan")
@@ -328,47 +328,35 @@ def check_null(texts: Texts) -> Iterator[str]:
             yield f"{side.name}: {len(null)} outputs hold the character NUL (line {name_some(null)})."
 
 
-@dataclass(frozen=True)
-class Check:
-    """Something to look for.
-
-    Attributes:
-        see: yields a sentence for everything found, or refuses the texts.
-        entry: entry of a signature without which it does not matter; empty = it always does.
-    """
-
-    see: Callable[[Texts], Iterator[str]]
-    entry: str = ""
-
-
-CHECKS = (
-    Check(check_score_columns),
-    Check(check_outputs_are_text),
-    Check(check_null),
-    Check(check_spaces, "tok:13a"),
-    Check(check_case, "case:mixed"),
-    Check(check_tokenisation),
-    Check(check_equal_texts),
-    Check(check_repetition),
-    Check(check_cut_outputs),
-    Check(check_alignment),
-    Check(check_exchange),
-)
+#: Check -> the entry of a signature for which its oddities matter. Empty = they always matter.
+CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
+    check_score_columns: "",
+    check_outputs_are_text: "",
+    check_null: "",
+    check_spaces: "tok:13a",
+    check_case: "case:mixed",
+    check_tokenisation: "",
+    check_equal_texts: "",
+    check_repetition: "",
+    check_cut_outputs: "",
+    check_alignment: "",
+    check_exchange: "",
+}
 
 
 def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple[str, str]]:
-    """Return a sentence for everything that is odd about the texts, with the signature entry for which it matters.
+    """Return one sentence per oddity of the texts, with the signature entry for which it matters.
 
     Raises:
-        UserError: if outputs cannot be what they are taken for.
+        UserError: if outputs cannot be outputs.
     """
     texts = Texts(systems, corpus)
     notes = [*corpus.notes, *(f"{system.name}: {note}" for system in systems for note in system.notes)]
-    found = [("", note) for note in notes]
-    return [*found, *((check.entry, sentence) for check in CHECKS for sentence in check.see(texts))]
+    oddities = [("", note) for note in notes]
+    return oddities + [(entry, sentence) for check, entry in CHECKS.items() for sentence in check(texts)]
 
 
 def plausibility_warnings(oddities: Iterable[tuple[str, str]], signatures: Iterable[str]) -> Iterator[str]:
-    """Yield each of the oddities that matters to one of the scores once."""
+    """Yield every oddity that matters to one of the scores."""
     entries = {"", *(entry for signature in signatures for entry in signature.split("|"))}
     yield from dict.fromkeys(sentence for entry, sentence in oddities if entry in entries)

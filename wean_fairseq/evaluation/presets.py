@@ -1,12 +1,13 @@
 """Named sets of metrics: ``standard``, and one ``paper:...`` preset for every published table.
 
-A paper preset fixes tokenisation, case and options to what the paper's numbers were computed with, whatever the user's
-settings are; the standard numbers beside it follow the user's settings. The presets are data: ``presets.toml``.
+A paper preset fixes tokenisation, case and options to those of the paper's numbers, independent of the user's settings.
+The standard numbers beside it follow the user's settings. The presets are in ``presets.toml``.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct, convert
 
 from ..errors import UserError
 from .metrics.base import EvaluationMetric
@@ -15,75 +16,73 @@ from .metrics.sari import OPERATIONS
 from .text_files import read_table
 
 STANDARD = "standard"
-CHOSEN = "chosen"
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(Struct):
     """A paper's protocol.
 
     Attributes:
         source: the table it reproduces.
-        metrics: label in the table -> name of the metric, and the settings that it fixes.
+        metrics: name and label of each metric, and the settings that it fixes. SARI with ``operations`` has a column
+            for each of its operations, too.
         beside: the standard metrics that are printed next to it.
     """
 
     source: str
-    metrics: Mapping[str, tuple[str, Mapping[str, Any]]]
+    metrics: list[dict[str, Any]]
     beside: Sequence[str]
     note: str = ""
 
-
-def _read_preset(content: dict[str, Any]) -> Preset:
-    """A preset from its TOML, SARI's operations by themselves added where it asks for them."""
-    metrics = {}
-    for fixed in content.pop("metrics"):
-        name, label, parts = fixed.pop("name"), fixed.pop("label"), fixed.pop("operations", False)
-        metrics[label] = name, fixed
-        for operation in OPERATIONS if parts else ():
-            metrics[f"{label}-{operation}"] = name, {**fixed, "operation": operation}
-    return Preset(metrics=metrics, **content)
-
-
-PRESETS: dict[str, Preset] = {name: _read_preset(content) for name, content in read_table("presets.toml").items()}
+    @property
+    def columns(self) -> dict[str, tuple[str, dict[str, Any]]]:
+        """Label in the table -> name of the metric, and the settings that it fixes."""
+        columns = {}
+        for metric in self.metrics:
+            fixed = {key: value for key, value in metric.items() if key not in ("name", "label", "operations")}
+            columns[metric["label"]] = metric["name"], fixed
+            for operation in OPERATIONS if metric.get("operations") else ():
+                columns[f"{metric['label']}-{operation}"] = metric["name"], {**fixed, "operation": operation}
+        return columns
 
 
-@dataclass(frozen=True)
-class Column:
-    """One number per system.
+PRESETS = convert(read_table("presets.toml"), dict[str, Preset])
+
+
+class MetricColumn(NamedTuple):
+    """A metric that is to be computed.
 
     Attributes:
-        key: unique name, ``metric`` or ``preset/metric``; the key in the JSON.
-        label: short name within the group.
-        only: group of sentences that alone counts, see `Corpus.groups`; empty = all.
+        key: unique name, ``metric`` or ``preset/metric``, the key in the JSON.
+        preset: name of the preset, ``standard``, or empty for ``--metric``.
+        label: short name within the preset.
+        group: the only group of sentences that counts, see `Corpus.groups`. Empty = all sentences.
     """
 
     key: str
-    group: str
+    preset: str
     label: str
     metric: EvaluationMetric
-    only: str = ""
+    group: str = ""
 
 
-def columns_for(presets: list[str], metrics: list[str], settings: Settings) -> list[Column]:
+def columns_for(presets: list[str], metrics: list[str], settings: Settings) -> list[MetricColumn]:
     """Turn names from the command line into columns, paper presets first, standard numbers beside them."""
-    columns: list[Column] = []
+    columns: list[MetricColumn] = []
     standard: list[str] = []
-    for name in dict.fromkeys(presets):
-        if name == STANDARD:
-            standard += [metric for metric, entry in METRICS.items() if entry.standard]
+    for preset in dict.fromkeys(presets):
+        if preset == STANDARD:
+            standard += [name for name, entry in METRICS.items() if entry.standard]
             continue
-        if name not in PRESETS:
-            raise UserError(f"unknown preset {name!r}; choose from {', '.join([STANDARD, *PRESETS])}.")
-        for label, (kind, fixed) in PRESETS[name].metrics.items():
-            key = f"{name}/{label}"
-            columns.append(Column(key, name, label, build_metric(kind, settings, key, **fixed)))
-        standard += PRESETS[name].beside
-    single = dict.fromkeys(metrics, CHOSEN)
-    for name in METRICS:
-        if name in standard:
-            single.setdefault(name, STANDARD)
-    for name, group in single.items():
+        if preset not in PRESETS:
+            raise UserError(f"unknown preset {preset!r}; choose from {', '.join([STANDARD, *PRESETS])}.")
+        for label, (name, fixed) in PRESETS[preset].columns.items():
+            key = f"{preset}/{label}"
+            columns.append(MetricColumn(key, preset, label, build_metric(name, settings, key, **fixed)))
+        standard += PRESETS[preset].beside
+    single = dict.fromkeys(metrics, "") | {
+        name: STANDARD for name in METRICS if name in standard and name not in metrics
+    }
+    for name, preset in single.items():
         metric = build_metric(name, settings, name)
-        columns.append(Column(name, group, METRICS[name].label, metric))
+        columns.append(MetricColumn(name, preset, METRICS[name].label, metric))
     return columns

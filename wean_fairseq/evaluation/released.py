@@ -1,8 +1,7 @@
-"""Scores again what systems' authors gave out: a folder of outputs becomes a result like those that are kept."""
+"""Score released outputs of published systems, as results like those in ``results/``."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..console import split_name
 from ..errors import UserError
@@ -11,18 +10,19 @@ from .evaluate import Resampling, evaluate
 from .metrics.registry import Settings
 from .output_reader import read_plain
 from .presets import columns_for
-from .published import TABLES, Table
+from .published import TABLES, PublishedTable
+from .results import Result
 
-#: What the releases call references and source: DRESS, then TurkCorpus.
+#: Patterns of references and sources in the releases: DRESS, then TurkCorpus.
 REFERENCES = ("Reference*", "test*.turk.*")
 SOURCES = ("Complex*", "test*.norm")
 
 
-def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
+def read_released(arguments: Sequence[str]) -> dict[str, Result]:
     """Score the outputs of every ``SET=FOLDER``.
 
     Returns:
-        Data set -> what a result file holds, as ``paper_tables.Results``, with ``where`` in the place of its name.
+        Data set -> result.
 
     Raises:
         UserError: if a set has no released outputs, or a folder has no output, no reference or no source.
@@ -33,17 +33,17 @@ def read_released(arguments: Sequence[str]) -> dict[str, dict[str, Any]]:
         for data, rows in table.rows.items()
         if any(row.outputs for row in rows.values())
     }
-    found = {}
+    results = {}
     for argument in arguments:
         data, folder = split_name(argument, "--released")
         if data not in sets:
             raise UserError(f"no outputs are released for {data!r}; choose from {', '.join(sets)}.")
-        found[data] = score_released(data, Path(folder), sets[data])
-    return found
+        results[data] = score_released(data, Path(folder), sets[data])
+    return results
 
 
-def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
-    """Score all outputs of a folder that the table has rows of."""
+def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
+    """Score the outputs in a folder that have rows in the table."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder with the released outputs of {data}; give one.")
     corpus = _corpus(data, folder, table.references)
@@ -54,17 +54,19 @@ def score_released(data: str, folder: Path, table: Table) -> dict[str, Any]:
     keys = {key for column in (*table.columns, *table.beside) for key in column.keys}
     columns = [column for column in columns_for([table.preset], [], Settings()) if column.key in keys]
     evaluation = evaluate(systems, corpus, columns, Resampling(0, 0))
-    files = [file for role in evaluation.data["files"].values() for file in role]
-    return {
-        "where": f"released outputs of {data} scored now",
-        "command": f"wean-evaluate paper-tables --released {data}=...",
-        "evaluation": evaluation,
-        "note": "Files: " + ", ".join(f"{file['name']} {file['sha256'][:8]}" for file in files) + ".",
-    }
+    files = [file for role in evaluation.data.files.values() for file in role]
+    return Result(
+        experiment="",
+        command=f"wean-evaluate paper-tables --released {data}=...",
+        seed=0,
+        evaluation=evaluation,
+        note="Files: " + ", ".join(f"{file.name} {file.sha256[:8]}" for file in files) + ".",
+        where=f"released outputs of {data} scored now",
+    )
 
 
 def _corpus(data: str, folder: Path, number: int) -> Corpus:
-    """Find references and source by the names of the releases; as many references as the published rows have."""
+    """Read references and source by their names in the releases. The number of references must be the published one."""
     choices = _find_files(folder, REFERENCES, "references")
     references = next((paths for paths in choices if len(paths) == number), choices[0])
     if len(references) != number:
@@ -76,8 +78,8 @@ def _corpus(data: str, folder: Path, number: int) -> Corpus:
 
 
 def _find_files(folder: Path, patterns: Sequence[str], what: str) -> list[list[Path]]:
-    """Return the files of every pattern that fits any."""
-    found = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
-    if not any(found):
+    """Return the matching files of every pattern that matches any."""
+    matches = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
+    if not any(matches):
         raise UserError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
-    return [paths for paths in found if paths]
+    return [paths for paths in matches if paths]

@@ -1,234 +1,145 @@
-"""Renders an `Evaluation`: text for the terminal, Markdown and LaTeX for documents, CSV and JSON for programs."""
+"""Write an `Evaluation` as text for the terminal, as Markdown or LaTeX for documents, as CSV or JSON for programs."""
 
-import csv
-import io
 import json
-import math
-import unicodedata
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
 
 from .corpus import is_baseline
-from .evaluate import SIGNIFICANT, Cell, Evaluation
-from .presets import CHOSEN, PRESETS
+from .presets import PRESETS
+from .score_file import SIGNIFICANT, Evaluation, replace_nan
+from .tables import Table
 
 _TEST_NAMES = {
     "bootstrap": "of the bootstrap with {resamples} resamples",
     "randomization": "of approximate randomisation with {trials} trials",
     "runs": "of the t test over runs and sentences with {resamples} resamples",
 }
+_HEADINGS = {"text": "== {} ==\n", "markdown": "### {}\n\n", "latex": "% {}\n"}
 
 
-def display_width(text: str) -> int:
-    """Columns that a string takes in a terminal (Chinese characters take two)."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
-
-
-def format_score(score: float) -> str:
-    """Two decimals, as the papers print them; what is no number is a dash."""
-    return f"{score:.2f}" if math.isfinite(score) else "–"
-
-
-def format_cell(cell: Cell, intervals: bool = False) -> str:
-    """A score with its standard deviation over runs, where there are several, and its interval if wanted."""
-    text = format_score(cell.score)
-    if cell.deviation is not None:
-        text += f" ± {format_score(cell.deviation)}"
-    if intervals and cell.interval is not None:
-        text += f" [{', '.join(map(format_score, cell.interval))}]"
-    return text
-
-
-def _system_rows(evaluation: Evaluation, intervals: bool) -> list[list[str]]:
-    return [
-        [name, *(format_cell(cells[column.key], intervals) for column in evaluation.columns)]
-        for name, cells in evaluation.cells.items()
+def score_table(evaluation: Evaluation, intervals: bool, *, form: str) -> Table:
+    """Return one row per system and one column per metric. In text, the presets are named above the columns."""
+    columns = evaluation.columns
+    heads = [
+        f"{column.preset}: {column.heading}" if column.preset and form != "text" else column.heading
+        for column in columns.values()
     ]
-
-
-def text_table(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Align the table for a terminal; a preset's name stands over its first column."""
-    body = [["system", *(column.label for column in evaluation.columns)], *_system_rows(evaluation, intervals)]
-    widths = [max(map(display_width, column)) for column in zip(*body, strict=True)]
-    heading, previous = "", CHOSEN
-    for place, column in enumerate(evaluation.columns, start=1):
-        if column.group not in (previous, CHOSEN):
-            start = sum(widths[:place]) + 2 * place
-            heading = heading.ljust(start) + f"[{column.group}] "
-        previous = column.group
-    lines = [heading.rstrip()] if heading else []
-    for line in body:
-        blanks = [" " * (width - display_width(cell)) for width, cell in zip(widths, line, strict=True)]
-        numbers = ["  " + blank + cell for blank, cell in zip(blanks[1:], line[1:], strict=True)]
-        lines.append("".join([line[0], blanks[0], *numbers]).rstrip())
-    return "\n".join(lines)
+    rows = [
+        [
+            f"*{name}*" if form == "markdown" and is_baseline(name) else name,
+            *(scores[key].format(intervals) for key in columns),
+        ]
+        for name, scores in evaluation.scores.items()
+    ]
+    return Table(["system", *heads], rows, groups=["", *(column.preset for column in columns.values())])
 
 
 def size_of(evaluation: Evaluation) -> str:
-    """Say on how much text was scored, and of how many runs the means are."""
-    runs = {name: len(next(iter(cells.values())).runs) for name, cells in evaluation.cells.items() if cells}
+    """Return the numbers of sentences and references, and the numbers of runs of which there are means."""
+    runs = {name: len(next(iter(scores.values())).runs) for name, scores in evaluation.scores.items() if scores}
     several = [f"{name} mean ± standard deviation of {number} runs" for name, number in runs.items() if number > 1]
     data = evaluation.data
-    return "; ".join([f"{data['sentences']} sentences, {data['references']} reference(s)", *several])
-
-
-def render_text(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Return everything a reader needs: size, table, signatures, tests, notes, warnings."""
-    parts = [size_of(evaluation), "", text_table(evaluation, intervals), ""]
-    parts += [f"{column.key}: {evaluation.signatures[column.key]}" for column in evaluation.columns]
-    if evaluation.comparisons:
-        parts += ["", comparison_heading(evaluation)]
-        parts += [f"  {line}" for line in comparison_lines(evaluation)]
-    parts += [f"note: {note}" for note in notes(evaluation)]
-    parts += [f"warning: {warning}" for warning in evaluation.warnings]
-    return "\n".join(parts) + "\n"
+    return "; ".join([f"{data.sentences} sentences, {data.references} reference(s)", *several])
 
 
 def notes(evaluation: Evaluation) -> list[str]:
-    """Return what a reader must know about the paper presets in the table."""
-    used = dict.fromkeys(column.group for column in evaluation.columns if column.group in PRESETS)
-    return [f"{group}: {PRESETS[group].note}." for group in used if PRESETS[group].note]
+    """Return the notes of the paper presets in the table."""
+    used = dict.fromkeys(column.preset for column in evaluation.columns.values() if column.preset in PRESETS)
+    return [f"{preset}: {PRESETS[preset].note}." for preset in used if PRESETS[preset].note]
 
 
 def comparison_heading(evaluation: Evaluation) -> str:
-    """Describe the tests, and what they were corrected for."""
+    """Describe the tests and their correction."""
     data = evaluation.data
-    used = dict.fromkeys(test for item in evaluation.comparisons for test in item.p_values)
-    named = " / ".join(_TEST_NAMES[test].format(**data) for test in used)
+    used = dict.fromkeys(test for comparison in evaluation.comparisons for test in comparison.p_values)
+    named = " / ".join(_TEST_NAMES[test].format(resamples=data.resamples, trials=data.trials) for test in used)
     corrected = (
         "Holm's correction for the systems compared with the same one"
-        if data["correction"]
+        if data.correction
         else "not corrected for several systems or metrics"
     )
-    return f"paired tests (p {named}, seed {data['seed']}; {corrected}; * = all below {SIGNIFICANT}):"
+    return f"paired tests (p {named}, seed {data.seed}; {corrected}; * = all below {SIGNIFICANT}):"
 
 
 def comparison_lines(evaluation: Evaluation) -> list[str]:
-    """Return one line per pair of systems; descriptive metrics (copy rate, lengths) are left to the JSON."""
-    quality = {column.key for column in evaluation.columns if column.metric.higher_is_better}
+    """Return one line per pair of systems. Metrics that only describe (copy rate, lengths) are in the JSON alone."""
     lines: dict[str, list[str]] = {}
-    for item in evaluation.comparisons:
-        if item.metric in quality:
-            number = f"{item.shown_difference} ({item.shown_p}){'*' if item.is_significant else ''}"
-            lines.setdefault(f"{item.system} vs {item.baseline}", []).append(f"{item.metric} {number}")
+    for test in evaluation.comparisons:
+        if evaluation.columns[test.metric].is_quality:
+            number = f"{test.shown_difference} ({test.shown_p}){'*' if test.is_significant else ''}"
+            lines.setdefault(f"{test.system} vs {test.baseline}", []).append(f"{test.metric} {number}")
     return [f"{pair}: {', '.join(numbers)}" for pair, numbers in lines.items()]
 
 
-def markdown_row(cells: Sequence[str]) -> str:
-    """One row of a table; a bar in a name is part of the name."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def column_labels(evaluation: Evaluation) -> list[str]:
-    """Name every column with its preset."""
-    return [
-        column.label if column.group == CHOSEN else f"{column.group}: {column.label}" for column in evaluation.columns
-    ]
+def render_text(evaluation: Evaluation, intervals: bool = False) -> str:
+    """Return size, table, signatures, tests, notes and warnings."""
+    lines = [size_of(evaluation), "", score_table(evaluation, intervals, form="text").as_text(), ""]
+    lines += [f"{key}: {column.signature}" for key, column in evaluation.columns.items()]
+    if evaluation.comparisons:
+        lines += ["", comparison_heading(evaluation)]
+        lines += [f"  {line}" for line in comparison_lines(evaluation)]
+    lines += [f"note: {note}" for note in notes(evaluation)]
+    lines += [f"warning: {warning}" for warning in evaluation.data.warnings]
+    return "\n".join(lines) + "\n"
 
 
 def render_markdown(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Return the table, signatures, tests and warnings as Markdown."""
-    labels = column_labels(evaluation)
-    lines = [markdown_row(["system", *labels]), f"|---|{'--:|' * len(labels)}"]
-    for name, *cells in _system_rows(evaluation, intervals):
-        lines.append(markdown_row([f"*{name}*" if is_baseline(name) else name, *cells]))
+    """Return the table, signatures, tests, notes and warnings as Markdown."""
+    lines = [score_table(evaluation, intervals, form="markdown").as_markdown()]
     lines += ["", f"{size_of(evaluation)}. Signatures:", ""]
-    lines += [f"- {column.key}: `{evaluation.signatures[column.key]}`" for column in evaluation.columns]
+    lines += [f"- {key}: `{column.signature}`" for key, column in evaluation.columns.items()]
     if evaluation.comparisons:
         lines += ["", comparison_heading(evaluation).capitalize(), ""]
         lines += [f"- {line}" for line in comparison_lines(evaluation)]
     lines += [f"\nNote: {note}" for note in notes(evaluation)]
-    lines += [f"\nWarning: {warning}" for warning in evaluation.warnings]
+    lines += [f"\nWarning: {warning}" for warning in evaluation.data.warnings]
     return "\n".join(lines) + "\n"
 
 
-_LATEX_SIGNS = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-}
-
-
-def latex_text(text: str) -> str:
-    """Escape what LaTeX would take for a command."""
-    return "".join(_LATEX_SIGNS.get(sign, sign) for sign in text)
-
-
 def render_latex(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Return a table for the booktabs package; what must be told with it follows as comments."""
-    labels = column_labels(evaluation)
-    lines = [rf"\begin{{tabular}}{{l{'r' * len(labels)}}}", r"\toprule"]
-    rows = [["system", *labels], *_system_rows(evaluation, intervals)]
-    lines += [" & ".join(map(latex_text, row)) + r" \\" for row in rows]
-    lines.insert(3, r"\midrule")
-    lines += [r"\bottomrule", r"\end{tabular}"]
-    told = [size_of(evaluation), *(f"{key}: {signature}" for key, signature in evaluation.signatures.items())]
+    """Return a table for the package booktabs, with everything else as comments."""
+    comments = [size_of(evaluation), *(f"{key}: {column.signature}" for key, column in evaluation.columns.items())]
     if evaluation.comparisons:
-        told += [comparison_heading(evaluation), *comparison_lines(evaluation)]
-    told += [*notes(evaluation), *(f"warning: {warning}" for warning in evaluation.warnings)]
-    return "\n".join([*lines, *(f"% {line}" for line in told)]) + "\n"
+        comments += [comparison_heading(evaluation), *comparison_lines(evaluation)]
+    comments += [*notes(evaluation), *(f"warning: {warning}" for warning in evaluation.data.warnings)]
+    table = score_table(evaluation, intervals, form="latex").as_latex()
+    return "\n".join([table, *(f"% {line}" for line in comments)]) + "\n"
 
 
 def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
-    """Return a line for every score of every test set; tests of a system are those against the first one."""
+    """Return a line for every score of every test set. The tests of a system are those against the first system."""
     tests = ("bootstrap", "randomization", "runs")
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["set", "system", "metric", "score", "runs", "deviation", "low", "high", "baseline", "difference"]
-        + [f"p_{test}" for test in tests]
-        + ["correction", "signature"]
-    )
+    head = ["set", "system", "metric", "score", "runs", "deviation", "low", "high", "baseline", "difference"]
+    head += [*(f"p_{test}" for test in tests), "correction", "signature"]
+    rows: list[list[str]] = []
     for name, evaluation in evaluations.items():
-        first = next((system for system in evaluation.cells if not is_baseline(system)), "")
-        found = {(item.system, item.metric): item for item in evaluation.comparisons if item.baseline == first}
-        for system, cells in evaluation.cells.items():
-            for key, cell in cells.items():
-                test = found.get((system, key))
-                p_values = {} if test is None else test.decisive
-                numbers = [cell.score, len(cell.runs), cell.deviation, *(cell.interval or (None, None))]
-                against = [first, _finite(test.difference)] if test else [None, None]
-                writer.writerow(
-                    [name, system, key, *map(_finite, numbers), *against, *(p_values.get(kind) for kind in tests)]
-                    + [evaluation.data["correction"] if test else None, evaluation.signatures[key]]
-                )
-    return text.getvalue()
-
-
-def _finite(number: float | None) -> float | None:
-    """A number that JSON has; what is no number is ``null``."""
-    return number if number is not None and math.isfinite(number) else None
-
-
-def cell_json(cell: Cell, signature: str, sentences: bool) -> dict[str, Any]:
-    """Return ``{score, signature, ci}``, the runs where there are several, the sentence scores when asked for."""
-    result: dict[str, Any] = {
-        "score": _finite(cell.score),
-        "signature": signature,
-        "ci": list(cell.interval) if cell.interval is not None and all(map(math.isfinite, cell.interval)) else None,
-    }
-    if cell.deviation is not None:
-        result |= {"runs": [_finite(score) for score in cell.runs], "deviation": _finite(cell.deviation)}
-    if sentences and cell.sentences is not None:
-        result["sentences"] = [_finite(float(value)) for value in cell.sentences]
-    return result
-
-
-def as_json(evaluation: Evaluation, sentences: bool = False) -> dict[str, Any]:
-    """Return ``{systems: {NAME: {metric: {score, signature, ci}}}, pairwise: [...], data: {...}}``."""
-    return {
-        "systems": {
-            name: {key: cell_json(cell, evaluation.signatures[key], sentences) for key, cell in cells.items()}
-            for name, cells in evaluation.cells.items()
-        },
-        "pairwise": [asdict(item) | {"difference": _finite(item.difference)} for item in evaluation.comparisons],
-        "data": {**evaluation.data, "warnings": evaluation.warnings},
-    }
+        first = next((system for system in evaluation.scores if not is_baseline(system)), "")
+        compared = {(test.system, test.metric): test for test in evaluation.comparisons if test.baseline == first}
+        for system, scores in evaluation.scores.items():
+            for key, score in scores.items():
+                test = compared.get((system, key))
+                row = [name, system, key, score.score, len(score.runs) or 1, score.deviation]
+                row += [*(score.interval or (None, None)), *((first, test.difference) if test else (None, None))]
+                row += [test.decisive.get(kind) if test else None for kind in tests]
+                row += [evaluation.data.correction if test else None, evaluation.columns[key].signature]
+                rows.append(["" if cell is None else str(cell) for cell in replace_nan(row)])
+    return Table(head, rows).as_csv()
 
 
 def render_json(content: Mapping[str, Any]) -> str:
     """Return the JSON text."""
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def render_all(form: str, evaluations: Mapping[str, Evaluation], *, intervals: bool, sentences: bool) -> str:
+    """Write the evaluations of all test sets in one form. A single test set may have an empty name."""
+    if form == "csv":
+        return render_csv(evaluations)
+    if form == "json":
+        contents = {name: evaluation.as_json(sentences) for name, evaluation in evaluations.items()}
+        return render_json(contents.get("", {"sets": contents}))
+    write = {"text": render_text, "markdown": render_markdown, "latex": render_latex}[form]
+    return "\n".join(
+        (_HEADINGS[form].format(name) if name else "") + write(evaluation, intervals)
+        for name, evaluation in evaluations.items()
+    )

@@ -1,15 +1,17 @@
 """Re-ranking of n-best lists on a tuning set, as NTS does (Nisioi et al., ACL 2017, section 2).
 
-The same system is searched several times, say with beams of 5 and 12, each time with the best few hypotheses of every
-sentence (``fairseq-generate --nbest``). Which search to take, and its first hypothesis, its second, ..., is one choice
-for the whole data set: the pair that scores highest on the *tuning* set. The test set is then read at that pair. The
-command takes no reference of the test set, and never reads the T- lines of a log.
+The same system is searched several times, for example with beams of 5 and 12, each time with the best few hypotheses
+of every sentence (``fairseq-generate --nbest``). The search and the rank of its hypotheses are chosen once for the
+whole data set: the pair with the highest score on the *tuning* set. The hypotheses of the test set are then those of
+that pair. The command takes no reference of the test set, and never reads the T- lines of a log.
 """
 
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from itertools import product
+
+from msgspec import Struct, to_builtins
 
 from ..console import OneLineParser, split_name, whole_number
 from ..errors import UserError
@@ -17,8 +19,9 @@ from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
 from .metrics.registry import Settings, build_metric
 from .output_reader import SystemOutput
-from .report import format_score
-from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_log
+from .score_file import format_score
+from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_output_log
+from .tables import Table
 from .text_files import check_outputs, read_lines, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
@@ -30,15 +33,14 @@ The order of --tune is the order of preference between equal scores: give the de
 """
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One way to read the outputs of a system.
+class Candidate(Struct, frozen=True):
+    """One choice of a search and a rank.
 
     Attributes:
         search: name of the search, for example its beam.
-        rank: which hypothesis of every sentence, from 1.
+        rank: rank of the hypothesis of every sentence, from 1.
         score: on the tuning set.
-        short: how many sentences have fewer hypotheses and keep their last one.
+        short: number of sentences that have fewer hypotheses and keep their last one.
     """
 
     search: str
@@ -48,7 +50,7 @@ class Candidate:
 
 
 def hypotheses_at_rank(system: SystemOutput, rank: int) -> list[str]:
-    """Return hypothesis number ``rank`` (from 1) of every sentence, or its last one where it has fewer."""
+    """Return hypothesis number ``rank`` (from 1) of every sentence, or its last one if it has fewer."""
     return [entries[min(rank, len(entries)) - 1] for entries in system.nbest]
 
 
@@ -58,7 +60,7 @@ def score_candidates(
     """Score every rank of every search on the tuning set, in the order of ``searches``, then by rank.
 
     Raises:
-        UserError: if a search does not fit the references, or has no sentence with so many hypotheses.
+        UserError: if a search does not fit the references, or its n-best lists are too short.
     """
     check_systems(searches, corpus)
     for search in searches:
@@ -66,16 +68,15 @@ def score_candidates(
     metric.sources = corpus.sources
     metric.prepare(corpus.references)
     candidates = []
-    for search in searches:
-        for rank in range(1, ranks + 1):
-            score = metric.score_of(metric.rows(hypotheses_at_rank(search, rank)).sum(axis=0))
-            short = sum(len(entries) < rank for entries in search.nbest)
-            candidates.append(Candidate(search.name, rank, score, short))
+    for search, rank in product(searches, range(1, ranks + 1)):
+        score = metric.score_of(metric.rows(hypotheses_at_rank(search, rank)).sum(axis=0))
+        short = sum(len(entries) < rank for entries in search.nbest)
+        candidates.append(Candidate(search.name, rank, score, short))
     return candidates
 
 
 def check_depth(search: SystemOutput, ranks: int) -> None:
-    """Refuse a log whose n-best lists are all too short."""
+    """Raise UserError if all n-best lists of a log are too short."""
     deepest = max(len(entries) for entries in search.nbest)
     if deepest < ranks:
         raise UserError(
@@ -94,7 +95,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     files = parser.add_argument_group("files")
     files.add_argument(
-        "--tune", help="outputs of fairseq-generate on the tuning set, one log a search", metavar="NAME=LOG", **SEVERAL
+        "--tune",
+        help="outputs of fairseq-generate on the tuning set, one log per search",
+        metavar="NAME=LOG",
+        **SEVERAL,
     )
     files.add_argument(
         "--test", help="outputs of the same searches on the test set, by the same names", metavar="NAME=LOG", **SEVERAL
@@ -102,7 +106,7 @@ def build_parser() -> argparse.ArgumentParser:
     files.add_argument("--ref", metavar="FILE", help="tuning references", **SEVERAL)
     files.add_argument("--src", metavar="FILE", help="source of the tuning set (needed by sari and others)")
     files.add_argument("--oov-source", metavar="FILE", help="tokenised tuning source, to put <oov-k> words back")
-    files.add_argument("--test-oov-source", metavar="FILE", help="the same of the test set")
+    files.add_argument("--test-oov-source", metavar="FILE", help="tokenised test source, to put <oov-k> words back")
     add_reading_arguments(files)
     what = parser.add_argument_group("choice")
     what.add_argument("--metric", default="bleu", metavar="M", help="bleu, sari, ... (default: %(default)s)")
@@ -112,59 +116,52 @@ def build_parser() -> argparse.ArgumentParser:
     what.add_argument("--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation (default: 13a, or by the script)")
     what.add_argument("--lowercase", action="store_true", help="ignore case in BLEU")
     out = parser.add_argument_group("output")
-    out.add_argument("--output", metavar="OUT", help="write the chosen hypotheses of the test set, one a line")
+    out.add_argument("--output", metavar="OUT", help="write the chosen hypotheses of the test set, one per line")
     out.add_argument("--json", metavar="OUT", help="write all scores, the choice and data hashes")
     return parser
 
 
-def rerank(argv: list[str]) -> str:
+def rerank_command(argv: list[str]) -> str:
     """Run ``wean-evaluate rerank``."""
     args = build_parser().parse_args(argv)
-    check_arguments(args)
-    read = [*paths_of([*args.tune, *args.test]), *args.ref, args.src, args.oov_source, args.test_oov_source]
-    check_outputs({"--output": args.output, "--json": args.json}, read)
+    if not args.tune:
+        raise UserError("no search to choose from; give the logs of the tuning set with --tune NAME=LOG.")
+    if bool(args.test) != bool(args.output):
+        option, other = ("--test", "--output") if args.test else ("--output", "--test")
+        raise UserError(f"{option} without {other}; give both, or neither to see the scores alone.")
+    inputs = [*paths_of([*args.tune, *args.test]), *args.ref, args.src, args.oov_source, args.test_oov_source]
+    check_outputs({"--output": args.output, "--json": args.json}, inputs)
     corpus = read_corpus(args.ref, args.src)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
-    metric = chosen_metric(args.metric, Settings(tokenize, args.lowercase), corpus)
+    metric = build_quality_metric(args.metric, Settings(tokenize, args.lowercase), corpus)
     tuning = read_searches(args, "--tune", args.tune, args.oov_source or args.src)
     test = read_searches(args, "--test", args.test, args.test_oov_source)
     check_same_searches(tuning, test, args.ranks)
     candidates = score_candidates(tuning, args.ranks, corpus, metric)
-    choice = max(candidates, key=lambda candidate: candidate.score)  # of equal ones the first
+    choice = max(candidates, key=lambda candidate: candidate.score)  # the first of equal ones
     signature = metric.get_signature().format()
     lines = [f"tuning set: {len(corpus)} sentences, {len(corpus.references)} reference(s)", ""]
-    lines += [*table(candidates, choice, metric.label), "", f"{args.metric}: {signature}"]
+    lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
     for system in (system for system in test if system.name == choice.search):
         write_atomically(args.output, "".join(f"{text}\n" for text in hypotheses_at_rank(system, choice.rank)))
         lines.append(f"{args.output}: {len(system.nbest)} lines, hypothesis {choice.rank} of {system.path}")
     if args.json:
-        files = [
-            {"search": system.name, **describe_file(system.path, len(system.nbest))} for system in [*tuning, *test]
-        ]
+        logs = [{"search": system.name, **describe_file(system.path, len(system.nbest))} for system in [*tuning, *test]]
         content = {
             "metric": args.metric,
             "signature": signature,
-            "candidates": [asdict(item) for item in candidates],
+            "candidates": to_builtins(candidates),
             "chosen": {"search": choice.search, "rank": choice.rank},
-            "data": {"sentences": len(corpus), "references": len(corpus.references), **corpus.files, "logs": files},
+            "data": {"sentences": len(corpus), "references": len(corpus.references), **corpus.files, "logs": logs},
         }
         write_atomically(args.json, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     return "\n".join(lines) + "\n"
 
 
-def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse requests that make no sense together, before any file is read."""
-    if not args.tune:
-        raise UserError("no search to choose from; give the logs of the tuning set with --tune NAME=LOG.")
-    if bool(args.test) != bool(args.output):
-        given, other = ("--test", "--output") if args.test else ("--output", "--test")
-        raise UserError(f"{given} without {other}; give both, or neither to see the scores alone.")
-
-
-def chosen_metric(name: str, settings: Settings, corpus: Corpus) -> EvaluationMetric:
-    """Build the metric that decides: one of which more is better, of one hypothesis a sentence."""
+def build_quality_metric(name: str, settings: Settings, corpus: Corpus) -> EvaluationMetric:
+    """Build the metric that decides. More must be better, and it must score one hypothesis per sentence."""
     metric = build_metric(name, settings)
-    if metric.higher_is_better is not True or metric.wants_nbest > 1:
+    if not metric.higher_is_better or metric.wants_nbest > 1:
         raise UserError(f"--metric {name} does not say which hypothesis is better; take for example bleu or sari.")
     if metric.needs_source and corpus.sources is None:
         raise UserError(f"--metric {name} compares with the source; give that of the tuning set with --src.")
@@ -174,22 +171,20 @@ def chosen_metric(name: str, settings: Settings, corpus: Corpus) -> EvaluationMe
 def read_searches(
     args: argparse.Namespace, option: str, logs: Sequence[str], oov_source: str | None
 ) -> list[SystemOutput]:
-    """Read the logs of one set, which ``option`` names."""
+    """Read the logs of one set, which are the values of ``option``."""
     sources = read_lines(oov_source) if oov_source else None
     named = [split_name(argument, option) for argument in logs]
     names = [name for name, _ in named]
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"{option} has two searches called {name!r}; give every log its own name.")
-    return [read_log(args, name, path, sources) for name, path in named]
+    return [read_output_log(args, name, path, sources) for name, path in named]
 
 
 def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOutput], ranks: int) -> None:
-    """Every search of the tuning set must be there for the test set, whichever is chosen later."""
-    if not test:
-        return
+    """Raise UserError if a search of one set is missing for the other, or logs of the test set do not fit together."""
     tuned, tested = [system.name for system in tuning], [system.name for system in test]
-    if sorted(tuned) != sorted(tested):
+    if test and sorted(tuned) != sorted(tested):
         raise UserError(
             f"--tune has the searches {', '.join(tuned)} but --test has {', '.join(tested)}; "
             "give the same searches for both sets, by the same names."
@@ -203,13 +198,12 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
             )
 
 
-def table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> list[str]:
-    """Return the scores as lines, the choice marked."""
-    names = [f"{item.search}, hypothesis {item.rank}" for item in candidates]
-    width = max(len(name) for name in ("search", *names))
-    lines = [f"{'search':{width}}  {label:>7}"]
-    for name, item in zip(names, candidates, strict=True):
-        mark = "  <- chosen" if item is choice else ""
-        short = f"  ({item.short} sentences have fewer and keep their last)" if item.short else ""
-        lines.append(f"{name:{width}}  {format_score(item.score):>7}{mark}{short}")
-    return lines
+def candidate_table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> Table:
+    """Return a table of the candidates in which the choice is marked."""
+    rows = []
+    for candidate in candidates:
+        short = f"({candidate.short} sentences have fewer and keep their last)" if candidate.short else ""
+        notes = ["<- chosen"] * (candidate is choice) + [short] * bool(short)
+        name = f"{candidate.search}, hypothesis {candidate.rank}"
+        rows.append([name, format_score(candidate.score), "  ".join(notes)])
+    return Table(["search", f"{label:>7}", ""], rows, align="lrl")

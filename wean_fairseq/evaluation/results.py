@@ -1,14 +1,14 @@
-"""Measured results are kept: ``results/<experiment>.json``, and every table in README and docs is generated from them.
+"""Record measured results in ``results/<experiment>.json``, and generate the tables of README and docs from them.
 
-A result file holds the JSON of ``wean-evaluate --json``, which has the hashes of the test files, together with what is
-needed to measure it again: command, seed, hashes of other data, commit, hardware and software. In a document, a table
-stands between two markers and is never edited by hand::
+A result file contains the JSON of ``wean-evaluate --json``, which has the hashes of the test files, and the facts that
+are needed to repeat the measurement: command, seed, hashes of other data, commit, hardware and software. In a document,
+a table is between two markers and is never edited by hand::
 
     <!-- results: wean_pwkp -->
     <!-- /results -->
 
 ``<!-- results: wean_pwkp bleu sari -->`` shows only the named metrics. ``wean-evaluate tables README.md docs/*.md``
-fills them in, with ``--check`` it only says whether a document is out of date (for CI).
+writes them. With ``--check`` it only reports documents that are out of date (for CI).
 """
 
 import importlib.metadata
@@ -21,46 +21,51 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from ..console import OneLineParser
 from ..errors import UserError
 from ..optional import LazyModule
 from .corpus import describe_file
-from .evaluate import Evaluation
-from .report import format_cell, markdown_row
-from .text_files import PathLike, check_outputs, parse_json, read_lines, read_text, write_atomically
+from .score_file import Evaluation
+from .tables import Table
+from .text_files import PathLike, check_outputs, read_lines, read_text, read_typed_json, write_atomically
 
 torch = LazyModule("torch")
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
-_NO_RESULT = "{} holds no evaluation; give a file of wean-evaluate record."
+_NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
 
 
-def read_json(path: PathLike, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Read a JSON object that must have certain keys."""
-    text = read_text(path)
-    try:
-        content = parse_json(text)
-    except ValueError:
-        raise UserError(f"{path} is not JSON; give a file written by wean-evaluate.") from None
-    missing = [key for key in keys if not isinstance(content, dict) or key not in content]
-    if missing:
-        raise UserError(f"{path} has no {', '.join(missing)}; give a file written by wean-evaluate.")
-    return dict(content)
+class Result(Struct):
+    """A file of ``wean-evaluate record``.
+
+    Attributes:
+        seeds: seeds of the trainings, if there are several.
+        commit: commit of the working tree, with ``-dirty`` if it was changed, or ``unknown``.
+        where: description of the origin, if the scores were computed now instead of read from ``results/``.
+    """
+
+    experiment: str
+    command: str
+    seed: int
+    evaluation: Evaluation
+    seeds: list[int] = []
+    note: str = ""
+    commit: str | None = "unknown"
+    hardware: Any = None
+    where: str = ""
 
 
-def read_result(path: PathLike) -> dict[str, Any]:
-    """Read what ``wean-evaluate record`` keeps; its ``evaluation`` is an `Evaluation`.
+def read_result(path: PathLike) -> Result:
+    """Read a file of ``wean-evaluate record``.
 
     Raises:
         UserError: if the file is something else.
     """
-    result = read_json(path, ("experiment", "command", "seed", "evaluation"))
-    try:
-        return result | {"evaluation": Evaluation.from_json(result["evaluation"])}
-    except ValueError as error:
-        raise UserError(_NO_RESULT.format(path)) from error
+    return read_typed_json(path, Result, "give a file of wean-evaluate record")
 
 
 def commit(folder: PathLike = ".") -> str:
@@ -74,7 +79,7 @@ def commit(folder: PathLike = ".") -> str:
 
 
 def hardware() -> dict[str, Any]:
-    """Return processor, cores, memory and, where there are any, GPUs of this machine."""
+    """Return processor, cores, memory and GPUs of this machine."""
     processor = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.exists():
@@ -89,7 +94,7 @@ def hardware() -> dict[str, Any]:
 
 
 def software() -> dict[str, str]:
-    """Return the versions that matter."""
+    """Return the versions of Python and the main libraries."""
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -99,7 +104,7 @@ def software() -> dict[str, str]:
     return versions
 
 
-def record(argv: list[str]) -> str:
+def record_command(argv: list[str]) -> str:
     """Run ``wean-evaluate record``."""
     parser = OneLineParser(
         prog="wean-evaluate record", description="Keep a measured evaluation with all that is needed to repeat it."
@@ -122,7 +127,7 @@ def record(argv: list[str]) -> str:
     parser.add_argument(
         "--data", nargs="+", default=[], metavar="FILE", help="text to identify by its hash as well, e.g. the train set"
     )
-    parser.add_argument("--hardware", help="where it was trained (default: this machine)")
+    parser.add_argument("--hardware", help="hardware of the training (default: this machine)")
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     args = parser.parse_args(argv)
     if not _NAME.fullmatch(args.experiment):
@@ -134,7 +139,8 @@ def record(argv: list[str]) -> str:
     for option in ("trainings", "curves"):
         if (number := len(getattr(args, option))) not in (0, len(args.seed)):
             raise UserError(f"--{option}: {number} files for {len(args.seed)} seeds; give one file for each seed.")
-    evaluation = read_json(args.evaluation, ("systems", "data"))
+    read_typed_json(args.evaluation, Evaluation)
+    evaluation = read_typed_json(args.evaluation, dict[str, Any])
     trainings, trained_on = merge_trainings(args.trainings)
     curves = merge_curves(args.curves, args.seed)
     result = {
@@ -160,10 +166,9 @@ def record(argv: list[str]) -> str:
 def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the trainings of all systems, and the data that they used.
 
-    A system of several seeds has its trainings under ``runs``. The data are moved out of the
-    trainings, which share them.
+    The trainings of several seeds of a system are in ``runs``. The data is moved out of the trainings, which share it.
     """
-    files = [read_json(path, ()) for path in paths]
+    files = [read_typed_json(path, dict[str, dict[str, Any]], _NO_TRAININGS) for path in paths]
     data: dict[str, dict[str, Any]] = {}
     for path, trainings in zip(paths, files, strict=True):
         if set(trainings) != set(files[0]):
@@ -172,8 +177,6 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
                 "give trainings.json of runs with the same systems."
             )
         for training in trainings.values():
-            if not isinstance(training, dict):
-                raise UserError(f"{path} holds no trainings; give trainings.json of a recipe's run.")
             data |= {f"{entry['name']} {entry['sha256']}": entry for entry in training.pop("data", [])}
     if len(files) < 2:
         return (files[0] if files else {}), list(data.values())
@@ -181,7 +184,7 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
 
 
 def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
-    """Return one table of validation curves, with the seed in the first column; empty without files."""
+    """Return one table of validation curves, with the seed in the first column, or an empty string without files."""
     rows: list[str] = []
     for path, seed in zip(paths, seeds, strict=False):
         head, *lines = read_lines(path)
@@ -194,7 +197,7 @@ def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
     return "".join(f"{row}\n" for row in rows)
 
 
-def tables(argv: list[str]) -> str:
+def tables_command(argv: list[str]) -> str:
     """Run ``wean-evaluate tables``."""
     parser = OneLineParser(
         prog="wean-evaluate tables", description="Write the tables between result markers in Markdown documents."
@@ -217,41 +220,41 @@ def tables(argv: list[str]) -> str:
 
 
 def fill(text: str, folder: PathLike, document: PathLike) -> str:
-    """Return a document with all its tables generated anew."""
+    """Return a document with all its tables generated again."""
     if text.count("<!-- results: ") != len(_BLOCK.findall(text)):
         raise UserError(f"{document}: a results marker has no <!-- /results --> after it; add it.")
 
-    def table(match: re.Match[str]) -> str:
-        path = Path(folder, f"{match.group(2)}.json")
-        result = read_result(path)
-        try:
-            return match.group(1) + render(result, match.group(3).split(), document) + match.group(4)
-        except (LookupError, TypeError, AttributeError) as error:
-            raise UserError(_NO_RESULT.format(path)) from error
+    def fill_block(block: re.Match[str]) -> str:
+        path = Path(folder, f"{block[2]}.json")
+        return block[1] + result_table(read_result(path), block[3].split(), path, document) + block[4]
 
-    return _BLOCK.sub(table, text)
+    return _BLOCK.sub(fill_block, text)
 
 
-def render(result: dict[str, Any], metrics: list[str], document: PathLike) -> str:
+def result_table(result: Result, metrics: list[str], path: PathLike, document: PathLike) -> str:
     """Return the Markdown of one result, with these metrics of its evaluation or all."""
-    evaluation: Evaluation = result["evaluation"]
-    unknown = [name for name in metrics if name not in evaluation.signatures]
-    if unknown:
-        raise UserError(
-            f"{document}: {result['experiment']} has no metric {', '.join(unknown)}; "
-            f"choose from {', '.join(evaluation.signatures)}."
-        )
-    shown = metrics or list(evaluation.signatures)
-    lines = [markdown_row(["system", *shown]), f"|---|{'--:|' * len(shown)}"]
-    for name, cells in evaluation.cells.items():
-        lines.append(markdown_row([name, *(format_cell(cells[metric], intervals=True) for metric in shown)]))
-    data = evaluation.data
-    seeds = ", ".join(map(str, result.get("seeds", [result["seed"]])))
-    facts = [f"{data['sentences']} sentences, {data['references']} reference(s)", f"seed {seeds}"]
-    if result.get("commit", "unknown") != "unknown":
-        commit, changes, _ = result["commit"].partition("-dirty")
+    columns, data = result.evaluation.columns, result.evaluation.data
+    for metric in metrics:
+        if metric not in columns:
+            raise UserError(
+                f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join(columns)}."
+            )
+    shown = metrics or list(columns)
+    incomplete = [name for name, scores in result.evaluation.scores.items() if not scores.keys() >= set(shown)]
+    if incomplete or not data.references:
+        lacking = f"no scores of {incomplete[0]}" if incomplete else "no number of references"
+        raise UserError(f"{path} has {lacking}; give a file of wean-evaluate record.")
+    rows = [
+        [name, *(scores[metric].format(intervals=True) for metric in shown)]
+        for name, scores in result.evaluation.scores.items()
+    ]
+    facts = [f"{data.sentences} sentences, {data.references} reference(s)"]
+    facts.append(f"seed {', '.join(map(str, result.seeds or [result.seed]))}")
+    if result.commit not in (None, "unknown"):
+        commit, changes, _ = str(result.commit).partition("-dirty")
         facts.append(f"commit {commit[:12]}" + (" with changes" if changes else ""))
-    lines += ["", f"{', '.join(facts)}; with 95% bootstrap intervals. Command: `{result['command']}`."]
-    lines += [result["note"]] if result.get("note") else []
-    lines += ["Signatures: " + "; ".join(f"{metric} `{evaluation.signatures[metric]}`" for metric in shown) + "."]
+    lines = [Table(["system", *shown], rows).as_markdown(), ""]
+    lines += [f"{', '.join(facts)}; with 95% bootstrap intervals. Command: `{result.command}`."]
+    lines += [result.note] if result.note else []
+    lines += ["Signatures: " + "; ".join(f"{metric} `{columns[metric].signature}`" for metric in shown) + "."]
     return "\n".join(lines) + "\n"

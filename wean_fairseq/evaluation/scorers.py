@@ -1,8 +1,8 @@
 """Our metrics as fairseq scorers: ``fairseq-generate --scoring wean --wean-metrics rouge-l,bleu2``.
 
-fairseq's interface only shows a scorer reference and hypothesis, so metrics that look at the source are refused here,
-and its references have ``<unk>`` for words outside the dictionary: good for watching a run, not for reporting. Report
-with ``wean-evaluate``.
+fairseq's interface only shows a scorer reference and hypothesis, so metrics that use the source are refused, and its
+references have ``<unk>`` for words outside the dictionary. The scores are good enough to watch a run, but should be
+reported with ``wean-evaluate``.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class WeanScorerConfig(FairseqDataclass):
 
 @register_scorer("wean", dataclass=WeanScorerConfig)
 class WeanScorer(BaseScorer):
-    """Scores the strings that fairseq collects with any metric that needs no source."""
+    """Scorer of the strings that fairseq collects, with metrics that need no source."""
 
     def __init__(self, cfg: Any) -> None:
         super().__init__(cfg)

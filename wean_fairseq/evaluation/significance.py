@@ -30,11 +30,11 @@ special = LazyModule("scipy.special")
 
 #: sacreBLEU's default seed (environment variable SACREBLEU_SEED).
 DEFAULT_SEED = 12345
-#: Draws per block; a multiple of 32, so that blocks consume whole words of the random stream.
+#: Draws per block, a multiple of 32, so that blocks consume whole words of the random stream.
 _BLOCK = 64
-#: Differences of scores (0..100) below this are rounding, not differences.
+#: Differences of scores (0..100) below this are rounding errors.
 _TIE = 1e-9
-#: Degrees of freedom from which on a t distribution is the normal one.
+#: Degrees of freedom at which a t distribution equals the normal one.
 _NORMAL = 1e9
 
 #: The lower and the upper end of an interval of scores.
@@ -48,7 +48,7 @@ class Draws:
     Kept small: one byte per sentence and resample, one bit per sentence and trial.
 
     Attributes:
-        seed: of both tests, each with a generator of its own (as in sacreBLEU).
+        seed: seed of both tests, of which each has its own generator (as in sacreBLEU).
     """
 
     num_sentences: int
@@ -58,7 +58,7 @@ class Draws:
 
     @cached_property
     def _weights(self) -> npt.NDArray[np.uint8]:
-        """Counts of draws of every sentence, shape (resamples, sentences); more than 255 times does not happen."""
+        """Counts of draws of every sentence, shape (resamples, sentences). They never exceed 255."""
         generator = np.random.default_rng(self.seed)
         weights = np.empty((self.resamples, self.num_sentences), dtype=np.uint8)
         for row in weights:
@@ -67,7 +67,7 @@ class Draws:
 
     @cached_property
     def _masks(self) -> npt.NDArray[np.uint8]:
-        """Which sentences keep their system, one bit each, shape (trials, bytes)."""
+        """One bit per sentence, which is set if the sentence keeps its system, shape (trials, bytes)."""
         generator = np.random.default_rng(self.seed)
         blocks = []
         for start in range(0, self.trials, _BLOCK):
@@ -76,23 +76,23 @@ class Draws:
         return np.concatenate(blocks)
 
     def bootstrap(self, rows: list[FloatArray]) -> list[FloatArray]:
-        """Sum the rows of every array over the same resamples; one (resamples, statistics) array for each."""
+        """Sum the rows of every array over the same resamples. Each result has the shape (resamples, statistics)."""
         return _add_up((self._weights[start : start + _BLOCK] for start in range(0, self.resamples, _BLOCK)), rows)
 
     def shuffle(self, pairs: list[tuple[FloatArray, FloatArray]]) -> list[tuple[FloatArray, FloatArray]]:
         """Sum the rows of two pseudo-systems for every trial and every pair (baseline rows, system rows)."""
         blocks = (self._masks[start : start + _BLOCK] for start in range(0, self.trials, _BLOCK))
-        kept_ones = (np.unpackbits(bits, axis=1, count=self.num_sentences) for bits in blocks)
+        swaps = (np.unpackbits(bits, axis=1, count=self.num_sentences) for bits in blocks)
         result = []
-        differences = _add_up(kept_ones, [baseline - system for baseline, system in pairs])
-        for (baseline, system), kept in zip(pairs, differences, strict=True):
-            first = kept + system.sum(axis=0)
+        differences = _add_up(swaps, [baseline - system for baseline, system in pairs])
+        for (baseline, system), difference in zip(pairs, differences, strict=True):
+            first = difference + system.sum(axis=0)
             result.append((first, baseline.sum(axis=0) + system.sum(axis=0) - first))
         return result
 
 
 def _add_up(counts: Iterable[npt.NDArray[np.uint8]], rows: list[FloatArray]) -> list[FloatArray]:
-    """Sum the rows of every array, (sentences, statistics), as often as blocks of counts, (draws, sentences), say."""
+    """Sum the rows of every array, (sentences, statistics), weighted by blocks of counts, (draws, sentences)."""
     stacked, cuts = np.concatenate(rows, axis=1), np.cumsum([array.shape[1] for array in rows])[:-1]
     totals = np.concatenate([block.astype(np.float64) @ stacked for block in counts])
     return np.split(totals, cuts, axis=1)
@@ -106,9 +106,9 @@ def confidence_interval(scores: FloatArray) -> Interval:
 
 
 def p_value(statistics: FloatArray, observed: float) -> float:
-    """Share of statistics that are at least the observed difference, which itself is one of them (so it is never 0).
+    """Return the share of statistics that are at least the observed difference, which is one of them, so it is never 0.
 
-    1 where that is no number: nothing was observed.
+    The p-value of NaN is 1.
     """
     if not np.isfinite(observed):
         return 1.0
@@ -139,7 +139,7 @@ def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[fl
 
     The variance over test sets (of the resampled means) and that over runs are added. Sentences and runs are crossed:
     what one run does to one sentence is in the spread of the runs and in that of the resamples, and counts once. The
-    degrees of freedom are Satterthwaite's (1946): few runs do not tell their variance well.
+    degrees of freedom are Satterthwaite's (1946): the variance of few runs is uncertain.
 
     Args:
         systems: the one system, or both: scores of two or more runs on the test set, and on the same resamples of its
@@ -149,19 +149,19 @@ def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[fl
     doubt = 0.0
     for scores, resampled in systems:
         freedom = len(scores) - 1
-        spread = float(np.var(scores, ddof=1)) / len(scores)  # variance of the mean, as the runs show it
+        spread = float(np.var(scores, ddof=1)) / len(scores)  # variance of the mean over the runs
         noise = float(np.var(resampled - resampled.mean(axis=0), axis=1).mean()) / freedom
-        variance += max(0.0, spread - noise)  # what is more than a test set of this size explains
+        variance += max(0.0, spread - noise)  # the part that a test set of this size does not explain
         doubt += spread**2 / freedom
     return variance**0.5, min(variance**2 / doubt, _NORMAL) if doubt else _NORMAL
 
 
 def runs_p(difference: float, error: float, freedom: float) -> float:
-    """Two-sided t test of a difference of means over runs, with what `run_error` returns."""
+    """Return the p-value of a two-sided t test of a difference of means over runs, with the result of `run_error`."""
     return float(2 * special.stdtr(freedom, -abs(difference) / error)) if error > 0 else 1.0
 
 
 def runs_interval(mean: float, error: float, freedom: float) -> Interval:
-    """The 95% t interval of a mean over runs, with what `run_error` returns."""
+    """Return the 95% t interval of a mean over runs, with the result of `run_error`."""
     half = float(special.stdtrit(freedom, 0.975)) * error
     return mean - half, mean + half

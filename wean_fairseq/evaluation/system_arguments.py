@@ -1,4 +1,4 @@
-"""The arguments that name systems and say how to read them, shared by all commands."""
+"""Arguments for the files of systems, shared by all commands."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from ..console import split_name
 from .output_reader import PIECES, SystemOutput, read_generated, read_plain
 from .text_files import read_lines
 
-#: Of options that take several values, and may be given more than once.
+#: Arguments of options that take several values and may be repeated.
 SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 
 
 def add_system_arguments(parser: argparse._ActionsContainer) -> None:
-    """Add ``--hyp``, ``--generated`` and what says how to read them."""
-    again = "a name again = another run of that system"
-    parser.add_argument("--hyp", metavar="NAME=FILE", help=f"plain hypotheses, one a line; {again}", **SEVERAL)
+    """Add ``--hyp``, ``--generated`` and the options for reading them."""
+    again = "a repeated name = another run of that system"
+    parser.add_argument("--hyp", metavar="NAME=FILE", help=f"plain hypotheses, one per line; {again}", **SEVERAL)
     parser.add_argument("--generated", metavar="[NAME=]LOG", help=f"output of fairseq-generate; {again}", **SEVERAL)
     parser.add_argument(
         "--oov-source",
@@ -27,7 +27,7 @@ def add_system_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_reading_arguments(parser: argparse._ActionsContainer) -> None:
-    """Add ``--remove-bpe``, as fairseq's commands have it, and ``--tokens``."""
+    """Add ``--remove-bpe``, like that of fairseq's commands, and ``--tokens``."""
     parser.add_argument(
         "--remove-bpe",
         nargs="?",
@@ -39,12 +39,12 @@ def add_reading_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def paths_of(named: Sequence[str]) -> list[str]:
-    """The files of arguments such as ``NAME=FILE``, the name of which may be missing."""
+    """Return the files of arguments such as ``NAME=FILE`` or ``FILE``."""
     return [argument.partition("=")[2] or argument for argument in named]
 
 
-def read_log(args: argparse.Namespace, name: str, path: str, oov_source: list[str] | None) -> SystemOutput:
-    """Read a log of fairseq-generate as ``add_reading_arguments`` says."""
+def read_output_log(args: argparse.Namespace, name: str, path: str, oov_source: list[str] | None) -> SystemOutput:
+    """Read a log of fairseq-generate with the options of ``add_reading_arguments``."""
     return read_generated(name, path, remove_bpe=args.remove_bpe, detokenised=not args.tokens, oov_source=oov_source)
 
 
@@ -58,5 +58,5 @@ def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[Sy
     for argument in args.generated:
         named = "=" in argument
         name, path = split_name(argument, "--generated") if named else (Path(argument).stem, argument)
-        systems.append(read_log(args, name, path, oov_source))
+        systems.append(read_output_log(args, name, path, oov_source))
     return systems

@@ -1,26 +1,27 @@
-"""Reading and writing text without surprises: bytes in, one line per ``\\n``, atomic replacement out.
+"""Read text with one line per ``\\n``, read typed JSON, and write files atomically.
 
-``str.splitlines`` is never used: it also cuts at U+2028, form feeds and other characters that occur inside real
-sentences, which would shift every following line.
+``str.splitlines`` is never used, because it also splits at U+2028, form feeds and other characters that occur inside
+real sentences. This would shift every following line.
 """
 
 import hashlib
-import json
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeVar, Union
 
+from msgspec import Struct, ValidationError, convert
+
 from ..errors import UserError
-from ..storage.files import open_input, write_text, write_whole
+from ..storage.files import open_input, parse_json, write_text, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
 Item = TypeVar("Item")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-#: SHA-256 of what was last read from a path: a pipe cannot be read again to be hashed.
+#: Path -> SHA-256 of its content when it was last read, because a pipe cannot be read again to be hashed.
 _DIGESTS: dict[str, str] = {}
 
 
@@ -60,7 +61,7 @@ def decode_lines(content: bytes, path: PathLike) -> list[str]:
 
 
 def read_lines(path: PathLike) -> list[str]:
-    """Read a plain text file, one sentence a line; an empty file is an error."""
+    """Read a plain text file with one sentence per line. An empty file is an error."""
     lines = decode_lines(read_bytes(path), path)
     if not lines:
         raise UserError(f"{path} is empty; a file with one sentence per line was expected.")
@@ -68,7 +69,7 @@ def read_lines(path: PathLike) -> list[str]:
 
 
 def read_text(path: PathLike) -> str:
-    """Read a whole UTF-8 file as it is, its line ends too."""
+    """Read a whole UTF-8 file, with its line ends."""
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -80,74 +81,85 @@ def _not_utf8(where: str, error: UnicodeDecodeError) -> UserError:
     return UserError(f"{where}: {byte} is not UTF-8; convert the file to UTF-8 first.")
 
 
-def parse_json(text: str) -> Any:
-    """Parse JSON.
+def read_typed_json(path: PathLike, kind: type[Item], remedy: str = "give a file written by wean-evaluate") -> Item:
+    """Read a JSON file whose content must have a certain type.
 
     Raises:
-        ValueError: if it is none, or nobody can read it: nested too deeply, or with a number of thousands of digits.
+        UserError: if it is not JSON or something else, with the place and the expected type.
     """
+    text = read_text(path)
     try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        content = parse_json(text)
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON ({error}); {remedy}.") from None
+    try:
+        return convert(content, kind)
+    except (ValidationError, UnicodeEncodeError) as error:
+        raise UserError(f"{path}: {error}; {remedy}.") from None
 
 
-def read_described(path: PathLike, read: Callable[[Any], Item], fault: str) -> dict[int, Item]:
-    """Read the JSON lines in which fairseq-generate described sentences: number, from 0 -> what ``read`` makes of one.
+def read_described(path: PathLike, kind: type[Item], fault: str) -> dict[int, Item]:
+    """Read the JSON lines in which fairseq-generate described sentences: number, from 0 -> content of the line.
 
     Raises:
-        UserError: naming the first line of which it makes nothing, and the ``fault`` of it.
+        UserError: naming the first line that has another content, and its ``fault``.
     """
-    found = {}
+    described = {}
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            entry = parse_json(line)
-            found[int(entry["id"])] = read(entry)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise UserError(f"line {number} of {path} {fault}.") from None
-    return {number: found[number] for number in sorted(found)}
+            content = parse_json(line)
+            described[convert(content, _Numbered).id] = convert(content, kind, str_keys=True)
+        except (ValueError, ValidationError) as error:
+            raise UserError(f"line {number} of {path} {fault} ({error}).") from None
+    return dict(sorted(described.items()))
+
+
+class _Numbered(Struct):
+    """A line of JSON with the number of a sentence."""
+
+    id: int
 
 
 def read_table(name: str, folder: Path = Path(__file__).parent) -> dict[str, Any]:
-    """Read a TOML file beside the code of a package: facts that it goes by."""
+    """Read a TOML file of the package."""
     return tomllib.loads((folder / name).read_text(encoding="utf-8"))
 
 
 def sha256_as_read(path: PathLike) -> str:
-    """Return the SHA-256 of what was last read from a file, so that a score can be traced to the exact text."""
+    """Return the SHA-256 of the content that was last read from a file, which identifies the scored text."""
     if os.fspath(path) not in _DIGESTS:
         read_bytes(path)
     return _DIGESTS[os.fspath(path)]
 
 
 def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathLike | None]) -> None:
-    """Refuse, before anything is computed, places that cannot be written, that are read, or that are one.
+    """Refuse output files that cannot be written, that are inputs, or that are given twice.
 
     Args:
         outputs: option -> file to write, if any.
-        inputs: files that are read, if given.
+        inputs: files that are read.
     """
-    taken = {_identity(path): str(path) for path in inputs if path}
+    used = {_identity(path): str(path) for path in inputs if path}
     for option, path in outputs.items():
         if path is None:
             continue
         file = Path(path)
         _check_place(file)
         if file.exists() and not file.is_file():
-            continue  # a terminal, a pipe: nothing is overwritten
+            continue  # a terminal or a pipe, which is not overwritten
         identity = _identity(path)
-        if identity in taken:
-            raise UserError(f"{option} {path} would overwrite {taken[identity]}; choose another name.")
-        taken[identity] = f"the output of {option}"
+        if identity in used:
+            raise UserError(f"{option} {path} would overwrite {used[identity]}; choose another name.")
+        used[identity] = f"the output of {option}"
 
 
 def _identity(path: PathLike) -> tuple[int, int] | Path:
-    """The same for two names of one file."""
+    """Return a value that is equal for two names of one file."""
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError:
         return Path(os.path.realpath(path))
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _check_place(path: Path) -> None:
@@ -158,15 +170,15 @@ def _check_place(path: Path) -> None:
     else:
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
-        reason = f"{folder.name} is {'write-protected' if folder.is_dir() else 'no folder'}"
+        reason = f"{folder.name} is {'write-protected' if folder.is_dir() else 'not a folder'}"
     if not writable:
         raise UserError(f"{path} cannot be written ({reason}); choose another place.")
 
 
 def write_atomically(path: PathLike, content: str | bytes) -> None:
-    """Write a file whole or not at all, with the folders above it.
+    """Write a file atomically, and create the folders above it.
 
-    In text, bytes of a file's name that are no UTF-8 are written as escapes, which JSON reads too.
+    Bytes of file names that are not UTF-8 are written as escapes, which JSON can read.
 
     Raises:
         UserError: if the place cannot be written.

@@ -1,11 +1,11 @@
-"""Tokenisations a metric can be asked for; the name goes into the metric's signature.
+"""Tokenisations of metrics, whose names are in the metrics' signatures.
 
-``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers; ``none`` splits at white space (text that is tokenised
-already). ``words`` is the ROUGE convention: lower-cased runs of letters and digits. The combining marks on a letter
-belong to it, such as the vowel signs of Hindi, the diacritics of Arabic and the points of Hebrew. On ASCII text it
-equals the default tokeniser of the rouge-score package, which however deletes every other letter (identical Chinese
-sentences would score 0, and "café" becomes "caf"). ``nltk`` is NLTK's ``word_tokenize`` of 2017, the scorer of the NTS
-paper: sentences by Punkt, words by the Penn Treebank's rules.
+``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers. ``none`` splits tokenised text at white space. ``words`` is
+the ROUGE convention: lower-cased runs of letters and digits. The combining marks on a letter belong to it, such as the
+vowel signs of Hindi, the diacritics of Arabic and the points of Hebrew. On ASCII text it equals the default tokeniser
+of the rouge-score package, which deletes all other letters (identical Chinese sentences would score 0, and "café"
+becomes "caf"). ``nltk`` is NLTK's ``word_tokenize`` of 2017, the scorer of the NTS paper: sentences by Punkt, words by
+the Penn Treebank's rules.
 """
 
 import re
@@ -24,7 +24,7 @@ regex = LazyModule("regex")  # has a class for marks, which the standard library
 nltk_tokenize = LazyModule("nltk.tokenize")
 
 TokenizeFunction = Callable[[str], str]
-#: Whether case is ignored: of every letter (True), or of A to Z alone, as mteval-v13a does ("ascii").
+#: Whether case is ignored: for every letter (True), or only for A to Z, as in mteval-v13a ("ascii").
 Lowercase = Union[bool, Literal["ascii"]]
 
 #: Tokenisations that BLEU and the n-gram metrics accept (names as in sacreBLEU).
@@ -53,7 +53,7 @@ def _white_space(text: str) -> str:
 
 
 def fold_case(text: str, lowercase: Lowercase) -> str:
-    """Return a text without the case that is to be ignored."""
+    """Lower the case of the letters whose case is ignored."""
     if lowercase == "ascii":
         return text.translate(_ASCII_LOWER)
     return text.lower() if lowercase else text
@@ -67,16 +67,16 @@ def case_signature(lowercase: Lowercase) -> str:
 
 
 def _nltk_words() -> TokenizeFunction:
-    """Return NLTK's words, within NLTK's sentences: only the last period of a sentence is a token of its own."""
+    """Return NLTK's words within NLTK's sentences. Only the last period of a sentence is a separate token."""
     try:
         sentences = nltk_tokenize.PunktTokenizer("english")
-    except (LookupError, OSError):  # no such data, or NLTK refuses to read it
+    except (LookupError, OSError):  # no data, or data in a folder that NLTK refuses to read
         raise UserError(
             "the tokenisation nltk needs the sentence splitter of NLTK; run `python -m nltk.downloader punkt_tab`, "
             "or set NLTK_DATA to a folder that has it."
         ) from None
     words = nltk_tokenize.TreebankWordTokenizer()
-    return lambda text: " ".join(word for part in sentences.tokenize(text) for word in words.tokenize(part))
+    return lambda text: " ".join(word for sentence in sentences.tokenize(text) for word in words.tokenize(sentence))
 
 
 def has_chinese(text: str) -> bool:
@@ -100,10 +100,9 @@ def get_tokenizer(name: str) -> TokenizeFunction:
 
 
 def guess_tokenization(lines: list[str]) -> str:
-    """Choose a tokenisation from the look of the references: ``zh``, ``none`` (Chinese, already segmented) or ``13a``.
+    """Choose a tokenisation for the references: ``zh``, ``none`` (segmented Chinese) or ``13a``.
 
-    sacreBLEU's default 13a gives 0 on unsegmented Chinese, silently; so text whose letters are mostly Chinese is not
-    left to it.
+    sacreBLEU's default 13a silently gives 0 on unsegmented Chinese, so it is not used for text that is mostly Chinese.
     """
     sample = "\n".join(lines[:1000])
     chinese = len(_CJK.findall(sample))

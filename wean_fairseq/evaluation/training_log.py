@@ -1,6 +1,7 @@
-"""The one reader of fairseq-train's ``--log-file``, in each of its formats (simple, tqdm and json).
+"""Read fairseq-train's ``--log-file`` in each of its formats (simple, tqdm and json).
 
-A log may hold several runs: where a run went back to an earlier update, what it did again replaces what was there.
+A log may contain several runs. If a run started from an earlier update, its lines replace those of the updates that it
+repeats.
 """
 
 import math
@@ -11,7 +12,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
-from .text_files import PathLike, decode_lines, parse_json, read_bytes
+from ..storage.files import parse_json
+from .text_files import PathLike, decode_lines, read_bytes
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
@@ -22,7 +24,7 @@ _PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]*)")
 _MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d+)""")
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _PATIENCE = "early stop since valid performance hasn't improved"
-# On the terminal, each line starts with the time and a logger's name; in the --log-file it does not.
+# On the terminal, each line starts with the time and a logger's name. In the --log-file it does not.
 _VALID_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| valid on '([^']+)' subset \| (.*)$")
 _STEP_LINE = re.compile(r"(?:^|\| )epoch (\d+):\s+(\d+) / (\d+) (.*)$")
 _EPOCH_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| (.*\btrain_wall\b.*)$")
@@ -33,10 +35,10 @@ class LogLine(NamedTuple):
     """The numbers of one line.
 
     Attributes:
-        subset: of a validation; ``train`` for the end of an epoch, empty for a line within one.
-        epoch: passes over the data, with its fraction within one.
+        subset: validation subset, ``train`` for the end of an epoch, or empty for a line within an epoch.
+        epoch: number of passes over the data, with a fraction within an epoch.
         values: name -> number.
-        step: within the epoch, of ``steps``; in JSON 0.
+        step: number of the step in the epoch, which has ``steps``. Both are 0 in JSON.
     """
 
     subset: str
@@ -47,24 +49,24 @@ class LogLine(NamedTuple):
 
     @property
     def updates(self) -> int:
-        """Steps of the optimiser before it."""
+        """Number of the optimiser's steps before the line."""
         return int(self.values["num_updates"])
 
 
 @dataclass
 class TrainingLog:
-    """One training: its validations, what was logged on the way, its size and its cost.
+    """One training: its validations, the lines within epochs, its size and its cost.
 
     Attributes:
-        parameters: how many numbers are trained.
-        done: whether fairseq said that it had come to the end.
-        stopped_early: whether ``--patience`` ended it.
-        max_epoch: value of ``--max-epoch`` of the last run; None if there is no limit.
+        parameters: number of trained parameters.
+        done: whether fairseq reported the end of the training.
+        stopped_early: whether ``--patience`` ended the training.
+        max_epoch: value of ``--max-epoch`` of the last run, or None if there is no limit.
         threads: number of torch's threads, if the task logs it.
         cpu_seconds: CPU time of the training processes so far, if the task logs it.
         train: the lines within epochs.
         ends: epoch -> updates at its end, and its seconds of forward, backward and update.
-        process_seconds: CPU time of the process that wrote the last line; a resumed training starts again at 0.
+        process_seconds: CPU time of the process that wrote the last line. It starts again at 0 in a resumed training.
     """
 
     name: str = ""
@@ -84,14 +86,14 @@ class TrainingLog:
 
     @property
     def updates(self) -> int:
-        """Steps of the optimiser in all epochs that came to their end."""
+        """Number of the optimiser's steps in all finished epochs."""
         return self.ends[max(self.ends)][0]
 
     @property
     def seconds_per_update(self) -> float | None:
-        """Forward, backward and update, without validation and saving; ``None`` where no epoch came to its end.
+        """Time of forward, backward and update, without validation and saving, or None if no epoch was finished.
 
-        The median over epochs, since an epoch that was interrupted counts only what was done after it went on.
+        This is the median over epochs, because the time of a resumed epoch is only that of its last part.
         """
         rates = [
             seconds / (updates - self.ends[number - 1][0])
@@ -102,30 +104,29 @@ class TrainingLog:
 
     @property
     def hours(self) -> float | None:
-        """Time of all updates; ``None`` where no epoch came to its end."""
+        """Time of all updates, or None if no epoch was finished."""
         return None if self.seconds_per_update is None else self.seconds_per_update * self.updates / 3600
 
     def validations(self, metric: str) -> list[LogLine]:
         return [point for point in self.valid if metric in point.values]
 
     def best(self, metric: str) -> LogLine:
-        """The first of the best validations."""
+        """Return the first of the best validations."""
         choose = min if metric in LOWER_IS_BETTER else max
         return choose(self.validations(metric), key=lambda point: point.values[metric])
 
     def near_best(self, metric: str) -> LogLine:
-        """The first validation that had 95 % of the best."""
+        """Return the first validation that had 95 % of the best value."""
         best = self.best(metric).values[metric]
-        if metric in LOWER_IS_BETTER:
-            return next(point for point in self.validations(metric) if point.values[metric] <= best / NEAR_BEST)
-        return next(point for point in self.validations(metric) if point.values[metric] >= best * NEAR_BEST)
+        sign, limit = (-1, best / NEAR_BEST) if metric in LOWER_IS_BETTER else (1, best * NEAR_BEST)
+        return next(point for point in self.validations(metric) if sign * point.values[metric] >= sign * limit)
 
 
 def read_log(path: PathLike, name: str = "", subset: str = "valid") -> TrainingLog:
     """Read the log of a training.
 
     Args:
-        subset: the validations that count.
+        subset: name of the validation subset that is read.
 
     Raises:
         UserError: if there is no such file.
@@ -141,7 +142,7 @@ def read_log(path: PathLike, name: str = "", subset: str = "valid") -> TrainingL
 
 
 def parse_line(text: str) -> LogLine | None:
-    """The numbers of a line that has some; ``None`` for all others, those that only look like fairseq's included."""
+    """Return the numbers of a line, or None if it has none or only resembles a line of fairseq."""
     try:
         line = _parse(text)
     except (ValueError, TypeError, ArithmeticError):
@@ -150,17 +151,16 @@ def parse_line(text: str) -> LogLine | None:
 
 
 def _parse(text: str) -> LogLine | None:
-    if found := _VALID_LINE.search(text):
-        return LogLine(found[2], float(found[1]), _numbers(item.rpartition(" ")[::2] for item in found[3].split(" | ")))
-    if found := _STEP_LINE.search(text):
-        epoch, step, steps = (int(number) for number in found.groups()[:3])
-        values = _numbers(item.partition("=")[::2] for item in found[4].split(", "))
+    if match := _VALID_LINE.search(text) or _EPOCH_LINE.search(text):
+        subset = match[2] if match.lastindex == 3 else "train"
+        values = _numbers(item.rpartition(" ")[::2] for item in match[match.lastindex or 0].split(" | "))
+        return LogLine(subset, float(match[1]), values)
+    if match := _STEP_LINE.search(text):
+        epoch, step, steps = (int(number) for number in match.groups()[:3])
+        values = _numbers(item.partition("=")[::2] for item in match[4].split(", "))
         return LogLine("", epoch - 1 + step / steps, values, step, steps)
-    if found := _EPOCH_LINE.search(text):
-        values = _numbers(item.rpartition(" ")[::2] for item in found[2].split(" | "))
-        return LogLine("train", float(found[1]), values)
-    if found := _JSON_LINE.search(text):
-        content = parse_json(found[1])
+    if match := _JSON_LINE.search(text):
+        content = parse_json(match[1])
         if "update" in content:
             return LogLine("", float(content["update"]), _numbers(content.items()))
         counted = next((key for key in content if key.endswith("_num_updates")), "")
@@ -176,7 +176,7 @@ def _read_facts(log: TrainingLog, text: str) -> None:
     log.seed = log.seed or (seed[1] if seed else "")
     if parameters:
         log.parameters = int(parameters[1].replace(",", ""))
-        log.done = log.stopped_early = False  # a training begins, or goes on
+        log.done = log.stopped_early = False  # a training starts or resumes
         log.process_seconds = 0.0
     if limit := _MAX_EPOCH.search(text):
         log.max_epoch = int(limit[1]) or None
@@ -185,7 +185,7 @@ def _read_facts(log: TrainingLog, text: str) -> None:
 
 
 def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
-    """Note the numbers of a line, and forget those of what a resumed run does again."""
+    """Store the numbers of a line, and drop those of updates that a resumed run repeats."""
     if "threads" in line.values:
         log.threads = int(line.values["threads"])
     if "cpu" in line.values:
@@ -215,9 +215,9 @@ def _numbers(items: Any) -> dict[str, float]:
 
 
 def _set_epoch_fractions(log: TrainingLog) -> None:
-    """Give validations within an epoch their fraction of it: fairseq logs only the epoch they are in."""
+    """Interpolate the epochs of validations, because fairseq logs them without the fraction of the epoch."""
     anchors = [(0, 0.0)] + [(point.updates, point.epoch) for point in log.train if point.updates > 0]
-    if len(anchors) == 1:  # no training lines: the last validation of an epoch is taken for its end
+    if len(anchors) == 1:  # no training lines: assume that the last validation of an epoch is at its end
         ends = {point.epoch: point.updates for point in log.valid}
         anchors += [(updates, epoch) for epoch, updates in ends.items()]
     log.valid = [point._replace(epoch=_interpolate(anchors, point.updates)) for point in log.valid]

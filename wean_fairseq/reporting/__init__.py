@@ -1,1 +1,1 @@
-"""Experiments to look at: ``wean-report`` makes a page of run directories, ``wean-plot`` draws the papers' figures."""
+"""Reports and figures: ``wean-report`` writes a page on run directories, ``wean-plot`` draws the papers' figures."""

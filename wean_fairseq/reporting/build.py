@@ -1,4 +1,4 @@
-"""Puts a report together: what was read of the runs -> a `Document`, with its figures in files."""
+"""Build a report: turn the runs into a `Document`, and write its figures to files."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -7,10 +7,10 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.evaluate import SIGNIFICANT, Evaluation
+from ..evaluation.score_file import SIGNIFICANT, Evaluation
 from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
 from . import comparison, context, costs, figures, inside, overview, scores
-from .curves import plot, summarise
+from .curves import draw_curves, summarise
 from .document import Block, Document, FigureBlock, ListBlock, Section, slug
 from .runs import Run
 from .samples import samples_block
@@ -22,20 +22,22 @@ _TITLES = 3  # experiments that the page's title names
 
 
 class Report:
-    """Builds a document, experiment by experiment.
+    """Builder of a document, experiment by experiment.
 
     Args:
-        folder: where figures go.
-        number: sample sentences of each test set.
-        checkpoints: whether figures that need a checkpoint are drawn.
+        folder: directory of the figures.
+        number: number of sample sentences of each test set.
+        checkpoints: draw figures that need a checkpoint.
     """
 
     def __init__(self, folder: Path, number: int, *, checkpoints: bool = True) -> None:
         self.folder = folder
         self.number = number
         self.checkpoints = checkpoints
-        self._drawn: set[str] = set()  # names of figures: those of two systems may differ in signs that no file has
-        self._compared: set[tuple[str, str]] = set()  # experiments and test sets that stand side by side at the top
+        self._drawn: set[str] = (
+            set()
+        )  # names of figures, because names of systems may differ only in characters that are not in file names
+        self._compared: set[tuple[str, str]] = set()  # experiments and test sets in the overview
 
     def document(self, runs: Sequence[Run], command: str, version: str) -> Document:
         experiments = scores.group_runs(runs)
@@ -46,7 +48,7 @@ class Report:
             # The headings of a single experiment do not need its name.
             prefix = f"{experiment.title}: " if len(experiments) > 1 else ""
             sections += self._experiment(experiment, prefix)
-        anchors = {"content"}  # the page's own
+        anchors = {"content"}  # an anchor of the template
         for section in sections:
             section.anchor = slug(section.title, anchors)
         summary = [context.summary(experiment) for experiment in experiments]
@@ -58,11 +60,11 @@ class Report:
         return Document(f"Report: {title}", summary, sections, origin)
 
     def _overview(self, entries: Sequence[Entry]) -> Section:
-        """Experiments that were scored on the same sentences, side by side and beside the published tables."""
-        title = f"All systems on the same {entries[0].evaluation.data['sentences']:,} sentences"
+        """Return the section of experiments that were scored on the same sentences, with the published tables."""
+        title = f"All systems on the same {entries[0].evaluation.data.sentences:,} sentences"
         copied = overview.copy_warning(entries)
         blocks: list[Block] = [copied] if copied is not None else []
-        blocks += [overview.reading(entries), overview.table(entries)]
+        blocks += [overview.reading_notes(entries), overview.overview_table(entries)]
         panels = overview.panels(entries)
         if panels:
             blocks.append(self._write_figure(partial(figures.scores, panels), title, f"{title}: some scores"))
@@ -73,7 +75,7 @@ class Report:
         opening = Section(experiment.title, [])
         yield opening
         for name in experiment.sets:
-            # Of the first run that has the set: other seeds have other outputs for the same sentences.
+            # The first run that has the set is shown. Other seeds have other outputs for the same sentences.
             run = next(run for run in experiment.runs if name in run.sets)
             block = samples_block(run, run.sets[name], self.number)
             if block is not None:
@@ -81,20 +83,20 @@ class Report:
                 yield Section(f"{prefix}Outputs on {name}", [block], level=3)
         for entry in experiment.sets.values():
             yield Section(f"{prefix}Scores on {entry.name}", [*self._scores(entry)], level=3)
-        for title, found in (
+        for title, content in (
             ("Learning curves", self._curves(experiment)),
             ("Attention, granularities and neighbours", self._inside_blocks(experiment)),
             ("Size and speed", _costs(experiment)),
         ):
-            if blocks := [*found]:
+            if blocks := [*content]:
                 yield Section(f"{prefix}{title}", blocks, level=3)
         details: list[Block] = [context.data_table(experiment), *context.settings(experiment)]
         yield Section(f"{prefix}Data and settings", details, level=3)
-        opening.blocks += context.warnings(experiment)  # last, because all parts above may report problems
+        opening.blocks += context.warnings(experiment)  # last, because every section above may report problems
 
     def _scores(self, entry: Entry) -> Iterator[Block]:
         evaluation = entry.evaluation
-        copied = scores.copy_warnings(entry)
+        copied = scores.copy_wins(entry)
         if copied:
             yield ListBlock(scores.COPY_WINS, copied, "warning")
         yield ListBlock("How to read the tables", [*_reading_notes(entry)])
@@ -108,10 +110,10 @@ class Report:
             yield self._write_figure(partial(figures.scores, panels), title, f"Scores on {entry.name}, {spans}")
         yield from scores.score_tables(entry)
         yield from scores.significance_table(evaluation)
-        signatures = [f"{key}: {signature}" for key, signature in evaluation.signatures.items()]
+        signatures = [f"{key}: {column.signature}" for key, column in entry.columns.items()]
         yield ListBlock("Signatures", signatures, folded=True)
-        if evaluation.warnings:
-            yield ListBlock("Warnings of the scorer, in full", evaluation.warnings, "warning", folded=True)
+        if evaluation.data.warnings:
+            yield ListBlock("Warnings of the scorer, in full", evaluation.data.warnings, "warning", folded=True)
 
     def _curves(self, experiment: Experiment) -> Iterator[Block]:
         for run in experiment.runs:
@@ -121,7 +123,7 @@ class Report:
             if not having:
                 continue
             block = self._write_figure(
-                partial(plot, having, [metric]),
+                partial(draw_curves, having, [metric]),
                 f"{experiment.title} {run.seed} curves {metric}",
                 f"Validation {metric}{_seed_suffix(experiment, run)}",
             )
@@ -130,7 +132,7 @@ class Report:
             yield block
 
     def _inside_blocks(self, experiment: Experiment) -> Iterator[Block]:
-        """Dumps and checkpoints of the first run's systems."""
+        """Yield figures of the dumps and checkpoints of the first run's systems."""
         run = experiment.runs[0]
         seed = _seed_suffix(experiment, run)
 
@@ -151,7 +153,7 @@ class Report:
 
 
 def _has_intervals(evaluation: Evaluation) -> bool:
-    return any(cell.interval for cells in evaluation.cells.values() for cell in cells.values())
+    return any(score.interval for scores in evaluation.scores.values() for score in scores.values())
 
 
 def _seed_suffix(experiment: Experiment, run: Run) -> str:
@@ -175,7 +177,7 @@ def _reading_notes(entry: Entry) -> Iterator[str]:
     if entry.evaluation.comparisons:
         seeds = ", the same way with every seed" if entry.seeds > 1 else ""
         yield f"* = differs from {entry.baseline} in both paired tests (p < {SIGNIFICANT}){seeds}."
-    if COPY_ROW in entry.evaluation.cells:
+    if COPY_ROW in entry.evaluation.scores:
         copied = f"{COPY_ROW} is the source, scored as if a system had written it."
         yield f"{copied} ▽ = less than that, where more is better."
     if entry.seeds > 1:

@@ -1,26 +1,26 @@
-"""Facts that a reader must know before any number: which data, which settings, what is missing or stands in."""
+"""Facts that a reader must know before any number: data, settings, missing parts and stand-in data."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from .document import Cell, ListBlock, TableBlock
-from .runs import Run
+from ..evaluation.tables import Table
+from .document import ListBlock
+from .runs import Leak, Run
 from .scores import Experiment
 
-_NAMED = 4  # systems that a title names
+_NAMED = 4  # largest number of systems that a title names
 
 
 def title(experiment: Experiment) -> str:
-    """The systems of an experiment and their data."""
+    """Return the title of an experiment: its systems and their data."""
     systems = _systems(experiment)
     named = ", ".join(systems) if len(systems) <= _NAMED else f"{len(systems)} systems"
-    data = [Path(part).name for part in experiment.runs[0].settings.get("DATA", "").split()]
+    data = [Path(path).name for path in experiment.runs[0].settings.get("DATA", "").split()]
     return f"{experiment.title}: {named}{' on ' if data else ''}{', '.join(data)}"
 
 
 def dates(experiments: Sequence[Experiment]) -> str:
-    """The first and the last day of all runs; empty where none has one."""
+    """Return the first and the last day of all runs, or an empty string if no run has a date."""
     days = sorted({run.date for experiment in experiments for run in experiment.runs if run.date})
     return f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
 
@@ -30,7 +30,7 @@ def _systems(experiment: Experiment) -> list[str]:
 
 
 def summary(experiment: Experiment) -> str:
-    """One sentence on an experiment."""
+    """Return one sentence on an experiment."""
     systems = _systems(experiment)
     seeds = f"seed {', '.join(experiment.seeds)}" if experiment.seeds else "seed unknown"
     sets = f"scores on {', '.join(experiment.sets)}" if experiment.sets else "no scores yet"
@@ -39,11 +39,11 @@ def summary(experiment: Experiment) -> str:
 
 
 def warnings(experiment: Experiment) -> Iterator[ListBlock]:
-    """Warnings that a reader must know before any number."""
+    """Yield the warnings that a reader must know before any number, as one list if there are any."""
     items = []
     for run in experiment.runs:
         prefix = f"Seed {run.seed}: " if len(experiment.runs) > 1 else ""
-        tested = {name for test in run.sets.values() for name in test.evaluation.cells}
+        tested = {name for test in run.sets.values() for name in test.evaluation.scores}
         idle = [name for name in run.systems if name not in tested]
         if idle and run.sets:
             items.append(f"{prefix}No scores of {', '.join(idle)}: not decoded, or not scored with the others.")
@@ -60,55 +60,44 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
 
 def _data_warnings(run: Run) -> Iterator[str]:
     for manifest in [run.manifest, *(test.manifest for test in run.sets.values())]:
-        if manifest.get("remark"):
-            yield f"Stand-in data: {manifest['remark']}"
-    trained = run.manifest.get("script")
+        if manifest.remark:
+            yield f"Stand-in data: {manifest.remark}"
+    trained = run.manifest.script
     for test in run.sets.values():
-        script = test.manifest.get("script")
+        script = test.manifest.script
         if trained and script and script != trained:
             yield (
                 f"{test.name} was prepared by {script} and the training data by {trained}: the training set is not the "
                 "one that published numbers on this test set were trained with, unless the recipe says so."
             )
-    leaks = _part(_part(run.manifest, "leaks"), "train / test")
-    if leaks.get("pairs"):
-        yield f"{_number(leaks['pairs'])} pairs of the training data are in the test data too."
-    elif leaks.get("any"):
+    leak = run.manifest.leaks.get("train / test", Leak())
+    if leak.pairs:
+        yield f"{leak.pairs:,} pairs of the training data are in the test data too."
+    elif leak.any:
         yield (
-            f"No pair of the training data is in the test data, but {_number(leaks['any'])} training lines share a "
+            f"No pair of the training data is in the test data, but {leak.any:,} training lines share a "
             "source or a target with it."
         )
 
 
-def _part(content: dict[str, Any], name: str) -> dict[str, Any]:
-    """A part of a manifest, which anybody may have written."""
-    part = content.get(name)
-    return part if isinstance(part, dict) else {}
-
-
-def _number(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def data_table(experiment: Experiment) -> TableBlock:
-    """The files that scores were computed on, and how large the training data was."""
+def data_table(experiment: Experiment) -> Table:
+    """Return a table of the scored files and of the size of the training data."""
     rows = []
     for run in experiment.runs[:1]:
-        splits = _part(run.manifest, "splits")
-        for split in splits:
-            rows.append([Cell(f"{split} split"), Cell(_number(_part(splits, split).get("kept", "–"))), Cell("–")])
+        for name, split in run.manifest.splits.items():
+            rows.append([f"{name} split", "–" if split.kept is None else f"{split.kept:,}", "–"])
     for name, scored in experiment.sets.items():
-        for role, entries in scored.evaluation.data.get("files", {}).items():
-            for entry in entries if role in ("source", "references") else []:
-                label = f"{name}: {role}, {Path(str(entry['name'])).name}"
-                rows.append([Cell(label), Cell(_number(entry.get("lines", "–"))), Cell(entry["sha256"][:16])])
-    script = experiment.runs[0].manifest.get("script")
+        for role, files in scored.evaluation.data.files.items():
+            for file in files if role in ("source", "references") else []:
+                label = f"{name}: {role}, {Path(file.name).name}"
+                rows.append([label, f"{file.lines:,}" if file.lines else "–", file.sha256[:16]])
+    script = experiment.runs[0].manifest.script
     notes = [f"Prepared by preprocess/{script}.py."] if script else []
-    return TableBlock("Data", ["what", "lines", "SHA-256"], rows, notes)
+    return Table(["what", "lines", "SHA-256"], rows, caption="Data", notes=notes)
 
 
 def settings(experiment: Experiment) -> Iterator[ListBlock]:
-    """The settings of the recipe; of paths only the end, since a report goes to others."""
+    """Yield the settings of the recipe. Absolute paths are shortened, because other people read a report."""
     settings = experiment.runs[0].settings
     items = [f"{name}={_shorten(value)}" for name, value in settings.items()]
     items += [f"seeds: {', '.join(experiment.seeds)}"] if experiment.seeds else []

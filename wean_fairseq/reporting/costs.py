@@ -1,4 +1,4 @@
-"""Tables of sizes and costs: parameters (WEAN's Table 5), time of a training (C-DNPG's Table 5), speed of decoding."""
+"""Tables of sizes and costs: parameters (WEAN's Table 5), training time (C-DNPG's Table 5), speed of decoding."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 from ..errors import UserError
 from ..evaluation.parameters import HEADS, NOTE, TABLE, count_rows
 from ..evaluation.published import TABLES
-from .document import Cell, TableBlock
+from ..evaluation.tables import Cell, Table
 from .runs import Run
 
 _OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
 _HOURS = TABLES["cdnpg-table5"]
-_ABSENT = Cell("–")
+_ABSENT = "–"
 _CONDITIONS = (
     "No benchmark: all times are from fairseq's logs, and other work on the machine can change them more than "
     "the systems do. An update is forward, backward and optimiser, without validation: the "
@@ -20,7 +20,7 @@ _CONDITIONS = (
 
 
 def output_layer(checkpoint: Path | None) -> int | None:
-    """Parameters that the output layer of a trained system has for itself; ``None`` where nobody can tell."""
+    """Return the number of parameters of the output layer alone, or None if it is unknown."""
     if checkpoint is None:
         return None
     from ..checkpoints.export import read_model  # noqa: PLC0415 - needs torch
@@ -29,23 +29,25 @@ def output_layer(checkpoint: Path | None) -> int | None:
         parameters = read_model(checkpoint)["model"]
     except UserError:
         return None
-    found = [value.numel() for name, value in parameters.items() if name.startswith(_OUTPUT_LAYERS)]
-    return sum(found) if found else None
+    sizes = [value.numel() for name, value in parameters.items() if name.startswith(_OUTPUT_LAYERS)]
+    return sum(sizes) if sizes else None
 
 
 def published_hours(system: str) -> float | None:
-    """Hours of training that C-DNPG's Table 5 prints for a system; all its own variants have one row."""
+    """Return the hours of training of a system in C-DNPG's Table 5, whose variants share one row, or None."""
     name = "cdnpg_rs" if system.startswith("cdnpg_") else system
     rows = next(iter(_HOURS.rows.values())).values()
     return next((row.scores[0] for row in rows if name in row.runs), None)
 
 
-def cost_table(run: Run) -> Iterator[TableBlock]:
-    """Size, training and decoding of every system of a run, if a log says anything."""
+def cost_table(run: Run) -> Iterator[Table]:
+    """Yield a table of size, training and decoding of every system of a run, if there are logs."""
     systems = [system for system in run.systems.values() if system.log.parameters]
     if not systems:
         return
-    first = next((system for system in systems if system.name == "transformer"), systems[0])  # others relative to it
+    first = next(
+        (system for system in systems if system.name == "transformer"), systems[0]
+    )  # the other systems are compared with it
     yardstick = first.log.seconds_per_update
     timed = [system for system in systems if published_hours(system.name) is not None]
     with_hours = first in timed and len(timed) > 1 and not run.is_own_data
@@ -64,26 +66,26 @@ def cost_table(run: Run) -> Iterator[TableBlock]:
     for system in systems:
         training, own = system.log, output_layer(system.checkpoint)
         rate = training.seconds_per_update
-        row = [Cell(system.name), Cell(f"{training.parameters:,}"), _ABSENT if own is None else Cell(f"{own:,}")]
-        row += [Cell(f"{training.updates:,}"), _ABSENT if rate is None else Cell(f"{1000 * rate:.0f}")]
-        row.append(_ABSENT if rate is None or not yardstick else Cell(f"{rate / yardstick:.2f}"))
+        row: list[Cell | str] = [system.name, f"{training.parameters:,}", _ABSENT if own is None else f"{own:,}"]
+        row += [f"{training.updates:,}", _ABSENT if rate is None else f"{1000 * rate:.0f}"]
+        row.append(_ABSENT if rate is None or not yardstick else f"{rate / yardstick:.2f}")
         if with_hours:
             hours, base = published_hours(system.name), published_hours(first.name)
             row.append(Cell(f"{hours / base:.2f}", mark="published") if hours and base else _ABSENT)
-        row.append(_ABSENT if training.hours is None else Cell(f"{training.hours:.2f}"))
-        row += [Cell(f"{system.speed[name]:.1f}") if name in system.speed else _ABSENT for name in sets]
+        row.append(_ABSENT if training.hours is None else f"{training.hours:.2f}")
+        row += [f"{system.speed[name]:.1f}" if name in system.speed else _ABSENT for name in sets]
         rows.append(row)
     notes = [_CONDITIONS]
     if run.seed:
         notes.append(f"Of the training with seed {run.seed}.")
     if with_hours:
         notes.append(f"Published: hours of training in {_HOURS.source}, divided by those of its {first.name}.")
-    yield TableBlock("Size, and speed as logged", head, rows, notes)
+    yield Table(head, rows, caption="Size, and speed as logged", notes=notes)
 
 
-def output_layer_table() -> TableBlock:
-    """WEAN's Table 5: parameters of the output layer, counted in layers that are really built."""
-    rows = []
+def output_layer_table() -> Table:
+    """Return WEAN's Table 5: parameters of the output layer, counted in layers that are built here."""
+    rows: list[list[Cell | str]] = []
     for label, cells in count_rows():
-        rows.append([Cell(label), *(Cell(count, f"published: {number}" if number else "") for count, number in cells)])
-    return TableBlock(f"{TABLE.source}: {TABLE.title}", HEADS, rows, [NOTE])
+        rows.append([label, *(Cell(count, f"published: {number}" if number else "") for count, number in cells)])
+    return Table(HEADS, rows, caption=f"{TABLE.source}: {TABLE.title}", notes=[NOTE])

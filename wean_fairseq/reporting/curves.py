@@ -1,9 +1,10 @@
-"""Validation curves of several trainings in one picture, from the logs that fairseq wrote in any of its formats."""
+"""Validation curves of several trainings in one figure, from logs in any of fairseq's formats."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from ..errors import UserError
+from ..evaluation.tables import Table
 from ..evaluation.training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, TrainingLog, read_log
 from .style import STYLES, new_figure
 
@@ -26,10 +27,10 @@ def read_history(name: str, path: str, subset: str = "valid") -> TrainingLog:
 
 
 def check_metrics(histories: list[TrainingLog], metrics: Sequence[str]) -> None:
-    """Refuse a metric that a log does not have.
+    """Check that every log has the metrics.
 
     Raises:
-        UserError: naming the log and what it has.
+        UserError: naming a log without a metric, and its metrics.
     """
     for history in histories:
         logged = sorted({key for point in history.valid for key in point.values})
@@ -39,7 +40,7 @@ def check_metrics(histories: list[TrainingLog], metrics: Sequence[str]) -> None:
 
 
 def summarise(history: TrainingLog, metric: str) -> str:
-    """One sentence: the best value and how soon it was nearly reached."""
+    """Return one sentence on the best value and the first validation that is close to it."""
     best = history.best(metric)
     text = f"{history.name}: best {metric} {best.values[metric]:g} at epoch {best.epoch:.2f} (update {best.updates})"
     if metric in LOWER_IS_BETTER:
@@ -47,18 +48,18 @@ def summarise(history: TrainingLog, metric: str) -> str:
     return f"{text}, {NEAR_BEST:.0%} of it by epoch {history.near_best(metric).epoch:.2f}"
 
 
-def table(histories: list[TrainingLog], metrics: Sequence[str]) -> list[list[str]]:
-    """All validations, a row each below the heads."""
-    rows = [["system", "epoch", "updates", *metrics]]
+def validation_table(histories: list[TrainingLog], metrics: Sequence[str]) -> Table:
+    """Return one row per validation."""
+    rows = []
     for history in histories:
         for point in history.valid:
             values = [f"{point.values[metric]:g}" if metric in point.values else "" for metric in metrics]
             rows.append([history.name, f"{point.epoch:.3f}", str(point.updates), *values])
-    return rows
+    return Table(["system", "epoch", "updates", *metrics], rows)
 
 
-def plot(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:
-    """A matplotlib figure with a panel a metric; with ``training`` the training's own values too, in a thin line."""
+def draw_curves(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:
+    """Draw one panel per metric. ``training`` adds the values of the training itself as a thin line."""
     figure, axes = new_figure(1, len(metrics), (6.4 * len(metrics), 4.4))
     for panel, metric in zip(axes[0], metrics, strict=True):
         for index, history in enumerate(histories):
@@ -88,7 +89,7 @@ def _draw_curve(panel: Any, history: TrainingLog, metric: str, style: tuple[str,
 
 
 def _add_updates(panel: Any, histories: list[TrainingLog]) -> None:
-    """Number the updates along the top, where all trainings have the same number of them in an epoch."""
+    """Number the updates along the top if all trainings have equally long epochs."""
     rates = [history.valid[-1].updates / history.valid[-1].epoch for history in histories if history.valid[-1].epoch]
     if not rates or max(rates) > 1.02 * min(rates):
         return

@@ -1,6 +1,6 @@
-"""The parts of a report, whatever it is written as: sections of tables, figures, samples and sentences.
+"""The parts of a report, independent of its format: sections of tables, figures, samples and sentences.
 
-Everything here is plain text; `pages` escapes it.
+All texts are plain, and `pages` escapes them.
 """
 
 import re
@@ -9,32 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table.
-
-    Attributes:
-        text: what it says.
-        detail: said in small below it, e.g. an interval.
-        mark: ``copy`` = the copy row, ``beaten`` = less than the copy row has, ``published`` = not ours, or nothing.
-    """
-
-    text: str
-    detail: str = ""
-    mark: str = ""
-
-
-@dataclass
-class TableBlock:
-    """A table: the first column names its rows."""
-
-    caption: str
-    head: list[str]
-    rows: list[list[Cell]]
-    notes: list[str] = field(default_factory=list)
-    numbers: bool = True
-    kind: ClassVar[str] = "table"
+from ..evaluation.tables import Table
 
 
 @dataclass
@@ -42,8 +17,8 @@ class FigureBlock:
     """A figure in files.
 
     Attributes:
-        svg: the same, for pages and print.
-        notes: what can be read off it, in sentences.
+        svg: the same figure, for pages and print.
+        notes: sentences on what the figure shows.
     """
 
     png: Path
@@ -58,9 +33,9 @@ class Piece:
     """Some words of a sample.
 
     Attributes:
-        kind: ``copied``, ``new``, ``dropped`` or nothing.
-        title: more about them, e.g. how probably they were copied.
-        attached: no space is before them, as before a comma.
+        kind: ``copied``, ``new``, ``dropped`` or empty.
+        title: tooltip, e.g. the probability that they were copied.
+        attached: no space is written before them, as before a comma.
     """
 
     text: str
@@ -79,7 +54,7 @@ class Sample:
 
 @dataclass
 class SamplesBlock:
-    """Outputs side by side; ``glue`` stands between words (nothing in Chinese without spaces)."""
+    """Outputs of several systems. ``glue`` is written between words (nothing in Chinese without spaces)."""
 
     caption: str
     samples: list[Sample]
@@ -91,7 +66,7 @@ class SamplesBlock:
 
 @dataclass
 class ListBlock:
-    """Sentences; ``level`` is ``warning`` or ``note``, and ``folded`` ones are opened by the reader."""
+    """A list of sentences. ``level`` is ``warning`` or ``note``. The reader opens a ``folded`` list."""
 
     title: str
     items: list[str]
@@ -100,7 +75,7 @@ class ListBlock:
     kind: ClassVar[str] = "list"
 
 
-Block = TableBlock | FigureBlock | SamplesBlock | ListBlock
+Block = Table | FigureBlock | SamplesBlock | ListBlock
 
 
 @dataclass
@@ -128,9 +103,9 @@ class Document:
     origin: list[str]
 
 
-def slug(text: str, taken: set[str]) -> str:
-    """A text as part of a file name or of an address, unlike all that are ``taken``, to which it is added."""
+def slug(text: str, used: set[str]) -> str:
+    """Return a text as part of a file name or URL that differs from all in ``used``, and add it there."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:100] or "x"
-    name = next(name for number in count(1) if (name := plain if number == 1 else f"{plain}-{number}") not in taken)
-    taken.add(name)
+    name = next(name for number in count(1) if (name := plain if number == 1 else f"{plain}-{number}") not in used)
+    used.add(name)
     return name

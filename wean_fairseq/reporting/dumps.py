@@ -1,11 +1,15 @@
-"""Attention, coverage and copying of some sentences, as figures need them; copy provenance is read back from its dump.
+"""Types for the attention, coverage and copying of sentences, and the reader of copy provenance.
 
-A dump of granularities is read by `wean_fairseq.evaluation.granularity.read_dump`.
+Dumps of granularities are read by `wean_fairseq.evaluation.granularity.read_dump`.
 """
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ..evaluation.text_files import PathLike, decode_lines, parse_json, read_bytes, read_described
+from msgspec import Struct, ValidationError, convert
+
+from ..evaluation.text_files import PathLike, decode_lines, read_bytes, read_described
+from ..storage.files import parse_json
 
 END = "</s>"
 
@@ -23,7 +27,7 @@ class Coverage(NamedTuple):
 
     Attributes:
         left: MTA-LSTM's coverage C_t, which starts at 1, or SC-LSTM's keyword vector d_t.
-        label: what the number is.
+        label: name of the number.
     """
 
     topics: list[str]
@@ -32,15 +36,15 @@ class Coverage(NamedTuple):
     label: str
 
 
-class CopiedWord(NamedTuple):
-    """An output word, how probably it was copied, and from where: source position -> share."""
+class CopiedWord(Struct):
+    """An output word, the probability that it was copied, and its origin: source position -> share."""
 
     word: str
     copied: float
     positions: dict[int, float]
 
 
-class Provenance(NamedTuple):
+class Provenance(Struct):
     """The origin of the words of an output."""
 
     source: list[str]
@@ -53,33 +57,20 @@ class Provenance(NamedTuple):
 
 
 def read_provenance(path: PathLike) -> dict[int, Provenance]:
-    """The sentences of a dump by number, in their order.
+    """Return the sentences of a dump by number.
 
     Raises:
-        UserError: if the file is no dump of copy provenance.
+        UserError: if the file is not a dump of copy provenance.
     """
-    return read_described(path, _provenance, "has no copy provenance: give a file that --copy-provenance wrote")
-
-
-def _provenance(entry: dict[str, Any]) -> Provenance:
-    words = [
-        CopiedWord(
-            str(word["word"]),
-            float(word["copied"]),
-            {int(place): float(share) for place, share in word["positions"].items()},
-        )
-        for word in entry["output"]
-    ]
-    return Provenance([str(word) for word in entry["source"]], words)
+    return read_described(path, Provenance, "has no copy provenance: give a file that --copy-provenance wrote")
 
 
 def kind_of_dump(path: PathLike) -> str:
-    """``granularity``, ``provenance``, or nothing where the first line of a file is neither."""
+    """Return ``granularity``, ``provenance``, or an empty string if the first line of a file is neither."""
     lines = decode_lines(read_bytes(path).partition(b"\n")[0], path)
-    try:
-        entry = parse_json(lines[0]) if lines else {}
-        if "source_granularity" in entry:
+    with suppress(ValueError, ValidationError):
+        content = parse_json(lines[0]) if lines else {}
+        if "source_granularity" in convert(content, dict[str, Any]):
             return "granularity"
-        return "provenance" if "copied" in entry["output"][0] else ""
-    except (ValueError, LookupError, TypeError):
-        return ""
+        return "provenance" if convert(content, Provenance, str_keys=True).output else ""
+    return ""

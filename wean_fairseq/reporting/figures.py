@@ -1,7 +1,7 @@
-"""The figures of the papers, drawn: attention, granularities, copying, topics, layers of BERT, neighbours.
+"""Draw the figures of the papers: attention, granularities, copying, topics, layers of BERT, neighbours.
 
-Each function returns a matplotlib figure; `style.write_figure` calls it within the project's style.
-Learning curves are drawn by `curves.plot`.
+Each function returns a matplotlib figure. `style.write_figure` calls it within the project's style.
+Learning curves are drawn by `curves.draw_curves`.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from ..errors import UserError
 from ..evaluation.granularity import Sentence
 from .dumps import END, Attention, Coverage, Provenance
-from .style import COLOURS, SHADES, new_figure, printable
+from .style import COLOURS, SHADES, displayable, new_figure
 
-_WORD = 0.34  # inches that a word takes
-_LONGEST = 24  # characters of a label
+_WORD = 0.34  # inches per word
+_LONGEST = 24  # largest number of characters of a label
 _MARKERS = "os^Dv*P"
 
 
 def labels(words: Sequence[str], longest: int = _LONGEST) -> list[str]:
-    """Words as labels: without control characters, long ones cut."""
-    return [shown if len(shown) <= longest else shown[: longest - 1] + "…" for shown in map(printable, words)]
+    """Return words as labels: control characters are replaced, and long words are cut."""
+    return [shown if len(shown) <= longest else shown[: longest - 1] + "…" for shown in map(displayable, words)]
 
 
 def _heat_map(
@@ -29,7 +29,7 @@ def _heat_map(
     columns: Sequence[str],
     limits: tuple[float, float] = (0.0, 1.0),
 ) -> Any:
-    """Shades with words at both sides, slanted below; the image, for a colour bar."""
+    """Draw shades with words at the left and below, and return the image for a colour bar."""
     image = panel.imshow(values, aspect="auto", cmap=SHADES, vmin=limits[0], vmax=limits[1], interpolation="nearest")
     panel.set_xticks(range(len(columns)), labels(columns), rotation=45, ha="right", rotation_mode="anchor")
     panel.set_yticks(range(len(rows)), labels(rows))
@@ -40,7 +40,7 @@ def _heat_map(
 
 
 def _write_numbers(panel: Any, values: list[list[float]], limits: tuple[float, float], size: float | str) -> None:
-    """Each number of a heat map in its cell, in an ink that is read on every shade."""
+    """Write each number of a heat map into its cell, in black or white for the best contrast."""
     for row, numbers in enumerate(values):
         for column, number in enumerate(numbers):
             ink = "white" if number - limits[0] > 0.7 * (limits[1] - limits[0]) else "black"
@@ -52,7 +52,7 @@ def _size(rows: int, columns: int) -> tuple[float, float]:
 
 
 def attention(sentences: Sequence[Attention]) -> Any:
-    """Attention, a sentence a panel: an output word a row, a source word a column."""
+    """Draw attention with one panel per sentence, one row per output word and one column per source word."""
     sizes = [_size(len(sentence.output), len(sentence.source)) for sentence in sentences]
     heights = [height for _, height in sizes]
     size = (max(width for width, _ in sizes), sum(heights))
@@ -66,10 +66,10 @@ def attention(sentences: Sequence[Attention]) -> Any:
 
 
 def granularity(sentences: Sequence[Sentence]) -> Any:
-    """z of the words, a sentence a panel: a layer a row, the lowest at the bottom. Empty sentences are left out.
+    """Draw z of the words with one panel per sentence and one row per layer. Empty sentences are left out.
 
     Raises:
-        UserError: if there are no others.
+        UserError: if all sentences are empty.
     """
     shown = [sentence for sentence in sentences if sentence.words and sentence.granularity]
     if not shown:
@@ -90,13 +90,13 @@ def granularity(sentences: Sequence[Sentence]) -> Any:
 
 
 def provenance(sentences: Sequence[Provenance]) -> Any:
-    """The probability that each output word was copied, and its source: a sentence a panel.
+    """Draw the probability that each output word was copied, and its source, with one panel per sentence.
 
-    The shade at (output word, source word) is the probability that it was copied from there; the share that was
-    generated instead stands in a column of its own on the left. Empty outputs are left out.
+    The shade at (output word, source word) is the probability that the word was copied from there. The first column is
+    the probability that it was generated. Empty outputs are left out.
 
     Raises:
-        UserError: if there are no others.
+        UserError: if all outputs are empty.
     """
     shown = []
     for sentence in (sentence for sentence in sentences if sentence.words):
@@ -116,12 +116,12 @@ def provenance(sentences: Sequence[Provenance]) -> Any:
 
 
 def coverage(sentences: Sequence[Coverage]) -> Any:
-    """The rest of each topic while the words are written: a text a panel, a topic a line."""
+    """Draw the rest of each topic after every word, with one panel per text and one line per topic."""
     longest = max(len(sentence.output) for sentence in sentences)
     size = (min(16.0, max(6.4, 2.2 + 0.25 * longest)), 3.4 * len(sentences))
     figure, axes = new_figure(len(sentences), 1, size, sharey=True)
-    left = [value for sentence in sentences for step in sentence.left for value in step]
-    axes[0, 0].set_ylim(min([0.0, *left]) - 0.03, max([1.0, *left]) + 0.03)  # everything is left before the first word
+    values = [value for sentence in sentences for step in sentence.left for value in step]
+    axes[0, 0].set_ylim(min([0.0, *values]) - 0.03, max([1.0, *values]) + 0.03)  # the curves start at 1
     for panel, sentence in zip(axes[:, 0], sentences, strict=True):
         steps = range(1, len(sentence.output) + 1)
         every = max(1, len(sentence.output) // 60)
@@ -143,9 +143,10 @@ def coverage(sentences: Sequence[Coverage]) -> Any:
 
 
 def layer_weights(weights: list[list[float]]) -> Any:
-    """Weights of BERT's layers (a column each) in every layer of the decoder (a row each): PC-SAN's figure 3.
+    """Draw the weights of BERT's layers (columns) in every layer of the decoder (rows): PC-SAN's figure 3.
 
-    Weights need not be a distribution (``--bert-layers static``): the shades go from 0, or the least, to the largest.
+    Weights need not be a distribution (``--bert-layers static``): the shades range from 0, or the minimum, to the
+    maximum.
     """
     rows = ["all"] if len(weights) == 1 else [str(number) for number in range(1, len(weights) + 1)]
     columns = [str(number) for number in range(1, len(weights[0]) + 1)]
@@ -162,9 +163,13 @@ def layer_weights(weights: list[list[float]]) -> Any:
 
 
 def _grid(number: int, columns: int, width: float, height: float, legend: float = 0.0) -> tuple[Any, Any]:
-    """A figure of ``number`` panels in so many columns at most, each of these inches, and its axes.
+    """Return a figure of ``number`` panels and its axes.
 
-    ``legend`` inches are above all of them.
+    Args:
+        columns: largest number of columns.
+        width: width of a panel in inches.
+        height: height of a panel in inches.
+        legend: height of the space above all panels in inches.
     """
     columns = min(columns, number)
     rows = -(-number // columns)
@@ -174,11 +179,11 @@ def _grid(number: int, columns: int, width: float, height: float, legend: float 
     return figure, axes
 
 
-def neighbours(found: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Any:
-    """The nearest neighbours of words with their cosines, as bars: a word a panel."""
-    most = max(len(others) for _, others in found)
-    figure, axes = _grid(len(found), 3, 3.3, 0.9 + 0.28 * most)
-    for panel, (word, others) in zip(axes.flat, found, strict=False):
+def neighbours(neighbours_of: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Any:
+    """Draw the cosines of the nearest neighbours of words as bars, with one panel per word."""
+    most = max(len(others) for _, others in neighbours_of)
+    figure, axes = _grid(len(neighbours_of), 3, 3.3, 0.9 + 0.28 * most)
+    for panel, (word, others) in zip(axes.flat, neighbours_of, strict=False):
         cosines = [cosine for _, cosine in others]
         panel.barh(range(len(others)), cosines, color=COLOURS[0])
         panel.set_yticks(range(len(others)), labels([other for other, _ in others]))
@@ -206,10 +211,10 @@ class ScorePanel(NamedTuple):
 
 
 def scores(panels: Sequence[ScorePanel]) -> Any:
-    """Metrics as dots with intervals, a metric a panel; a dashed line where copying the source would be."""
+    """Draw scores as dots with intervals, with one panel per metric. A dashed line is the copied source."""
     most = max(len(panel.systems) for panel in panels)
     figure, axes = _grid(len(panels), 2, 4.3, 0.9 + 0.32 * most, legend=0.3)
-    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)  # names beside the panel before need room
+    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)  # room for the names at the left of a panel
     for axis, panel in zip(axes.flat, panels, strict=False):
         for place, (_, score, interval) in enumerate(panel.systems):
             if interval is not None:

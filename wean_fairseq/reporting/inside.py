@@ -1,6 +1,6 @@
-"""Inside the models of a run: granularities, copying, layers of BERT, attention, and neighbours of words.
+"""Figures of the insides of models: granularities, copying, layers of BERT, attention, and neighbours of words.
 
-The first two were dumped when the test set was decoded; the others are read from checkpoints, or written by them now.
+The first two are read from dumps of the decoding, the others are computed from checkpoints.
 """
 
 from collections import Counter
@@ -11,27 +11,28 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation import granularity
+from ..evaluation.tables import Table
 from ..evaluation.text_files import read_lines
 from ..evaluation.tokenizers import has_chinese
 from . import figures
-from .document import Block, Cell, FigureBlock, ListBlock, TableBlock
+from .document import Block, FigureBlock, ListBlock
 from .dumps import Attention, read_provenance
-from .runs import Run, System
+from .runs import Run, TrainedSystem
 
-#: Draws a figure, and writes it under a name: (draw, name, caption).
+#: Function that draws a figure and writes it to a file: (draw, name, caption).
 Write = Callable[[Callable[[], Any], str, str], FigureBlock]
 
-_SENTENCES = 6  # of a dump that are drawn
-_LONGEST = 60  # words of one that is
-_ATTENDING = 30  # words of an output whose attention is drawn
-_WORDS = 8  # whose neighbours are listed
-_NEIGHBOURS = 4  # of each
-_FREQUENT = 300  # the most frequent words, of which those are
+_SENTENCES = 6  # largest number of drawn sentences of a dump
+_LONGEST = 60  # largest number of words of a drawn sentence
+_ATTENDING = 30  # largest number of output words in the figure of attention
+_WORDS = 8  # number of words with neighbours
+_NEIGHBOURS = 4  # neighbours of each word
+_FREQUENT = 300  # number of frequent words from which they are chosen
 _DICTIONARY = "dict.src.txt"
 
 
-def from_dumps(system: System, write: Write) -> Iterator[Block]:
-    """Figures of the dumps of a system's decoding.
+def from_dumps(system: TrainedSystem, write: Write) -> Iterator[Block]:
+    """Yield figures of the dumps of a system's decoding.
 
     Raises:
         UserError: if a dump is broken.
@@ -43,9 +44,10 @@ def from_dumps(system: System, write: Write) -> Iterator[Block]:
         caption = f"{system.name}: granularity z of source words by layer"
         if shown:
             yield write(partial(figures.granularity, shown), f"{system.name} granularity", caption)
-        head, *lines = ([text.replace("_", " ") for text in line] for line in granularity.layer_table(sentences))
-        rows = [[Cell(text or "–") for text in line] for line in lines]
-        yield TableBlock(f"{system.name}: mean z of function and content words", head, rows)
+        table = granularity.layer_table(sentences)
+        head = [name.replace("_", " ") for name in table.head]
+        caption = f"{system.name}: mean z of function and content words"
+        yield Table(head, [[text or "–" for text in row] for row in table.rows], caption=caption)
     if "provenance" in system.dumps:
         written = [item for item in read_provenance(system.dumps["provenance"]).values() if item.words]
         small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
@@ -56,7 +58,7 @@ def from_dumps(system: System, write: Write) -> Iterator[Block]:
 
 
 def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
-    """Figures of the checkpoints of a run: layers of BERT, attention on one sentence, neighbours of some words."""
+    """Yield figures of checkpoints: layers of BERT, attention on one sentence, neighbours of some words."""
     checkpoints = {system.name: file for system in run.systems.values() if (file := system.checkpoint) is not None}
     for name, file in checkpoints.items():
         weights = _mixture(str(file))
@@ -79,7 +81,7 @@ def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
 
 
 def _mixture(checkpoint: str) -> list[list[float]]:
-    """The weights of BERT's layers in a checkpoint; none where it has no such mixture or cannot be read."""
+    """Return the weights of BERT's layers in a checkpoint, or an empty list if it has none or cannot be read."""
     from ..evaluation.layer_mixture import load_mixture  # noqa: PLC0415 - needs torch
 
     try:
@@ -90,10 +92,10 @@ def _mixture(checkpoint: str) -> list[list[float]]:
 
 
 def find_example(run: Run) -> tuple[Path, str] | None:
-    """The data directory of a run, and a short sentence of its first test set; ``None`` without dictionaries.
+    """Return the data directory of a run, and a short sentence of its first test set, or None without dictionaries.
 
-    Recipes keep what they decoded in ``bin-SET``, in the pieces of words that the models read. The sentence is empty
-    where no text was found.
+    Recipes store the decoded data in ``bin-SET``, in the word pieces that the models read. The sentence is empty if
+    there is no text.
     """
     likely = [run.path / f"bin-{name}" for name in run.sets]
     folders = [*likely, *sorted(run.path.glob("bin*")), *sorted(run.path.parent.glob("bin*"))]
@@ -117,22 +119,22 @@ def _attention(
 
     for name, file in checkpoints.items():
         try:
-            (found,) = trace.attention(trace.load(str(file), str(data)), [line])
+            (traced,) = trace.trace_attention(trace.open_model(str(file), str(data)), [line])
         except UserError as error:
             missing.append(f"attention of {name}: {_hide_path(error, file)}")
         except Exception as error:  # noqa: BLE001 - a checkpoint of another version may fail anywhere in the host
             what = f"{type(error).__name__}: {_hide_path(error, file)}"
             missing.append(f"attention of {name}: its checkpoint does not load here ({what})")
         else:
-            first = Attention(found.source, found.output[:_ATTENDING], found.weights[:_ATTENDING])
-            cut = f" by the first {_ATTENDING} words" if len(found.output) > _ATTENDING else ""
+            first = Attention(traced.source, traced.output[:_ATTENDING], traced.weights[:_ATTENDING])
+            cut = f" by the first {_ATTENDING} words" if len(traced.output) > _ATTENDING else ""
             caption = f"{name}: attention on one sentence of the test set{cut}"
             yield write(partial(figures.attention, [first]), f"{name} attention", caption)
 
 
 def _neighbours(
     run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
-) -> Iterator[TableBlock]:
+) -> Iterator[Table]:
     from ..evaluation.neighbours import load_embedding  # noqa: PLC0415 - needs torch
 
     columns: dict[str, list[str]] = {}
@@ -144,28 +146,29 @@ def _neighbours(
             missing.append(f"neighbours of {name}: {_hide_path(error, file)}")
             continue
         asked = asked or granularity.spread(_content_words(run, near.words), _WORDS)
-        found = near.look_up(asked, _NEIGHBOURS)
-        columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in found]
+        neighbours = near.look_up(asked, _NEIGHBOURS)
+        columns[name] = [", ".join(f"{other} {cosine:.2f}" for other, cosine in others) for _, others in neighbours]
     if asked:
-        rows = [[Cell(word), *(Cell(column[row]) for column in columns.values())] for row, word in enumerate(asked)]
+        rows = [[word, *(column[row] for column in columns.values())] for row, word in enumerate(asked)]
         caption = f"Nearest neighbours of some frequent words in the embedding, with their cosines{seed}"
-        yield TableBlock(caption, ["word", *columns], rows, numbers=False)
+        yield Table(["word", *columns], rows, align="l" * (len(columns) + 1), caption=caption)
 
 
 def _hide_path(error: Exception, file: Path) -> str:
-    """An error's message without the directory: a report goes to others, who have other ones."""
+    """Return the message of an error without the directory, because other people read a report."""
     return str(error).replace(str(file), file.name).replace(f"{file.parent}/", "")
 
 
 def _content_words(run: Run, words: Sequence[str]) -> list[str]:
-    """Frequent words that are neither function words, numbers nor signs.
+    """Return frequent words that are not function words, numbers or signs.
 
-    Those of the test text that the dictionary has, as some of its own entries may be pieces; without a text, those.
+    They are words of the test text that are in the dictionary, because entries of the dictionary may be word pieces.
+    Without a text they are entries of the dictionary.
     """
     text = next((test.sources for test in run.sets.values() if test.sources), [])
     counts = Counter(word for line in text for word in line.split())
-    known = set(words)
-    frequent = [word for word, _ in counts.most_common() if word in known] or list(words)
+    dictionary = set(words)
+    frequent = [word for word, _ in counts.most_common() if word in dictionary] or list(words)
     return [
         word
         for word in frequent[:_FREQUENT]

@@ -1,4 +1,4 @@
-"""``wean-plot``: the papers' figures, from a checkpoint and text, the dumps of ``fairseq-generate`` or logs."""
+"""``wean-plot``: draw the papers' figures from a checkpoint and text, dumps of ``fairseq-generate`` or logs."""
 
 import argparse
 import sys
@@ -11,6 +11,7 @@ from ..console import command_parser, configure_logging, exit_status, split_name
 from ..errors import UserError
 from ..evaluation import granularity as granularities
 from ..evaluation.system_arguments import paths_of
+from ..evaluation.tables import Table
 from ..evaluation.text_files import check_outputs, decode_lines, read_lines, write_atomically
 from . import curves, figures
 from .dumps import kind_of_dump, read_provenance
@@ -29,28 +30,28 @@ Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves,
 content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
 checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is running text.
 """
-#: Figures of what fairseq-generate can dump -> the option for it.
+#: Figures of the dumps of fairseq-generate -> the option that writes the dump.
 _DUMPS = {"granularity": "--granularity-dump", "provenance": "--copy-provenance"}
 _WITH_TABLE = ("curves", "granularity", "layers", "neighbours")
 _CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
 
 
 class Drawing(NamedTuple):
-    """A figure, and what is told beside it.
+    """A figure, its numbers and its notes.
 
     Attributes:
         draw: returns a matplotlib figure.
-        table: its numbers, a row each below the heads; empty = they are not kept.
+        table: numbers that are written to a file, or None.
         notes: lines to print.
     """
 
     draw: Callable[[], Any]
-    table: Sequence[Sequence[str]] = ()
+    table: Table | None = None
     notes: Sequence[str] = ()
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     description = (
         "Draw curves, attention, granularities, copying, topic coverage, BERT's layers or neighbours of words."
     )
@@ -100,10 +101,14 @@ def build_parser() -> argparse.ArgumentParser:
     near.set_defaults(read=_neighbours)
     near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
     near.add_argument("--checkpoint", required=True, metavar="FILE", help=_CHECKPOINT)
-    near.add_argument("--dict", required=True, dest="dictionary", metavar="FILE", help="its dictionary, dict.src.txt")
+    near.add_argument(
+        "--dict", required=True, dest="dictionary", metavar="FILE", help="dictionary of the checkpoint, dict.src.txt"
+    )
     near.add_argument("--embedding", metavar="NAME", help="which matrix of the checkpoint (default: the encoder's)")
-    near.add_argument("--number", type=whole_number(1), default=5, help="neighbours a word (default: %(default)s)")
-    near.add_argument("--synonyms", metavar="FILE", help="sets of synonyms, one a line: count how many are found")
+    near.add_argument("--number", type=whole_number(1), default=5, help="neighbours per word (default: %(default)s)")
+    near.add_argument(
+        "--synonyms", metavar="FILE", help="file with one set of synonyms per line: count those that are neighbours"
+    )
     for name, command in commands.choices.items():
         files = "STEM.png, STEM.svg and STEM.tsv" if name in _WITH_TABLE else "STEM.png and STEM.svg"
         command.add_argument("--output", required=True, metavar="STEM", help=f"writes {files}")
@@ -115,26 +120,28 @@ def _curves(args: argparse.Namespace) -> Drawing:
     histories = [curves.read_history(name, path, args.subset) for name, path in logs]
     curves.check_metrics(histories, args.metric)
     notes = [curves.summarise(history, metric) for metric in args.metric for history in histories]
-    draw = partial(curves.plot, histories, args.metric, training=args.training)
-    return Drawing(draw, curves.table(histories, args.metric), notes)
+    draw = partial(curves.draw_curves, histories, args.metric, training=args.training)
+    return Drawing(draw, curves.validation_table(histories, args.metric), notes)
 
 
 def _layers(args: argparse.Namespace) -> Drawing:
     from ..evaluation import layer_mixture  # noqa: PLC0415 - needs torch
 
     weights = layer_mixture.load_mixture(args.checkpoint)
-    return Drawing(partial(figures.layer_weights, weights.tolist()), layer_mixture.table(weights))
+    return Drawing(partial(figures.layer_weights, weights.tolist()), layer_mixture.mixture_table(weights))
 
 
 def _neighbours(args: argparse.Namespace) -> Drawing:
     from ..evaluation import neighbours  # noqa: PLC0415 - needs torch
 
     near = neighbours.load_embedding(args.checkpoint, args.dictionary, args.embedding or neighbours.EMBEDDING)
-    found = near.look_up(args.words, args.number)
-    table = [["word", "neighbour", "cosine"]]
-    table += [[word, other, f"{cosine:.4f}"] for word, others in found for other, cosine in others]
+    nearest = near.look_up(args.words, args.number)
+    rows = [[word, other, f"{cosine:.4f}"] for word, others in nearest for other, cosine in others]
+    table = Table(["word", "neighbour", "cosine"], rows)
     width = max(map(len, args.words))
-    notes = ["  ".join([f"{word:<{width}}", *(f"{n} {cosine:.2f}" for n, cosine in others)]) for word, others in found]
+    notes = [
+        "  ".join([f"{word:<{width}}", *(f"{n} {cosine:.2f}" for n, cosine in others)]) for word, others in nearest
+    ]
     if args.synonyms:
         sets = [set(line.split()) for line in read_lines(args.synonyms)]
         hits, asked = near.synonyms_found(sets, args.number)
@@ -143,14 +150,14 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
             f"{hits} of {asked} words with synonyms have one of them among their {args.number} nearest neighbours "
             f"({chance} in a random embedding)"
         )
-    return Drawing(partial(figures.neighbours, found), table, notes)
+    return Drawing(partial(figures.neighbours, nearest), table, notes)
 
 
 def _sentences(args: argparse.Namespace) -> Drawing:
-    """Figures of sentences that fairseq-generate described, or that the checkpoint writes now."""
-    found = _read_dump(args) if args.dump else _trace(args)
-    shown = _select_lines(args, found) if args.dump else found
-    table = granularities.layer_table(found) if args.figure == "granularity" else ()
+    """Draw sentences of a dump of fairseq-generate, or of the output of a checkpoint."""
+    sentences = _read_dump(args) if args.dump else _trace(args)
+    shown = _select_lines(args, sentences) if args.dump else sentences
+    table = granularities.layer_table(sentences) if args.figure == "granularity" else None
     return Drawing(partial(getattr(figures, args.figure), shown), table)
 
 
@@ -165,7 +172,7 @@ def _read_dump(args: argparse.Namespace) -> list[Any]:
 
 
 def _trace(args: argparse.Namespace) -> list[Any]:
-    """Trace the checkpoint on the chosen lines; the function of ``trace`` has the name of the figure.
+    """Trace the checkpoint on the chosen lines with the function of ``trace`` for the figure.
 
     Raises:
         UserError: if an option is missing, a line cannot be read, or the model has no such figure.
@@ -178,17 +185,17 @@ def _trace(args: argparse.Namespace) -> list[Any]:
     lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
     numbered = _select_lines(args, list(enumerate(lines, start=1)))
     lines = [line for _, line in numbered]
-    model = trace.load(args.checkpoint, args.data, **({"bert": args.bert} if args.bert else {}))
+    model = trace.open_model(args.checkpoint, args.data, **({"bert": args.bert} if args.bert else {}))
     if args.figure == "coverage":
-        return trace.coverage(model, lines, args.beam, args.essay_length)
-    found: list[Any] = getattr(trace, args.figure)(model, lines, args.beam)
+        return trace.trace_coverage(model, lines, args.beam, args.essay_length)
+    sentences: list[Any] = getattr(trace, f"trace_{args.figure}")(model, lines, args.beam)
     if args.figure == "granularity":
-        return [sentence._replace(number=number) for (number, _), sentence in zip(numbered, found, strict=True)]
-    return found
+        return [sentence._replace(number=number) for (number, _), sentence in zip(numbered, sentences, strict=True)]
+    return sentences
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
-    """The items that ``--lines`` names, or some of all."""
+    """Return the items whose numbers ``--lines`` gives, or some that are spread over all."""
     if not args.lines:
         return granularities.spread(items, args.number)
     beyond = [number for number in args.lines if number > len(items)]
@@ -198,7 +205,7 @@ def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
 
 
 def plot(args: argparse.Namespace) -> str:
-    """Draw a figure; the notes on it, and the files that were written, a line each.
+    """Draw a figure, and return its notes and the written files, one per line.
 
     Raises:
         UserError: if something cannot be read, drawn or written.
@@ -212,7 +219,7 @@ def plot(args: argparse.Namespace) -> str:
     paths = write_figure(figure.draw, stem)
     if figure.table:
         paths.append(Path(f"{stem}.tsv"))
-        write_atomically(paths[-1], "".join("\t".join(row) + "\n" for row in figure.table))
+        write_atomically(paths[-1], figure.table.as_tsv())
     return "".join(f"{line}\n" for line in [*figure.notes, *paths])
 
 

@@ -1,4 +1,4 @@
-"""``wean-report``: run directories in, one HTML page, the same as Markdown, and every figure as PNG and SVG out."""
+"""``wean-report``: write a report on run directories as an HTML page and as Markdown, with figures as PNG and SVG."""
 
 import shlex
 import sys
@@ -9,7 +9,7 @@ from .. import __version__
 from ..console import command_parser, configure_logging, exit_status, whole_number
 from ..evaluation.text_files import write_atomically
 from .build import Report
-from .pages import render_markdown, render_page
+from .pages import html_page, markdown_page
 from .runs import Run, find_runs, read_recorded, read_run
 
 _EXAMPLES = """examples:
@@ -24,7 +24,7 @@ deterministic and use only files in the run directories.
 
 
 def _relative_argument(argument: str) -> str:
-    """An argument of the command as it can be typed here: of a path below this directory only the rest."""
+    """Return an argument of the command, with a path relative to the working directory if it is below it."""
     path = Path(argument)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else argument
 
@@ -41,7 +41,7 @@ def read_all(folders: Sequence[str]) -> list[Run]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = list(sys.argv[1:] if arguments is None else arguments)
     description = "Write a report on one or many experiments: report.html, report.md and figures/."
     parser = command_parser("wean-report", description, _EXAMPLES)
     parser.add_argument(
@@ -61,16 +61,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--no-checkpoints", action="store_true", help="leave out attention, neighbours and BERT's layers"
     )
-    args = parser.parse_args(given)
+    args = parser.parse_args(command)
     configure_logging("wean-report")
     folder = Path(args.output)
 
     def work() -> str:
         report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
         runs = read_all(args.runs)
-        document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, given)]), __version__)
-        write_atomically(folder / "report.md", render_markdown(document, folder))
-        write_atomically(folder / "report.html", render_page(document))
+        document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, command)]), __version__)
+        write_atomically(folder / "report.md", markdown_page(document, folder))
+        write_atomically(folder / "report.html", html_page(document))
         return f"{folder / 'report.html'}\n{folder / 'report.md'}\n"
 
     return exit_status("wean-report", work)

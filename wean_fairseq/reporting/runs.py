@@ -1,8 +1,8 @@
-"""Reads run directories as the recipes leave them: scores, outputs, training logs, settings, what the data is.
+"""Read the run directories of recipes: scores, outputs, training logs, settings, description of the data.
 
-A run is a directory with the JSON of ``wean-evaluate --json`` in it, or with a ``SYSTEM/train.log``. What belongs to a
-score is found by the hash that the JSON keeps of it, so a report never shows outputs that its scores are not of. Of a
-run of which nothing else is left, the scores that ``wean-evaluate record`` kept are read.
+A run is a directory that contains the JSON of ``wean-evaluate --json`` or a ``SYSTEM/train.log``. The texts of a score
+are found by their hashes in the JSON, so a report never shows outputs of other scores. If the run is gone, the scores
+of ``wean-evaluate record`` can be read.
 """
 
 import re
@@ -12,32 +12,61 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, ValidationError, convert
+
 from ..errors import UserError
 from ..evaluation.corpus import is_baseline
-from ..evaluation.evaluate import Evaluation
 from ..evaluation.output_reader import read_generated, read_plain
-from ..evaluation.results import read_json, read_result
-from ..evaluation.text_files import read_bytes, read_lines
+from ..evaluation.results import read_result
+from ..evaluation.score_file import DataFile, Evaluation
+from ..evaluation.text_files import read_bytes, read_lines, read_typed_json
 from ..evaluation.training_log import TrainingLog, read_log
-from ..storage.files import read_json as read_json_file
 from ..storage.files import sha256_of
 from .dumps import kind_of_dump
 
-_DEPTH = 4  # directories below the one that was named, in which runs are looked for
+_DEPTH = 4  # levels of directories below the given one that are searched for runs
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
-_FACTS = ("command", "commit", "hardware")  # of recorded scores
+_SCORES = {"systems", "data"}  # keys of a file with scores
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .* in [\d.]+s \(([\d.,]+) sentences/s")
 
 
+class Split(Struct):
+    """Number of pairs of a split of the data."""
+
+    kept: int | None = None
+
+
+class Leak(Struct):
+    """Numbers of pairs that two splits share, and of lines of which they share the source or the target."""
+
+    pairs: int = 0
+    any: int = 0
+
+
+class Manifest(Struct):
+    """Description of a prepared text, from ``manifest.json``.
+
+    Attributes:
+        script: name of the script in ``preprocess/``.
+        remark: sentence about data that replaces the paper's.
+        leaks: by the names of two splits, such as ``train / test``.
+    """
+
+    script: str = ""
+    remark: str = ""
+    splits: dict[str, Split] = {}
+    leaks: dict[str, Leak] = {}
+
+
 @dataclass
-class System:
+class TrainedSystem:
     """One trained system of a run.
 
     Attributes:
-        name: as in the scores.
-        folder: its directory, ``None`` where nothing but a score is left of it.
-        log: of its training, empty where there is none.
-        speed: sentences decoded in a second, by test set.
+        name: name in the scores.
+        folder: its directory, or None if only its score is left.
+        log: log of its training, empty if there is none.
+        speed: decoded sentences per second by test set.
         dumps: ``granularity`` or ``provenance`` -> file.
     """
 
@@ -49,27 +78,26 @@ class System:
 
     @property
     def checkpoint(self) -> Path | None:
-        """The checkpoint that it decoded with; ``None`` where it is not there."""
+        """The checkpoint that the system decoded with, or None if it is missing."""
         file = self.folder / "checkpoint_best.pt" if self.folder else None
         return file if file is not None and file.is_file() else None
 
 
 @dataclass
 class ScoredSet:
-    """The scores on one test set, and the text that they are of.
+    """The scores on one test set, and the scored texts.
 
     Attributes:
-        name: of the JSON file.
-        evaluation: the scores, the copy row first, and the paired tests.
-        manifest: what is known of the data.
-        sources: sentences; empty where they were not found.
-        references: of the first reference file; empty where they were not found.
-        outputs: system -> best outputs, of those that were found.
+        name: name of the JSON file.
+        manifest: description of the data.
+        sources: source sentences, empty if they were not found.
+        references: sentences of the first reference file, empty if they were not found.
+        outputs: system -> best outputs, for the systems whose outputs were found.
     """
 
     name: str
     evaluation: Evaluation
-    manifest: dict[str, Any] = field(default_factory=dict)
+    manifest: Manifest = field(default_factory=Manifest)
     sources: list[str] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
     outputs: dict[str, list[str]] = field(default_factory=dict)
@@ -77,39 +105,39 @@ class ScoredSet:
 
 @dataclass
 class Run:
-    """Everything that was found in a run directory.
+    """The contents of a run directory.
 
     Attributes:
-        settings: of the recipe, the seed left out.
-        seed: of the training, as text; empty where nobody says.
-        date: of the newest score or training log, by the clock of who made it; empty where there is neither.
-        manifest: what is known of the training data.
-        sets: the scores, by test set.
-        problems: sentences about what could not be read.
+        settings: settings of the recipe without the seed.
+        seed: seed of the training as text, empty if it is unknown.
+        date: date of the newest score or training log, empty if there is neither.
+        manifest: description of the training data.
+        sets: scores by test set.
+        problems: sentences about files that could not be read.
     """
 
     path: Path
     settings: dict[str, str] = field(default_factory=dict)
     seed: str = ""
     date: str = ""
-    manifest: dict[str, Any] = field(default_factory=dict)
-    systems: dict[str, System] = field(default_factory=dict)
+    manifest: Manifest = field(default_factory=Manifest)
+    systems: dict[str, TrainedSystem] = field(default_factory=dict)
     sets: dict[str, ScoredSet] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @property
     def is_own_data(self) -> bool:
-        """Whether the data is somebody's own pairs, which no published number is about, whatever their file's name."""
-        return self.manifest.get("script") == "own_pairs"
+        """Whether the data is the user's own pairs, for which there are no published numbers."""
+        return self.manifest.script == "own_pairs"
 
 
 def is_seed_folder(path: Path) -> bool:
-    """Whether a directory is one of several seeds of an experiment, by its name."""
+    """Return whether the name of a directory is that of one of several seeds."""
     return _SEED_FOLDER.fullmatch(path.name) is not None
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The run directories at or below ``folder``, in the order of their names; a file is taken for recorded scores.
+    """Return the run directories at or below ``folder``, sorted by name. A file is assumed to be recorded scores.
 
     Raises:
         UserError: if there is no such directory, or no run in it.
@@ -118,13 +146,13 @@ def find_runs(folder: Path) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise UserError(f"there is no directory {folder}; give the run directory of a recipe.")
-    found = _find_runs_below(folder, _DEPTH)
-    if not found:
+    runs = _find_runs_below(folder, _DEPTH)
+    if not runs:
         raise UserError(
             f"{folder} has neither scores (of wean-evaluate --json) nor a SYSTEM/train.log; give the directory that a "
             "recipe wrote."
         )
-    return found
+    return runs
 
 
 def _find_runs_below(folder: Path, depth: int) -> list[Path]:
@@ -138,16 +166,16 @@ def _find_runs_below(folder: Path, depth: int) -> list[Path]:
 
 def _is_evaluation(path: Path) -> bool:
     with suppress(UserError):
-        return bool(read_json(path, ("systems", "data")))
+        return read_typed_json(path, dict[str, Any]).keys() >= _SCORES
     return False
 
 
 def read_run(path: Path) -> Run:
-    """Read a run directory; what is broken in it becomes one of its ``problems``."""
+    """Read a run directory, and describe its broken files in ``problems``."""
     run = Run(path)
     _read_settings(run)
     run.problems += _training_notes(path / "trainings.json")
-    run.manifest = _manifest(path / "text")
+    run.manifest = _read_manifest(run, path / "text")
     logs, scores = sorted(path.glob("*/train.log")), sorted(path.glob("*.json"))
     for log in logs:
         run.systems[log.parent.name] = _read_system(run, log.parent)
@@ -155,7 +183,7 @@ def read_run(path: Path) -> Run:
         _read_scores(run, file)
     written = [file.stat().st_mtime for file in [*logs, *scores] if file.is_file()]
     run.date = date.fromtimestamp(max(written)).isoformat() if written else ""
-    scored = [name for test in run.sets.values() for name in test.evaluation.cells]  # in the recipe's order
+    scored = [name for test in run.sets.values() for name in test.evaluation.scores]  # in the recipe's order
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
         run.seed = next((system.log.seed for system in run.systems.values() if system.log.seed), "")
@@ -163,7 +191,7 @@ def read_run(path: Path) -> Run:
 
 
 def _read_settings(run: Run) -> None:
-    """The settings that the recipe remembered, here or in the directory above (a recipe with several parts)."""
+    """Read the settings of the recipe from the run or, for a recipe with several parts, the directory above."""
     for file in (run.path / "settings", run.path.parent / "settings"):
         if file.is_file():
             pairs = (line.partition("=") for line in read_lines(file))
@@ -171,30 +199,31 @@ def _read_settings(run: Run) -> None:
             break
     named = _SEED_FOLDER.fullmatch(run.path.name)
     seed = run.settings.pop("SEED", "")
-    run.seed = named[1] if named else seed  # the settings above may be of all seeds
+    run.seed = named[1] if named else seed  # the settings in the directory above may be those of all seeds
 
 
 def _training_notes(file: Path) -> list[str]:
     """Return one sentence for each training with a note of the recipe, such as that it had not converged."""
     try:
-        trainings = read_json(file, ()) if file.is_file() else {}
-    except (UserError, TypeError, ValueError):
+        trainings = read_typed_json(file, dict[str, dict[str, Any]]) if file.is_file() else {}
+    except UserError:
         return []  # _read_scores reports it
-    notes = {name: training.get("note") for name, training in trainings.items() if isinstance(training, dict)}
+    notes = {name: training.get("note") for name, training in trainings.items()}
     return [f"The training of {name} {note}" for name, note in notes.items() if isinstance(note, str)]
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a prepared text; nothing where none can be read."""
+def _read_manifest(run: Run, folder: Path) -> Manifest:
+    """Return the manifest of a prepared text. It is empty if there is none or it cannot be read."""
+    path = folder / "manifest.json"
     try:
-        content = read_json_file(folder / "manifest.json")
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        return read_typed_json(path, Manifest, "prepare the text again") if path.is_file() else Manifest()
+    except UserError as error:
+        run.problems.append(f"The description of the data is left out: {error}".replace(f"{run.path}/", ""))
+        return Manifest()
 
 
-def _read_system(run: Run, folder: Path) -> System:
-    system = System(folder.name, folder)
+def _read_system(run: Run, folder: Path) -> TrainedSystem:
+    system = TrainedSystem(folder.name, folder)
     with suppress(UserError):
         system.log = read_log(folder / "train.log", folder.name)
     if not system.log.valid:
@@ -214,74 +243,77 @@ def _read_system(run: Run, folder: Path) -> System:
 
 
 def decoding_speed(path: Path) -> float | None:
-    """Sentences a second, as fairseq-generate reports them on its standard error; ``None`` where it did not."""
+    """Return the sentences per second that fairseq-generate reported on standard error, or None."""
     try:
-        found = _TRANSLATED.findall(read_bytes(path).decode(errors="replace"))
+        speeds = _TRANSLATED.findall(read_bytes(path).decode(errors="replace"))
     except UserError:
         return None
-    return float(found[-1].replace(",", "")) if found else None
+    return float(speeds[-1].replace(",", "")) if speeds else None
 
 
 def _read_scores(run: Run, file: Path) -> None:
     try:
-        content = read_json(file, ())
-    except (UserError, TypeError, ValueError):
+        content = read_typed_json(file, dict[str, Any])
+    except UserError:
         run.problems.append(f"{file.name} cannot be read as JSON: score again if it should hold scores.")
         return
-    if not {"systems", "data"} <= content.keys():
+    if not content.keys() >= _SCORES:
         return
     try:
-        evaluation = Evaluation.from_json(content)
-    except ValueError:
-        run.problems.append(f"{file.name} is not what wean-evaluate --json writes: score again.")
+        evaluation = convert(content, Evaluation)
+    except (ValidationError, UnicodeEncodeError) as error:
+        run.problems.append(f"{file.name} is not what wean-evaluate --json writes ({error}): score again.")
         return
-    name = file.stem
-    manifest = _manifest(run.path / f"text-{name}") or run.manifest
-    test = ScoredSet(name, evaluation, manifest)
-    run.sets[name] = test
-    if len(evaluation.comparisons) < len(content.get("pairwise", [])):
+    prepared = run.path / f"text-{file.stem}"
+    manifest = _read_manifest(run, prepared) if (prepared / "manifest.json").is_file() else run.manifest
+    test = ScoredSet(file.stem, evaluation, manifest)
+    run.sets[test.name] = test
+    if evaluation.outdated_tests:
         run.problems.append(f"{file.name} has paired tests of an older definition, which are left out: score again.")
     _find_texts(run, test)
 
 
 def _find_texts(run: Run, test: ScoredSet) -> None:
-    files = test.evaluation.data.get("files", {})
-    for role in ("source", "references"):
-        for entry in files.get(role, [])[:1]:
-            path = _locate(run.path, entry, [f"plain-{test.name}", f"text-{test.name}", "text"])
-            if path is not None:
-                setattr(test, "sources" if role == "source" else "references", read_lines(path))
+    files = test.evaluation.data.files
+    places = [f"plain-{test.name}", f"text-{test.name}", "text"]
+    texts = {
+        role: read_lines(path)
+        for role in ("source", "references")
+        for file in files.get(role, [])[:1]
+        if (path := _locate(run.path, file, places)) is not None
+    }
+    test.sources, test.references = texts.get("source", []), texts.get("references", [])
     lost = []
-    for entry in files.get("systems", []):
-        name = str(entry.get("system", ""))
-        path = _locate(run.path, entry, [name])
+    for file in files.get("systems", []):
+        name = file.system or ""
+        path = _locate(run.path, file, [name])
         if path is None:
             lost.append(name)
             continue
         if name not in run.systems:
             twin = run.systems.pop(path.parent.name, None)
-            system = run.systems[name] = twin or System(name, path.parent)
-            system.name = system.log.name = name  # as its scores call it
+            system = run.systems[name] = twin or TrainedSystem(name, path.parent)
+            system.name = system.log.name = name  # the name in its scores
         _read_outputs(run, test, name, path)
     if lost:
         run.problems.append(
             f"{test.name}: the outputs that were scored for {', '.join(lost)} are not there any more, or have changed "
             "since: their samples are left out; score again."
         )
-    for name in test.evaluation.cells:
+    for name in test.evaluation.scores:
         if name not in run.systems and not is_baseline(name):
-            run.systems[name] = System(name)
+            run.systems[name] = TrainedSystem(name)
 
 
-def _locate(folder: Path, entry: dict[str, Any], likely: list[str]) -> Path | None:
-    """The file of a run that has the name and the hash of ``entry``."""
-    name = Path(str(entry["name"])).name
+def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
+    """Return the file of a run that has the name and the hash of ``file``, or None."""
+    name = Path(file.name).name
     places = sorted(place for place in folder.iterdir() if place.is_dir())
     for place in sorted(places, key=lambda place: place.name not in likely):
         try:
-            if (place / name).is_file() and sha256_of(place / name) == entry["sha256"]:
+            if (place / name).is_file() and sha256_of(place / name) == file.sha256:
                 return place / name
-        except OSError:  # a name that no file can have, or a file that cannot be read
+        except OSError:  # an impossible name, or a file that cannot be read
             continue
     return None
 
@@ -302,22 +334,22 @@ def read_recorded(path: Path) -> Run:
     """Read a file of ``wean-evaluate record``.
 
     Raises:
-        UserError: if it is no such file.
+        UserError: if the file is something else.
     """
     try:
-        content = read_result(path)
+        result = read_result(path)
     except UserError as error:
         raise UserError(f"{error} Or give the run directory of a recipe.") from None
-    evaluation: Evaluation = content["evaluation"]
-    run = Run(path.with_suffix(""), seed=str(content["seed"]))
-    run.settings = {name: _in_one_line(content[name]) for name in _FACTS if name in content}
-    references = evaluation.data.get("files", {}).get("references", [])
-    name = Path(str(references[0]["name"])).stem if references else str(content["experiment"])
+    evaluation = result.evaluation
+    run = Run(path.with_suffix(""), seed=str(result.seed))
+    facts = {"command": result.command, "commit": result.commit, "hardware": result.hardware}
+    run.settings = {name: _in_one_line(fact) for name, fact in facts.items() if fact not in (None, "unknown")}
+    references = evaluation.data.files.get("references", [])
+    name = Path(references[0].name).stem if references else result.experiment
     run.sets[name] = ScoredSet(name, evaluation)
-    run.systems = {system: System(system) for system in evaluation.cells if not is_baseline(system)}
+    run.systems = {system: TrainedSystem(system) for system in evaluation.scores if not is_baseline(system)}
     run.problems.append("Recorded scores: the run itself was not given, so there are no curves, costs and outputs.")
-    if content.get("note"):
-        run.problems.append(str(content["note"]))
+    run.problems += [result.note] if result.note else []
     return run
 
 

@@ -1,4 +1,4 @@
-"""Outputs beside their source: which words a system copied, which are new, and which of the source it left out."""
+"""Samples of outputs with their sources: copied words, new words, and words of the source that were left out."""
 
 import re
 from collections import Counter
@@ -11,10 +11,10 @@ from ..evaluation.tokenizers import has_chinese
 from .document import Piece, Sample, SamplesBlock
 from .dumps import Provenance, read_provenance
 from .runs import Run, ScoredSet
-from .style import printable
+from .style import displayable
 
-LONGEST = 400  # words of a text that are shown
-# Brackets and quotes before a word, and what ends a clause behind it; an abbreviation's full stop is one of these too.
+LONGEST = 400  # largest number of words of a text that are shown
+# Brackets and quotes before a word, and punctuation after it, which includes the full stop of an abbreviation.
 _ATTACHED = re.compile(r"^([\"“”„«(\[¿¡]*)(.*?\w.*?)([.,;:!?\"“”»)\]…]*)$")
 _COPIED = 0.5  # from this probability on, a word counts as copied
 _OWN_ACCOUNT = (
@@ -28,41 +28,41 @@ LEGEND = [
 ]
 
 
-def words_of(text: str, characters: bool) -> list[Piece]:
-    """The words of a text and the signs that are attached to them, or its characters where it has no spaces."""
+def split_words(text: str, characters: bool) -> list[Piece]:
+    """Split a text into words and the signs that are attached to them, or into characters."""
     if characters:
         return [Piece(character) for character in text.replace(" ", "")]
-    found = []
+    words = []
     for token in text.split():
         signs = _ATTACHED.match(token)
-        parts = [*signs[1], signs[2], *signs[3]] if signs else [token]
-        found += [Piece(part, attached=place > 0) for place, part in enumerate(parts)]
-    return found
+        texts = [*signs[1], signs[2], *signs[3]] if signs else [token]
+        words += [Piece(text, attached=place > 0) for place, text in enumerate(texts)]
+    return words
 
 
 def compare(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
-    """The words of an output, marked by whether the source has them, and then the source's words that are missing.
+    """Mark the words of an output that are in the source, and append the words of the source that are missing.
 
-    A word counts as often as it occurs: the second "the" of an output is new where the source has only one.
+    Repetitions are counted: the second "the" of an output is new if the source has only one.
     """
-    left = Counter(word.text.lower() for word in source)
+    remaining = Counter(word.text.lower() for word in source)
     pieces = []
     for word in output[:LONGEST]:
-        known = left[word.text.lower()] > 0
-        left[word.text.lower()] -= known
-        pieces.append(Piece(word.text, "copied" if known else "new", attached=word.attached))
+        copied = remaining[word.text.lower()] > 0
+        remaining[word.text.lower()] -= copied
+        pieces.append(Piece(word.text, "copied" if copied else "new", attached=word.attached))
     if len(output) > LONGEST:
         return [*pieces, Piece(f"… ({len(output) - LONGEST} words more)")]
     dropped = []
     for word in reversed(source):
-        if left[word.text.lower()] > 0:
-            left[word.text.lower()] -= 1
+        if remaining[word.text.lower()] > 0:
+            remaining[word.text.lower()] -= 1
             dropped.append(Piece(word.text, "dropped"))
     return [*pieces, *reversed(dropped[-LONGEST:])]
 
 
 def provenance_pieces(dumped: Provenance) -> list[Piece]:
-    """The words of an output, marked by whether the model says that it copied them."""
+    """Mark the words of an output that were copied according to the model."""
     return [
         Piece(word.word, "copied" if word.copied >= _COPIED else "new", f"copied with probability {word.copied:.2f}")
         for word in dumped.words[:LONGEST]
@@ -70,24 +70,24 @@ def provenance_pieces(dumped: Provenance) -> list[Piece]:
 
 
 def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None:
-    """Some sentences of a test set, spread evenly over it; ``None`` where their text was not found."""
+    """Return some sentences that are spread evenly over a test set, or None if its text was not found."""
     if not (test.sources and test.outputs):
         return None
     characters = has_chinese("".join(test.sources[:50])) and not any(" " in line.strip() for line in test.sources[:50])
     dumps = _dumps(run, test)
     samples = []
     for index in spread(range(len(test.sources)), number):
-        source = words_of(test.sources[index], characters)
+        source = split_words(test.sources[index], characters)
         lines = [("source", _plain_pieces(source))]
         if test.references:
-            reference = words_of(test.references[index], characters)
+            reference = split_words(test.references[index], characters)
             compared = [piece for piece in compare(source, reference) if piece.kind != "dropped"]
             lines.append(("reference", compared))
         for name, outputs in test.outputs.items():
-            lines.append((name, compare(source, words_of(outputs[index], characters))))
+            lines.append((name, compare(source, split_words(outputs[index], characters))))
             if index in dumps.get(name, {}):
                 lines.append((f"{name}, by its own account", provenance_pieces(dumps[name][index])))
-        samples.append(Sample(index + 1, tuple((label, _printable_pieces(pieces)) for label, pieces in lines)))
+        samples.append(Sample(index + 1, tuple((label, _displayable_pieces(pieces)) for label, pieces in lines)))
     if not samples:
         return None
     notes = [_OWN_ACCOUNT] if dumps else []
@@ -96,17 +96,17 @@ def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None
 
 
 def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
-    found = {}
+    dumps = {}
     for name in test.outputs:
         path = run.systems[name].dumps.get("provenance") if name in run.systems else None
         if path is not None:
             try:
                 dumped = read_provenance(path)
-                if len(dumped) == len(test.sources):  # else it is of another test set
-                    found[name] = dumped
+                if len(dumped) == len(test.sources):  # else it belongs to another test set
+                    dumps[name] = dumped
             except UserError as error:
                 run.problems.append(str(error))
-    return found
+    return dumps
 
 
 def _plain_pieces(words: Sequence[Piece]) -> list[Piece]:
@@ -114,6 +114,6 @@ def _plain_pieces(words: Sequence[Piece]) -> list[Piece]:
     return [*words[:LONGEST], *more]
 
 
-def _printable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Pieces that every page can show, and none of them endless."""
-    return tuple(replace(piece, text=printable(piece.text)[:2000]) for piece in pieces)
+def _displayable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Return pieces of bounded length without control characters."""
+    return tuple(replace(piece, text=displayable(piece.text)[:2000]) for piece in pieces)

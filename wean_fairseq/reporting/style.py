@@ -1,6 +1,6 @@
-"""The style of every figure: colours that everybody can tell apart, Chinese that comes out right, PNG and SVG of each.
+"""The style of all figures: colours for the colour-blind, fonts with Chinese, PNG and SVG files.
 
-Legends and sizes are meant for print at the width of a page's column: nothing is smaller than about 7 points there.
+Sizes are chosen for print at the width of a column, where no text is smaller than about 7 points.
 """
 
 import io
@@ -24,7 +24,7 @@ mpl_text = LazyModule("matplotlib.text")
 
 logger = logging.getLogger(__name__)
 
-#: Okabe and Ito's colours, which can be told apart by everybody; a line's marks and dashes say the same again.
+#: Okabe and Ito's colours, which the colour-blind can distinguish. Marks and dashes repeat the distinction.
 STYLES = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
@@ -35,33 +35,33 @@ STYLES = (
     ("#000000", "X", "-."),
 )
 COLOURS = tuple(colour for colour, _, _ in STYLES)
-#: One hue that reads the same for the colour-blind and in grey; dark = much.
+#: One hue that also works for the colour-blind and in grey. Darker = larger.
 SHADES = "Blues"
 _FONTS = read_table("fonts.toml", Path(__file__).parent)
-#: Font families with simplified Chinese, as matplotlib calls them; the first one found is used.
+#: Font families with simplified Chinese by their names in matplotlib. The first one on the machine is used.
 CHINESE_FONTS = _FONTS["families"]
-#: What the files of these fonts are called, for fonts that were installed after matplotlib last looked.
+#: Parts of the file names of these fonts, for fonts that are not yet in matplotlib's cache.
 _CHINESE_FILES = _FONTS["files"]
 _SETTINGS: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "font.size": 10,
     "legend.frameon": False,
-    "svg.fonttype": "path",  # the reader may not have the font
-    "svg.hashsalt": "wean_fairseq",  # ids are random without it, and the same figure is not the same file
-    "text.parse_math": False,  # a word may hold dollar signs
+    "svg.fonttype": "path",  # readers may not have the font
+    "svg.hashsalt": "wean_fairseq",  # ids are random without it, so that equal figures would have different files
+    "text.parse_math": False,  # words may contain dollar signs
 }
-#: Unicode's embeddings, overrides and isolates.
+#: Unicode's bidirectional embeddings, overrides and isolates.
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_LONGEST = 4000  # characters of anything that is written
+_LONGEST = 4000  # largest number of characters of a text
 _RESOLUTION = 200
-_LARGEST = 150  # inches; a picture of more takes gigabytes to draw
+_LARGEST = 150  # inches, because larger figures need gigabytes of memory
 
 
-def printable(text: str) -> str:
-    """The text in one line, with a visible sign for every control character: no font and no page can show it.
+def displayable(text: str) -> str:
+    """Return a text in one line, with a visible sign for every control character.
 
-    Those that turn the direction of what comes after them count as such: they would turn the page's own words too.
+    Characters that change the direction of text are replaced too, because they would affect the rest of the page.
     """
     unseen = ("Cc", "Cs", "Co")
     line = "".join(" " if sign.isspace() else sign for sign in text)
@@ -69,13 +69,13 @@ def printable(text: str) -> str:
 
 
 def limited(text: str) -> str:
-    """A text of bounded length, which says how much was cut."""
+    """Return a text of bounded length with the number of characters that were cut."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text) - _LONGEST:,} characters more)"
 
 
 @lru_cache(maxsize=1)
 def chinese_font() -> str | None:
-    """The name of a font on this machine that has Chinese characters; ``None`` if there is none."""
+    """Return the name of a font on this machine with Chinese characters, or None."""
 
     def known() -> str | None:
         names = {entry.name for entry in font_manager.fontManager.ttflist}
@@ -102,14 +102,14 @@ def _name_font(font: str | None) -> None:
 
 
 def new_figure(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
-    """A matplotlib figure of panels, which knows no window system.
+    """Return a matplotlib figure of panels that needs no window system.
 
     Args:
-        size: width and height of the whole, in inches.
+        size: width and height of the figure in inches.
         options: of ``Figure.subplots``.
 
     Returns:
-        The figure, and the axes of its panels by row and column.
+        The figure and the axes of its panels by row and column.
     """
     figure = mpl_figure.Figure(size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
@@ -128,14 +128,14 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
     font = chinese_font()
     settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
     with matplotlib.rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # said once, in words
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # `_name_font` warns about it
         figure = draw()
         if max(figure.get_size_inches()) > _LARGEST:
             raise UserError("the sentences are too long or too many to draw; choose fewer and shorter ones.")
         if any(has_chinese(label.get_text()) for label in figure.findobj(mpl_text.Text)):
             _name_font(font)
         for path in paths:
-            # Without a date the same figure is the same file, whenever it is drawn.
+            # Without a date equal figures have equal files.
             content, dates = io.BytesIO(), {"Date": None} if path.suffix == ".svg" else {}
             figure.savefig(content, format=path.suffix[1:], dpi=_RESOLUTION, metadata=dates)
             write_atomically(path, content.getvalue())

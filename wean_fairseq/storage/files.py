@@ -93,8 +93,17 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
         OSError: if it cannot be read, is not a regular file, or is too large.
         ValueError: if it is not JSON, has numbers that are not finite, or is nested too deeply.
     """
+    return parse_json(read_regular(path, most))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the content of a text in JSON.
+
+    Raises:
+        ValueError: if it is not JSON, has numbers that are not finite or too long, or is nested too deeply.
+    """
     try:
-        return json.loads(read_regular(path, most), parse_constant=_finite, parse_float=_finite)
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 

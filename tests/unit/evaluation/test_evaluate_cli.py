@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import ValidationError, convert
 
 import wean_fairseq
 from wean_fairseq.evaluation import Evaluation
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.metrics import LengthRatio
 from wean_fairseq.evaluation.presets import PRESETS
-from wean_fairseq.evaluation.report import as_json
 
 SOURCES = ["how can i learn to cook well", "what is the best book on birds", "is it raining in the north"]
 REFERENCES = ["what is the way to learn cooking", "which book on birds is best", "does it rain up north"]
@@ -61,15 +61,23 @@ def test_scores_are_read_back_as_they_were_written(run: Run) -> None:
     ]
     assert run(*arguments, "--json", "out.json", "--metric", "bleu", "ter")[0] == 0
     content = json.loads(Path("out.json").read_text(encoding="utf-8"))
-    evaluation = Evaluation.from_json(content)
-    assert as_json(evaluation) == content
-    assert (list(evaluation.cells), evaluation.comparisons[0].metric) == (["copy-source", "A", "B"], "bleu")
+    evaluation = convert(content, Evaluation)
+    assert evaluation.as_json() == content
+    assert (list(evaluation.scores), evaluation.comparisons[0].metric) == (["copy-source", "A", "B"], "bleu")
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"systems": {}},
+        {"systems": {}, "columns": {"bleu": {"label": "BLEU", "preset": "", "signature": "s"}}},
+        {"columns": {"bleu": {"label": "BLEU", "preset": "", "signature": "s", "direction": "up"}}},
+        {"columns": {"sari": {"label": "SARI", "preset": "", "signature": "s"}}},
+        {
+            "pairwise": [
+                {"p_values": {"bootstrap": 0.1}, "difference": 1, "metric": "sari", "baseline": "a", "system": "b"}
+            ]
+        },
         {"systems": {"a": {"bleu": {"score": "9", "signature": "s"}}}},
         {"systems": {"a": {"bleu": {"score": 9.0, "signature": None}}}},
         {"systems": {"a": {"bleu": {"score": 9.0, "signature": "s", "ci": [1.0]}}}},
@@ -80,9 +88,9 @@ def test_scores_are_read_back_as_they_were_written(run: Run) -> None:
 )
 def test_something_else_is_no_evaluation(change: dict[str, Any]) -> None:
     good = {"systems": {"a": {"bleu": {"score": 9, "signature": "s"}}}, "data": {}}
-    assert Evaluation.from_json(good).cells["a"]["bleu"].score == 9
-    with pytest.raises(ValueError, match="scores"):
-        Evaluation.from_json({**good, **change})
+    assert convert(good, Evaluation).scores["a"]["bleu"].score == 9
+    with pytest.raises(ValidationError, match=r"Expected|Object missing|no scores|no signature|Invalid enum"):
+        convert({**good, **change}, Evaluation)
 
 
 def test_table_has_the_copy_row_signatures_counts_and_warnings(run: Run) -> None:
@@ -102,10 +110,15 @@ def test_json_has_the_documented_shape(run: Run, tmp_path: Path) -> None:
     status, _, _ = run(*arguments, "--json", "deep/out.json", "--sentences")
     content = json.loads(Path("deep/out.json").read_text(encoding="utf-8"))
     assert status == 0
-    assert list(content) == ["systems", "pairwise", "data"]
+    assert list(content) == ["columns", "systems", "pairwise", "data"]
+    bleu = content["columns"]["bleu"]
+    signature = bleu.pop("signature")
+    assert bleu == {"label": "BLEU", "preset": "", "group": "", "direction": "higher"}
+    assert signature.startswith("nrefs:2|case:mixed")
+    assert content["columns"]["distinct-1"]["direction"] is None
     assert list(content["systems"]) == ["copy-source", "X", "Y"]
     cell = content["systems"]["X"]["bleu"]
-    assert set(cell) == {"score", "signature", "ci", "sentences"}
+    assert set(cell) == {"score", "ci", "sentences"}
     assert cell["ci"][0] <= cell["ci"][1]
     assert len(cell["sentences"]) == 3
     assert content["systems"]["X"]["distinct-1"]["ci"] is None  # a set has no resamples
@@ -122,12 +135,10 @@ def test_json_has_the_documented_shape(run: Run, tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(content)
 
 
-def test_without_options_a_cell_is_score_signature_interval(run: Run) -> None:
+def test_without_options_a_score_has_its_interval_alone(run: Run) -> None:
     run("--hyp", "X=hyp", "--ref", "ref", "--src", "src", "--json", "out.json")
     content = json.loads(Path("out.json").read_text(encoding="utf-8"))
-    assert {tuple(cell) for cells in content["systems"].values() for cell in cells.values()} == {
-        ("score", "signature", "ci")
-    }
+    assert {tuple(cell) for cells in content["systems"].values() for cell in cells.values()} == {("score", "ci")}
 
 
 def test_same_seed_same_file(run: Run) -> None:
@@ -261,7 +272,9 @@ def test_groups_are_scored_by_themselves_too(run: Run) -> None:
     keys = ["exact@1", "exact@1[easy]", "exact@1[hard]", "bleu", "bleu[easy]", "bleu[hard]", "distinct-1"]
     assert list(cells) == keys
     assert cells["exact@1[easy]"]["score"] == 50.0
-    assert cells["exact@1[easy]"]["signature"].endswith("|group:easy")
+    column = content["columns"]["exact@1[easy]"]
+    assert (column["label"], column["group"]) == ("exact@1", "easy")
+    assert column["signature"].endswith("|group:easy")
     for group, lines in (("easy", [0, 2]), ("hard", [1])):
         for name in ("mixed", "ref"):
             text = Path(name).read_text(encoding="utf-8").splitlines()
@@ -303,7 +316,7 @@ def test_json_has_no_nan(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "NaN" not in text
     content = json.loads(text)
     assert content["systems"]["X"]["length-ratio"]["score"] is None
-    assert as_json(Evaluation.from_json(content)) == content
+    assert convert(content, Evaluation).as_json() == content
 
 
 def test_a_pipe_is_hashed_as_it_is_read(run: Run) -> None:

@@ -14,7 +14,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.human import Design, analyse, make_design, read_ratings, write_sheets
 from wean_fairseq.evaluation.human.design import COMPARE, LIKERT
-from wean_fairseq.evaluation.human.sheets import render_csv
+from wean_fairseq.evaluation.human.sheets import csv_sheet
 from wean_fairseq.evaluation.output_reader import SystemOutput
 
 SOURCES = [f"source {number}" for number in range(6)]
@@ -122,7 +122,7 @@ def test_no_cell_and_no_heading_begins_a_formula(before: str, sign: str) -> None
     """Signs after white space or invisible characters, full-width and small signs are formulas to some programs."""
     text = f"{before}{sign}1+1"
     design = make_design([SystemOutput("X", [[text]], "")], [text], ["a"], num_sentences=1, num_raters=1)
-    (row,) = csv.DictReader(io.StringIO(render_csv(design, "rater-1", design.items), newline=""))
+    (row,) = csv.DictReader(io.StringIO(csv_sheet(design, "rater-1", design.items), newline=""))
     assert row["text"] == row["source"] == f"'{text}"
     with pytest.raises(UserError, match="begins like a formula of a spreadsheet"):
         make_design([SystemOutput("X", [["a"]], "")], None, [text], num_sentences=1, num_raters=1)
@@ -131,7 +131,7 @@ def test_no_cell_and_no_heading_begins_a_formula(before: str, sign: str) -> None
 @pytest.mark.parametrize("text", ["a = b", "'quoted'", "", "1 + 1", "\u2013 a dash", "#1", "ﬁne"])
 def test_other_cells_stay_as_they_are(text: str) -> None:
     design = make_design([SystemOutput("X", [[text]], "")], [text], ["a"], num_sentences=1, num_raters=1)
-    (row,) = csv.DictReader(io.StringIO(render_csv(design, "rater-1", design.items), newline=""))
+    (row,) = csv.DictReader(io.StringIO(csv_sheet(design, "rater-1", design.items), newline=""))
     assert row["text"] == text
 
 
@@ -283,7 +283,7 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
     with pytest.raises(UserError, match=r"rater-1\.csv exists: there is a study in this folder already"):
         write_sheets(design, tmp_path)
     (tmp_path / "other.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(UserError, match="is not a key written by wean-evaluate sheet"):
+    with pytest.raises(UserError, match=r"Expected `object`, got `array`; give the unchanged key\.json"):
         Design.from_file(tmp_path / "other.json")
 
 
@@ -315,7 +315,7 @@ def test_a_changed_key_is_refused(kind: str, tmp_path: Path) -> None:
     ]
     for change in changes:
         path.write_text(json.dumps(change), encoding="utf-8")
-        with pytest.raises(UserError, match="is not a key written by wean-evaluate sheet, or it was changed"):
+        with pytest.raises(UserError, match=r"changed\.json.*; give the unchanged key\.json"):
             Design.from_file(path)
 
 

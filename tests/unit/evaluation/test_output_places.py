@@ -51,4 +51,4 @@ def test_a_place_that_cannot_be_written_is_named_before_anything_is_read(command
 def test_a_place_for_sheets_is_looked_at_before_the_outputs(folder, capsys):
     arguments = ["sheet", "--hyp", f"A={folder}/missing", "--out", f"{folder}/old.json"]
     assert main(arguments) == 2
-    assert "old.json is no folder" in capsys.readouterr().err
+    assert "old.json is not a folder" in capsys.readouterr().err

@@ -231,8 +231,11 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
             "bare has 1 reference(s) but the published rows of ew-sew were scored against 8;",
         ),
         (("--released", "pwkp=short"), "system Hybrid (short/Hybrid) has 1 lines but the reference has 2"),
-        (("--results", "broken"), "x is not JSON; give a file written by wean-evaluate."),
-        (("--results", "empty"), "empty/y.json holds no evaluation; give a file of wean-evaluate record."),
+        (("--results", "broken"), "x is not JSON (Expecting property name"),
+        (
+            ("--results", "empty"),
+            "empty/y.json: Object missing required field `systems` - at `$.evaluation`; give a file of",
+        ),
     ],
 )
 def test_errors_are_one_sentence_and_write_nothing(run: Run, arguments: tuple[str, ...], message: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wean_fairseq.evaluation.parameters import SETTINGS, TABLE, count_parameters, parameters
+from wean_fairseq.evaluation.parameters import SETTINGS, TABLE, count_parameters, parameters_command
 
 
 @pytest.mark.parametrize("place", range(len(SETTINGS)), ids=lambda place: SETTINGS[place].name)
@@ -21,6 +21,6 @@ def test_counts_are_those_of_the_paper(place):
 
 
 def test_the_table_has_both_numbers():
-    out = parameters([])
+    out = parameters_command([])
     assert "12,851,028 (paper: 12.80M)" in out
     assert "524,800 (paper: 0.52M)" in out

@@ -22,7 +22,7 @@ def warnings(
     """All but the one that there is no source."""
     system = SystemOutput("A", [[line] for line in outputs], "", list(notes))
     columns = columns_for([], ["bleu"], settings or Settings())
-    return evaluate([system], Corpus([references]), columns, Resampling(0, 0)).warnings[1:]
+    return evaluate([system], Corpus([references]), columns, Resampling(0, 0)).data.warnings[1:]
 
 
 WORDS = ["The cat sat on the Mat .", "It rained in London ."]

@@ -8,7 +8,7 @@ import sacrebleu
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import Settings
-from wean_fairseq.evaluation.presets import PRESETS, Column, columns_for
+from wean_fairseq.evaluation.presets import PRESETS, MetricColumn, columns_for
 
 
 def sari(signature: str) -> dict[str, str]:
@@ -74,12 +74,12 @@ PROTOCOLS = {
 }
 
 
-def columns_of(preset: str, settings: Settings) -> list[Column]:
+def columns_of(preset: str, settings: Settings) -> list[MetricColumn]:
     """The paper's own columns."""
-    return [column for column in columns_for([preset], [], settings) if column.group == preset]
+    return [column for column in columns_for([preset], [], settings) if column.preset == preset]
 
 
-def score(column: Column, output: str, reference: str) -> float:
+def score(column: MetricColumn, output: str, reference: str) -> float:
     return column.metric.corpus_score([output], [[reference]]).score
 
 
@@ -173,7 +173,9 @@ def test_copynet_scores_forty_characters_and_wean_all() -> None:
 
 
 def test_standard_numbers_beside_a_preset_follow_the_settings() -> None:
-    beside = [column for column in columns_for(["paper:wean-pwkp"], [], Settings("char")) if column.group == "standard"]
+    beside = [
+        column for column in columns_for(["paper:wean-pwkp"], [], Settings("char")) if column.preset == "standard"
+    ]
     assert [column.key for column in beside] == [
         *("bleu", "sari", "sari-add", "sari-keep", "sari-delete", "copy-rate", "length-ratio")
     ]

@@ -11,7 +11,7 @@ import pytest
 
 from wean_fairseq.evaluation.metrics.registry import Settings
 from wean_fairseq.evaluation.presets import columns_for
-from wean_fairseq.evaluation.published import SCORERS, TABLES, Row, Table
+from wean_fairseq.evaluation.published import SCORERS, TABLES, PublishedRow, PublishedTable
 
 ROOT = Path(__file__).parents[3]
 ROWS = [
@@ -22,12 +22,12 @@ ROWS = [
 ]
 
 
-def rows(key: str, data: str) -> dict[str, Row]:
+def rows(key: str, data: str) -> dict[str, PublishedRow]:
     return TABLES[key].rows[data]
 
 
 @pytest.mark.parametrize(("table", "data", "name", "row"), ROWS)
-def test_every_row_is_complete(table: Table, data: str, name: str, row: Row) -> None:
+def test_every_row_is_complete(table: PublishedTable, data: str, name: str, row: PublishedRow) -> None:
     assert len(row.scores) == len(table.columns)
     assert row.scorer in SCORERS and row.origin
     assert (row.scorer == "unread") == all(score is None for score in row.scores)
@@ -38,7 +38,7 @@ def test_every_row_is_complete(table: Table, data: str, name: str, row: Row) -> 
 
 
 @pytest.mark.parametrize("table", [pytest.param(table, id=key) for key, table in TABLES.items() if table.preset])
-def test_columns_name_scores_of_the_presets(table: Table) -> None:
+def test_columns_name_scores_of_the_presets(table: PublishedTable) -> None:
     """The first key of a column is one of the table's preset; groups of sentences stand in brackets behind it."""
     known = {column.key for column in columns_for([table.preset, "paper:cdnpg-fixed"], [], Settings())}
     for column in table.columns:

@@ -63,7 +63,7 @@ def test_copy_row_of_pwkp_beats_published_seq2seq() -> None:
     evaluation = evaluate(
         [read_plain("X", pwkp / "Dress")], corpus, columns_for([], ["bleu"], Settings()), Resampling(0, 0)
     )
-    assert evaluation.cells["copy-source"]["bleu"].score == pytest.approx(49.07, abs=0.005)
+    assert evaluation.scores["copy-source"]["bleu"].score == pytest.approx(49.07, abs=0.005)
     assert any("copying the source beats X" in warning for warning in evaluation.warnings)
 
 
@@ -76,7 +76,7 @@ def test_copying_on_turkcorpus() -> None:
     source = turk / "test.8turkers.tok.norm"
     corpus = read_corpus([turk / f"test.8turkers.tok.turk.{number}" for number in range(8)], source)
     columns = columns_for(["paper:wean-ew-sew"], [], Settings())
-    cells = evaluate([read_plain("copy", source)], corpus, columns, Resampling(0, 0)).cells["copy"]
+    cells = evaluate([read_plain("copy", source)], corpus, columns, Resampling(0, 0)).scores["copy"]
     assert cells["bleu"].score == pytest.approx(99.37, abs=0.005)
     assert cells["paper:wean-ew-sew/BLEU"].score > 94.45  # the paper's best system is below a copy
     assert cells["sari"].score == pytest.approx(26.29, abs=0.06)

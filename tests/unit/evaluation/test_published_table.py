@@ -15,8 +15,11 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def write(folder: Path, scores: dict[str, float]) -> None:
     folder.mkdir(parents=True)
-    systems = {name: {label: {"score": score} for label in [*LABELS, "bleu"]} for name, score in scores.items()}
-    (folder / "test.json").write_text(json.dumps({"systems": systems}))
+    systems = {
+        name: {label: {"score": score, "signature": "s"} for label in [*LABELS, "bleu"]}
+        for name, score in scores.items()
+    }
+    (folder / "test.json").write_text(json.dumps({"systems": systems, "data": {"sentences": 4}}))
 
 
 def test_means_and_deviations_over_seeds_stand_beside_the_published_numbers(tmp_path):

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from wean_fairseq.evaluation import results
 from wean_fairseq.evaluation.cli import main
-from wean_fairseq.evaluation.evaluate import Evaluation
+from wean_fairseq.evaluation.score_file import Evaluation
 
 EVALUATION = {
     "systems": {
@@ -85,7 +86,10 @@ def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFi
             "--trainings: 1 files for 2 seeds; give one file for each seed",
         ),
         (["--seed", "3", "4", "--trainings", "a.json", "b.json"], "b.json has trainings of Y but a.json of X"),
-        (["--seed", "3", "--trainings", "c.json"], "c.json holds no trainings"),
+        (
+            ["--seed", "3", "--trainings", "c.json"],
+            "c.json: Expected `object`, got `int` - at `$[...]`; give trainings.json",
+        ),
         (["--seed", "3", "--curves", "doc.md"], "doc.md is not a table of curves"),
     ],
 )
@@ -121,28 +125,37 @@ def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
         "bleu": {"score": 12.345, "runs": [12.0, 12.69], "deviation": 0.488, "ci": [11.0, 13.0], "signature": "s"},
         "d": {"score": None, "ci": None, "signature": "s"},
     }
-    scored = Evaluation.from_json({"systems": {"X": cells}, "data": {"sentences": 1, "references": 1}})
-    text = results.render({"seed": 1, "command": "x", "evaluation": scored}, [], "doc.md")
+    scored = convert({"systems": {"X": cells}, "data": {"sentences": 1, "references": 1}}, Evaluation)
+    text = results.result_table(results.Result("demo", "x", 1, scored), [], "demo.json", "doc.md")
     assert "| X | 12.35 ± 0.49 [11.00, 13.00] | – |" in text
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("broken", "fault"),
     [
-        {"commit": None},
-        {"note": 3},
-        {"evaluation": {**EVALUATION, "data": {"sentences": 7}}},
-        {"evaluation": {**EVALUATION, "data": {**EVALUATION["data"], "warnings": None}}},
-        {"evaluation": {"systems": {"X": EVALUATION["systems"]["X"], "Y": {}}, "data": EVALUATION["data"]}},
-        {"evaluation": []},
+        ({"commit": 1}, ": Expected `str | null`, got `int` - at `$.commit`"),
+        ({"note": 3}, ": Expected `str`, got `int` - at `$.note`"),
+        ({"evaluation": {**EVALUATION, "data": {"sentences": 7}}}, " has no number of references"),
+        (
+            {"evaluation": {**EVALUATION, "data": {**EVALUATION["data"], "warnings": None}}},
+            ": Expected `array`, got `null` - at `$.evaluation.data.warnings`",
+        ),
+        (
+            {"evaluation": {"systems": {"X": EVALUATION["systems"]["X"], "Y": {}}, "data": EVALUATION["data"]}},
+            " has no scores of Y",
+        ),
+        ({"evaluation": []}, ": Expected `object`, got `array` - at `$.evaluation`"),
     ],
 )
-def test_a_broken_result_is_one_sentence(broken: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_result_is_one_sentence(
+    broken: dict[str, Any], fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The faults name the place and the expected type in msgspec's words."""
     path = Path("results/demo.json")
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | broken), encoding="utf-8")
     assert main(["tables", "doc.md"]) == 2
-    said = "wean-evaluate: error: results/demo.json holds no evaluation; give a file of wean-evaluate record.\n"
-    assert capsys.readouterr().err == said
+    message = f"wean-evaluate: error: results/demo.json{fault}; give a file of wean-evaluate record.\n"
+    assert capsys.readouterr().err == message
     assert Path("doc.md").read_text(encoding="utf-8") == DOCUMENT
 
 
@@ -176,7 +189,7 @@ def test_bad_markers(capsys: pytest.CaptureFixture[str], document: str, message:
     ("content", "experiment", "message"),
     [
         ("{", "x", "is not JSON"),
-        ("{}", "x", "has no systems, data"),
+        ("{}", "x", "bad.json: Object missing required field `systems`; give a file written by wean-evaluate"),
         (json.dumps(EVALUATION), "../x", "is not a file name"),
     ],
 )

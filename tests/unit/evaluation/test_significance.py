@@ -76,13 +76,13 @@ def test_equal_to_sacrebleu(corpus: Corpus) -> None:
         _, scores = PairedTest(list(hypotheses.items()), metrics, corpus.references, kind, n_samples=draws)()
         ours = {item.metric: item.p_values for item in evaluation.comparisons}
         for key in METRICS:
-            assert evaluation.cells["B"][key].score == pytest.approx(scores[key][1].score, rel=1e-5)
+            assert evaluation.scores["B"][key].score == pytest.approx(scores[key][1].score, rel=1e-5)
             if kind == "ar" and key in ("copy-rate", "novelty-1"):
                 assert ours[key]["randomization"] > scores[key][1].p_value + 0.1
             elif kind == "ar":
                 assert ours[key]["randomization"] == pytest.approx(scores[key][1].p_value, abs=1.01 / draws), key
             else:
-                low, high = evaluation.cells["B"][key].interval
+                low, high = evaluation.scores["B"][key].interval
                 assert (high - low) / 2 == pytest.approx(scores[key][1].ci, rel=1e-3, abs=1e-4)
 
 
@@ -115,7 +115,7 @@ def test_a_system_does_not_differ_from_itself(corpus: Corpus) -> None:
     evaluation = evaluate([system("A", lines), system("B", list(lines))], corpus, columns, Resampling(100, 100))
     assert [item.p_values for item in evaluation.comparisons] == [{"bootstrap": 1.0, "randomization": 1.0}] * 2
     assert [item.differing for item in evaluation.comparisons] == [0, 0]
-    assert any("fewer than 10 sentences on bleu (0), sari (0)" in warning for warning in evaluation.warnings)
+    assert any("fewer than 10 sentences on bleu (0), sari (0)" in warning for warning in evaluation.data.warnings)
 
 
 def test_p_value_counts_by_hand() -> None:

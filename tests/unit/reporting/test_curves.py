@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.reporting.curves import check_metrics, read_history, summarise, table
+from wean_fairseq.reporting.curves import check_metrics, read_history, summarise, validation_table
 from wean_fairseq.reporting.plot_cli import main
 
 # 4 updates an epoch, validated every 2; lines as fairseq 0.12 writes them to --log-file (without the time in front).
@@ -106,8 +106,9 @@ def test_summary_knows_which_way_is_better(log):
 
 
 def test_table(log):
-    rows = table([read_history("WEAN", log(SIMPLE))], ["bleu", "loss"])
-    assert rows[:2] == [["system", "epoch", "updates", "bleu", "loss"], ["WEAN", "0.500", "2", "10.5", "8"]]
+    table = validation_table([read_history("WEAN", log(SIMPLE))], ["bleu", "loss"])
+    assert table.head == ["system", "epoch", "updates", "bleu", "loss"]
+    assert table.rows[0] == ["WEAN", "0.500", "2", "10.5", "8"]
 
 
 def test_command_line_writes_picture_and_numbers(log, tmp_path, capsys):
@@ -144,4 +145,4 @@ def test_errors_are_one_sentence(arguments, message, tmp_path, capsys):
 def test_an_output_that_cannot_be_written(log, capsys):
     file = Path(log(SIMPLE))
     assert main(["curves", f"WEAN={file}", "--output", str(file / "x")]) == 2
-    assert f"{file / 'x.png'} cannot be written (train.log is no folder)" in capsys.readouterr().err
+    assert f"{file / 'x.png'} cannot be written (train.log is not a folder)" in capsys.readouterr().err

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from tests.unit.reporting.run_folder import make_run
+from wean_fairseq.evaluation.tables import Table
 from wean_fairseq.reporting import inside, trace
-from wean_fairseq.reporting.document import FigureBlock, ListBlock, TableBlock
+from wean_fairseq.reporting.document import FigureBlock, ListBlock
 from wean_fairseq.reporting.dumps import Attention
 from wean_fairseq.reporting.report_cli import main
 from wean_fairseq.reporting.runs import read_run
@@ -30,8 +31,8 @@ def run_with_checkpoints(tmp_path):
 
 def blocks(folder, monkeypatch, attention=None):
     """The blocks that a report shows of a run, without the host."""
-    monkeypatch.setattr(trace, "load", lambda checkpoint, data: checkpoint)
-    monkeypatch.setattr(trace, "attention", attention or (lambda loaded, lines: 1 / 0))
+    monkeypatch.setattr(trace, "open_model", lambda checkpoint, data: checkpoint)
+    monkeypatch.setattr(trace, "trace_attention", attention or (lambda loaded, lines: 1 / 0))
     drawn = []
 
     def write(draw, name, caption):
@@ -43,11 +44,11 @@ def blocks(folder, monkeypatch, attention=None):
 
 def test_neighbours_of_content_words_stand_in_a_table(folder, monkeypatch):
     found, _ = blocks(folder, monkeypatch)
-    (table,) = [block for block in found if isinstance(block, TableBlock)]
+    (table,) = [block for block in found if isinstance(block, Table)]
     assert table.head == ["word", "transformer"]
     assert table.caption.endswith(" cosines, seed 1")
-    assert [row[0].text for row in table.rows] == ["learn", "piano", "book"]  # as in the test text
-    assert table.rows[1][1].text.startswith("learn 0.80, book 0.00")
+    assert [str(row[0]) for row in table.rows] == ["learn", "piano", "book"]  # as in the test text
+    assert str(table.rows[1][1]).startswith("learn 0.80, book 0.00")
 
 
 def test_what_cannot_be_shown_is_said_without_paths(folder, monkeypatch):

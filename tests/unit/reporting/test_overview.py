@@ -1,9 +1,12 @@
 """Experiments that were scored on the same sentences, side by side."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.unit.reporting.run_folder import OUTPUTS, make_run
+from wean_fairseq.evaluation import Evaluation
 from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.evaluation.tables import Cell
 from wean_fairseq.reporting import comparison, overview, scores
 from wean_fairseq.reporting.runs import read_run
 
@@ -27,34 +30,39 @@ def test_experiments_on_the_same_sentences_are_put_together(entries):
         ("copying/quora", "test"),
         ("plain/quora", "test"),
     ]
-    assert entries[0].evaluation.data["sentences"] == 4
+    assert entries[0].evaluation.data.sentences == 4
 
 
 def test_every_system_has_a_row_with_its_experiment_and_size(entries):
     """Numbers of the log and of the scores' JSON."""
-    table = overview.table(entries)
+    table = overview.overview_table(entries)
     assert table.head[:5] == ["system", "experiment", "parameters", "updates", "BLEU"]
-    assert [[cell.text for cell in row[:4]] for row in table.rows] == [
+    assert [[str(cell) for cell in row[:4]] for row in table.rows] == [
         ["copy-source", "–", "–", "–"],
         ["transformer", "copying/quora", "3,586,984", "200"],
         ["copy_transformer", "copying/quora", "3,586,984", "200"],
         ["transformer", "plain/quora", "3,586,984", "200"],
     ]
-    bleu = [entry.evaluation.cells["transformer"]["bleu"].score for entry in entries]
-    assert [table.rows[row][4].text.rstrip("*") for row in (1, 3)] == [f"{score:.2f}" for score in bleu]
-    assert table.rows[2][4].text.rstrip("*") == table.rows[3][4].text
+    bleu = [entry.evaluation.scores["transformer"]["bleu"].score for entry in entries]
+    assert [str(table.rows[row][4]).rstrip("*") for row in (1, 3)] == [f"{score:.2f}" for score in bleu]
+    assert str(table.rows[2][4]).rstrip("*") == str(table.rows[3][4])
+
+
+def sign(evaluation: Evaluation, key: str, signature: str) -> None:
+    """Give a column another signature."""
+    evaluation.columns[key] = replace(evaluation.columns[key], signature=signature)
 
 
 def test_a_metric_that_was_computed_otherwise_is_not_compared(entries):
     other = entries[1].evaluation
-    other.signatures["bleu"] = "of another scorer"
-    del other.signatures["ibleu"]
-    for cells in other.cells.values():
+    sign(other, "bleu", "of another scorer")
+    del other.columns["ibleu"]
+    for cells in other.scores.values():
         del cells["ibleu"]
-    row = overview.table(entries).rows[3]
-    assert [(cell.text, cell.detail) for cell in row[4:6]] == [("scored otherwise", "see plain/quora"), ("–", "")]
-    copied = overview.table(entries).rows[0]
-    assert copied[4].text == f"{entries[0].evaluation.cells['copy-source']['bleu'].score:.2f}"
+    row = overview.overview_table(entries).rows[3]
+    assert row[4:6] == [Cell("scored otherwise", "see plain/quora"), "–"]
+    copied = overview.overview_table(entries).rows[0]
+    assert str(copied[4]) == f"{entries[0].evaluation.scores['copy-source']['bleu'].score:.2f}"
     drawn = {panel.metric: [name for name, _, _ in panel.systems] for panel in overview.panels(entries)}
     assert drawn["BLEU"] == ["transformer (copying/quora)", "copy_transformer"]
     assert len(drawn["ROUGE-L"]) == 3
@@ -64,7 +72,7 @@ def test_a_copy_that_beats_every_system_is_said_first(entries):
     warning = overview.copy_warning(entries)
     assert warning is None or all("BLEU 0" not in item for item in warning.items)
     for entry in entries:
-        for name, cells in entry.evaluation.cells.items():
+        for name, cells in entry.evaluation.scores.items():
             cells["bleu"].score = 50.0 if name == "copy-source" else 20.0
     warning = overview.copy_warning(entries)
     assert warning is not None
@@ -74,36 +82,36 @@ def test_a_copy_that_beats_every_system_is_said_first(entries):
 def test_the_copy_beats_nobody_who_was_scored_otherwise(entries):
     """Another scorer's 90 is no answer to this scorer's 50."""
     for score, signature, entry in zip((20.0, 90.0), ("a", "b"), entries, strict=True):
-        entry.evaluation.signatures["bleu"] = signature
-        for name, cells in entry.evaluation.cells.items():
+        sign(entry.evaluation, "bleu", signature)
+        for name, cells in entry.evaluation.scores.items():
             cells["bleu"].score = 50.0 if name == "copy-source" else score
     assert overview.copy_warning(entries).items[0] == "BLEU 50.00 against 20.00 of the best system."
 
 
 def test_the_copy_row_has_every_metric_that_some_experiment_has(entries):
-    del entries[0].evaluation.signatures["sari"]
-    for cells in entries[0].evaluation.cells.values():
+    del entries[0].evaluation.columns["sari"]
+    for cells in entries[0].evaluation.scores.values():
         del cells["sari"]
-    table = overview.table(entries)
+    table = overview.overview_table(entries)
     place = table.head.index("SARI")
-    expected = entries[1].evaluation.cells["copy-source"]["sari"].score
-    assert [row[place].text for row in table.rows[:2]] == [f"{expected:.2f}", "–"]
+    expected = entries[1].evaluation.scores["copy-source"]["sari"].score
+    assert [str(row[place]) for row in table.rows[:2]] == [f"{expected:.2f}", "–"]
 
 
 def test_a_published_column_holds_one_scorer_of_ours(entries):
-    entries[1].evaluation.signatures["bleu"] = "of another scorer"
+    sign(entries[1].evaluation, "bleu", "of another scorer")
     (table,) = comparison.published_tables(entries)
-    found = {row[1].text: (row[2].text, row[2].detail) for row in table.rows if row[0].text == "transformer"}
+    found = {str(row[1]): (str(row[2]), row[2].detail) for row in table.rows if str(row[0]) == "transformer"}
     assert found["ours, plain/quora"] == ("scored otherwise", "see plain/quora")
     assert found["ours, copying/quora"][0] != "scored otherwise"
-    assert table.rows[0][2].text == f"{entries[0].evaluation.cells['copy-source']['bleu'].score:.2f}"
+    assert str(table.rows[0][2]) == f"{entries[0].evaluation.scores['copy-source']['bleu'].score:.2f}"
 
 
 def test_rows_of_every_experiment_stand_below_the_published_ones(entries):
     """Which rows belong together is DNPG's Table 4's own matter."""
     (table,) = comparison.published_tables(entries)
     assert table.caption.startswith(TABLES["dnpg-table4"].source)
-    names = [(row[0].text, row[1].text) for row in table.rows]
+    names = [(str(row[0]), str(row[1])) for row in table.rows]
     place = names.index(("Transformer", "published"))
     assert names[place + 1 : place + 3] == [
         ("transformer", "ours, copying/quora"),

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.reporting.run_folder import OUTPUTS, SOURCES, make_run
 from wean_fairseq.evaluation.published import TABLES
 from wean_fairseq.reporting.document import Document, Piece, Sample, SamplesBlock, Section, slug
-from wean_fairseq.reporting.pages import escape, render_markdown
+from wean_fairseq.reporting.pages import escape, markdown_page
 from wean_fairseq.reporting.report_cli import main
 
 A_DAY = 400_000_000  # in seconds
@@ -162,7 +162,7 @@ def test_chinese_samples_are_marked_in_markdown(tmp_path):
     """Signs of Markdown would need spaces around them."""
     pieces = (Piece("天", "copied"), Piece("<", "new"), Piece("好", "new"), Piece("？", "dropped"))
     block = SamplesBlock("one", [Sample(1, (("a", pieces),))], [], glue="")
-    text = render_markdown(Document("t", [], [Section("s", [block])], ["by `a\n\n<b>`"]), tmp_path)
+    text = markdown_page(Document("t", [], [Section("s", [block])], ["by `a\n\n<b>`"]), tmp_path)
     assert "- *a*: 天<b>\\<好</b><del>？</del>\n" in text
     assert "\n- by `a  <b>`\n" in text
 

@@ -16,7 +16,7 @@ def test_a_run_has_its_texts_scores_and_costs(tmp_path):
     test = run.sets["test"]
     assert (run.seed, run.settings["BATCH"], run.problems) == ("7", "64", [])
     assert "SEED" not in run.settings
-    assert list(test.evaluation.cells) == ["copy-source", "transformer", "copy_transformer"]
+    assert list(test.evaluation.scores) == ["copy-source", "transformer", "copy_transformer"]
     assert list(run.systems) == ["transformer", "copy_transformer"]  # as they were scored, not by name
     assert (test.sources, test.references, test.outputs) == (SOURCES, REFERENCES, OUTPUTS)
     system = run.systems["transformer"]
@@ -144,7 +144,8 @@ def test_recorded_scores_are_a_run_without_the_rest(tmp_path):
 )
 def test_a_file_that_is_no_record_is_refused(tmp_path, content):
     (tmp_path / "x.json").write_text(content)
-    refusal = r"x\.json (is not JSON|has no|holds no evaluation).*; give a file.* Or give the run directory"
+    fault = "( is not JSON|: Expected|: Object missing|: There are no scores)"
+    refusal = rf"x\.json{fault}.*; give a file.* Or give the run directory"
     with pytest.raises(UserError, match=refusal):
         read_recorded(tmp_path / "x.json")
 

@@ -15,7 +15,7 @@ def marked(pieces) -> str:
 
 
 def words(text: str) -> list[Piece]:
-    return samples.words_of(text, characters=False)
+    return samples.split_words(text, characters=False)
 
 
 def test_signs_are_no_part_of_the_words_that_they_are_attached_to():
@@ -54,7 +54,7 @@ def test_an_endless_output_is_cut_and_says_so():
     pieces = samples.compare(words("a"), words("b " * 100_000))
     assert len(pieces) == samples.LONGEST + 1
     assert pieces[-1].text == "… (99600 words more)"
-    endless = samples._printable_pieces([Piece("x" * 100_000 + "\0")])
+    endless = samples._displayable_pieces([Piece("x" * 100_000 + "\0")])
     assert len(endless[0].text) == 2000
 
 

@@ -1,14 +1,18 @@
 """Scores over seeds: means, significance, the copy row, and the papers' numbers beside ours."""
 
+import sys
 from pathlib import Path
 
 import pytest
+from msgspec import convert
+from msgspec.structs import replace
 
 from tests.unit.reporting.run_folder import make_run
 from wean_fairseq.evaluation import Evaluation
 from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.evaluation.score_file import Column, DataFile
+from wean_fairseq.evaluation.tables import Cell, Table
 from wean_fairseq.reporting import comparison, scores
-from wean_fairseq.reporting.document import Cell, TableBlock
 from wean_fairseq.reporting.runs import Run, ScoredSet, read_run
 
 
@@ -27,7 +31,7 @@ def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, 
     test = {"metric": key, "baseline": names[0], "system": names[-1], "difference": difference}
     pairwise = [] if p is None else [{**test, "p_values": {"bootstrap": p, "randomization": 0.01}}]
     data = {"sentences": 4, "resamples": 9, "trials": 9}
-    return ScoredSet("test", Evaluation.from_json({"systems": systems, "pairwise": pairwise, "data": data}))
+    return ScoredSet("test", convert({"systems": systems, "pairwise": pairwise, "data": data}, Evaluation))
 
 
 def test_mean_and_sample_deviation_over_seeds():
@@ -36,18 +40,18 @@ def test_mean_and_sample_deviation_over_seeds():
     entry = entry_of(*tests)
     assert scores.score_cell(entry, "a", "bleu") == Cell("23.00 ± 3.00", "3 seeds")
     assert scores.score_cell(entry, "b", "bleu") == Cell("not run")
-    assert entry.evaluation.cells["a"]["bleu"].interval == (20.0, 26.0)
+    assert entry.evaluation.scores["a"]["bleu"].interval == (20.0, 26.0)
     assert scores.score_cell(entry_of(tests[0]), "a", "bleu") == Cell("20.00", "19.00 to 21.00")
 
 
 def test_seeds_have_the_systems_and_signatures_of_all():
     """Where seeds were scored otherwise, both signatures are told; the copy row comes first, wherever it stood."""
     first, second = scored({"a": 20.0, "copy-source": 1.0}), scored({"a": 22.0, "b": 3.0})
-    second.evaluation.signatures["bleu"] = "t"
+    second.evaluation.columns["bleu"] = replace(second.evaluation.columns["bleu"], signature="t")
     entry = entry_of(first, second)
-    assert list(entry.evaluation.cells) == ["copy-source", "a", "b"]
+    assert list(entry.evaluation.scores) == ["copy-source", "a", "b"]
     assert (entry.systems, entry.baseline, entry.seeds) == (["a", "b"], "a", 2)
-    assert entry.evaluation.signatures == {"bleu": "s or t"}
+    assert {key: column.signature for key, column in entry.columns.items()} == {"bleu": "s or t"}
     assert scores.score_cell(entry, "b", "bleu") == Cell("3.00", "1 seed")
 
 
@@ -58,13 +62,13 @@ def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
     test = {"metric": "bleu", "baseline": "a", "system": "b", "difference": None, "p_values": {"bootstrap": 0.001}}
     systems = {"copy-source": {"bleu": one}, "a": {"bleu": none}, "b": {"bleu": none}}
     content = {"systems": systems, "pairwise": [test], "data": {"sentences": 4}}
-    lacking = ScoredSet("test", Evaluation.from_json(content))
+    lacking = ScoredSet("test", convert(content, Evaluation))
     assert scores.score_cell(entry_of(lacking), "a", "bleu") == Cell("–")
-    assert entry_of(lacking, lacking).evaluation.cells["a"]["bleu"].interval is None
+    assert entry_of(lacking, lacking).evaluation.scores["a"]["bleu"].interval is None
     assert scores.copy_win([entry_of(lacking)], "bleu") == ""
     (table,) = scores.significance_table(lacking.evaluation)
-    assert table.rows[0][1].text == "– (0.0010)"  # no star
-    beside_none = ScoredSet("test", Evaluation.from_json({**content, "systems": {**systems, "b": {"bleu": one}}}))
+    assert str(table.rows[0][1]) == "– (0.0010)"  # no star
+    beside_none = ScoredSet("test", convert({**content, "systems": {**systems, "b": {"bleu": one}}}, Evaluation))
     assert scores.score_cell(entry_of(beside_none), "b", "bleu").text == "12.00"
     both = entry_of(lacking, scored({"a": 23.0}))
     assert scores.score_cell(both, "a", "bleu") == Cell("23.00", "1 seed")
@@ -84,26 +88,40 @@ def test_a_star_needs_both_tests_with_every_seed():
 def test_what_the_copy_row_beats_is_marked_where_more_is_better():
     tests = entry_of(scored({"copy-source": 5.0, "a": 4.0, "b": 6.0}))
     assert [scores.score_cell(tests, name, "bleu").mark for name in ("copy-source", "a", "b")] == ["copy", "beaten", ""]
-    assert scores.copy_warnings(tests) == []
+    assert scores.copy_wins(tests) == []
     lost = entry_of(scored({"copy-source": 5.0, "a": 4.0, "b": 3.0}))
-    assert scores.copy_warnings(lost)[0] == "standard: BLEU 5.00 against 4.00 of the best system."
+    assert scores.copy_wins(lost)[0] == "standard: BLEU 5.00 against 4.00 of the best system."
     copying = entry_of(scored({"copy-source": 100.0, "a": 4.0}, key="copy-rate"))
     assert scores.score_cell(copying, "a", "copy-rate").mark == ""
-    assert scores.copy_warnings(copying) == []
+    assert scores.copy_wins(copying) == []
 
 
 @pytest.mark.parametrize(
-    ("key", "metric"),
+    ("key", "expected"),
     [
-        ("bleu", scores.Metric("standard", "BLEU", True)),
-        ("self-bleu", scores.Metric("standard", "self-BLEU", False)),
-        ("paper:cdnpg-compat/iBLEU", scores.Metric("paper:cdnpg-compat", "iBLEU", True)),
-        ("paper:copynet-synthetic/exact@1[x-to-x]", scores.Metric("paper:copynet-synthetic", "exact@1[x-to-x]", True)),
-        ("of a later version", scores.Metric("standard", "of a later version", False)),
+        ("bleu", ("standard", "BLEU", "higher")),
+        ("self-bleu", ("standard", "self-BLEU", None)),
+        ("ter", ("standard", "TER", "lower")),
+        ("paper:cdnpg-compat/iBLEU", ("paper:cdnpg-compat", "iBLEU", "higher")),
+        ("paper:dress-pwkp/SARI-add", ("paper:dress-pwkp", "SARI-add", None)),
+        ("paper:copynet-synthetic/exact@1[x-to-x]", ("paper:copynet-synthetic", "exact@1[x-to-x]", "higher")),
+        ("of a later version", ("standard", "of a later version", None)),
     ],
 )
-def test_keys_are_described(key, metric):
-    assert scores.metric_of(key) == metric
+def test_columns_of_older_files_are_described_by_their_keys(key, expected):
+    column = Column.from_key(key, "s")
+    assert (column.preset, column.heading, column.direction) == expected
+
+
+def test_a_missing_optional_library_changes_no_direction(monkeypatch):
+    """METEOR needs NLTK to be computed, but not to know that more is better, neither in older nor in newer files."""
+    monkeypatch.setitem(sys.modules, "nltk", None)
+    older = scored({"copy-source": 5.0, "a": 4.0}, key="meteor-exact-stem").evaluation
+    newer = convert(older.as_json(), Evaluation)
+    for evaluation in (older, newer):
+        entry = entry_of(ScoredSet("test", evaluation))
+        assert scores.copy_wins(entry)[0] == "standard: METEOR-es 5.00 against 4.00 of the best system."
+        assert scores.score_cell(entry, "a", "meteor-exact-stem").mark == "beaten"
 
 
 def test_runs_that_differ_in_their_seed_are_one_experiment(tmp_path):
@@ -126,7 +144,7 @@ def test_experiments_of_one_name_are_told_apart(tmp_path):
 def test_the_same_seed_twice_is_no_other_seed(tmp_path):
     """Nor are experiments of one name told apart by less than what differs."""
     sets = {"test": scored({"a": 1.0})}
-    sets["test"].evaluation.data["files"] = {"references": [{"sha256": "0"}]}
+    sets["test"].evaluation.data.files = {"references": [DataFile("test.tgt", "0")]}
     places = [tmp_path / "old" / "x" / "quora", tmp_path / "new" / "x" / "quora"]
     runs = [Run(place, settings={"BATCH": "64"}, seed="1", sets=sets) for place in places]
     experiments = scores.group_runs(runs)
@@ -136,7 +154,7 @@ def test_the_same_seed_twice_is_no_other_seed(tmp_path):
     ]
 
 
-def table_of(key: str, experiment: scores.Experiment) -> TableBlock:
+def table_of(key: str, experiment: scores.Experiment) -> Table:
     """Our version of a published table."""
     tables = comparison.published_tables([experiment.sets["test"]])
     return next(table for table in tables if table.caption.startswith(TABLES[key].source))
@@ -147,13 +165,13 @@ def test_our_rows_stand_below_the_published_ones(tmp_path):
     run = read_run(make_run(tmp_path / "run"))
     (experiment,) = scores.group_runs([run])
     table = table_of("cdnpg-table2", experiment)
-    names = [row[0].text for row in table.rows]
-    texts = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    names = [str(row[0]) for row in table.rows]
+    texts = {str(row[0]): [str(cell) for cell in row[1:]] for row in table.rows}
     assert names[0] == "copy-source"
     assert texts["Transformer"] == ["published", "21.14", "37.97", "26.88", "40.14", "38.21"]
     assert names.index("transformer") == names.index("Transformer") + 1
     assert texts["FSET"][1] == "–"
-    ours = run.sets["test"].evaluation.cells["transformer"]["paper:cdnpg-compat/BLEU-4"].score
+    ours = run.sets["test"].evaluation.scores["transformer"]["paper:cdnpg-compat/BLEU-4"].score
     assert texts["transformer"][3].rstrip("*") == f"{ours:.2f}"
     assert "not in the paper" not in str(texts["copy_transformer"])
 
@@ -162,8 +180,8 @@ def test_a_system_the_paper_lacks_comes_last(tmp_path):
     outputs = {"mine": ["a b", "c", "d", "e"]}
     (experiment,) = scores.group_runs([read_run(make_run(tmp_path / "run", outputs=outputs, script="twitter_url"))])
     table = table_of("cdnpg-table2", experiment)
-    assert [cell.text for cell in table.rows[-1][:2]] == ["mine", "ours, not in the paper"]
-    assert any(row[2].text == "30.25" for row in table.rows)  # of Twitter URL, not of Quora
+    assert [str(cell) for cell in table.rows[-1][:2]] == ["mine", "ours, not in the paper"]
+    assert any(str(row[2]) == "30.25" for row in table.rows)  # of Twitter URL, not of Quora
 
 
 @pytest.mark.parametrize(("recipe", "data"), [("pc_san/zhihu", "zhihu"), ("mta_lstm/essay", "zhihu"), ("x", "essay")])
@@ -171,7 +189,7 @@ def test_one_script_prepares_both_sets_of_essays(tmp_path, recipe, data):
     """The published numbers are those of the set that was given, whatever the recipe is called."""
     key = "paper:pc-san/BLEU-2"
     test = scored({"mta_lstm": 1.5}, key=key)
-    test.manifest["script"] = "essay"
+    test.manifest.script = "essay"
     run = Run(tmp_path / recipe, sets={"test": test}, settings={"DATA": f"some/{data}"})
     captions = [table.caption for table in comparison.published_tables([scores.Experiment(recipe, [run]).sets["test"]])]
     assert captions
@@ -188,6 +206,6 @@ def test_groups_of_a_metric_meet_their_published_columns(tmp_path):
     key = "paper:copynet-synthetic/exact@1[x-to-x]"
     run = Run(tmp_path, sets={"test": scored({"copynet": 98.42}, key=key)})
     (table,) = comparison.published_tables([scores.Experiment("rules", [run]).sets["test"]])
-    rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    rows = {str(row[0]): [str(cell) for cell in row[1:]] for row in table.rows}
     assert rows["CopyNet"] == ["published", "97.3", "93.7", "98.3", "68.2", "77.5"]
     assert rows["copynet"] == ["ours", "not scored", "98.42", *["not scored"] * 3]

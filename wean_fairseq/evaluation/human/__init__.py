@@ -1,4 +1,4 @@
-"""Human evaluation kit: blinded rating sheets out, checked ratings with intervals, agreement and tests back in."""
+"""Human evaluation kit: write blinded rating sheets, and analyse the checked ratings."""
 
 from .design import Design, make_design
 from .ratings import analyse, read_ratings

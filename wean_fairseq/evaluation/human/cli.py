@@ -13,7 +13,7 @@ from .ratings import analyse, read_ratings
 from .sheets import write_sheets
 
 
-def sheet(argv: list[str]) -> str:
+def sheet_command(argv: list[str]) -> str:
     """Write the sheets of a study."""
     parser = OneLineParser(
         prog="wean-evaluate sheet", description="Write blinded, seeded rating sheets (CSV and HTML) and their key."
@@ -21,8 +21,19 @@ def sheet(argv: list[str]) -> str:
     add_system_arguments(parser)
     parser.add_argument("--ref", metavar="FILE", help="rate the human reference as well, as system 'reference'")
     parser.add_argument("--src", metavar="FILE", help="source sentences, shown to the raters")
-    parser.add_argument("--kind", choices=KINDS, default=LIKERT, help="1 to 5, or win/tie/loss of the first system")
-    parser.add_argument("--criteria", nargs="+", default=["fluency", "adequacy"], metavar="C", help="what is judged")
+    parser.add_argument(
+        "--kind",
+        choices=KINDS,
+        default=LIKERT,
+        help="likert = ratings from 1 to 5, compare = win/tie/loss of the first system (default: likert)",
+    )
+    parser.add_argument(
+        "--criteria",
+        nargs="+",
+        default=["fluency", "adequacy"],
+        metavar="C",
+        help="criteria that raters judge (default: fluency adequacy)",
+    )
     parser.add_argument("--sentences", type=int, default=100, help="sentences to sample (default: %(default)s)")
     parser.add_argument("--raters", type=int, default=3, help="number of sheets (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="same seed, same sheets (default: %(default)s)")
@@ -50,7 +61,7 @@ def sheet(argv: list[str]) -> str:
     )
 
 
-def ratings(argv: list[str]) -> str:
+def ratings_command(argv: list[str]) -> str:
     """Analyse the sheets of a study."""
     parser = OneLineParser(
         prog="wean-evaluate ratings", description="Read filled-in sheets: means, intervals, agreement, tests."
@@ -64,11 +75,11 @@ def ratings(argv: list[str]) -> str:
     result = analyse(design, read_ratings(design, args.sheets))
     if args.json:
         write_atomically(args.json, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    return render(result)
+    return format_results(result)
 
 
-def render(result: dict[str, Any]) -> str:
-    """Return the results as text."""
+def format_results(result: dict[str, Any]) -> str:
+    """Format the results as text."""
     lines = [f"{result['items']} items, {result['raters']} raters"]
     for system, criteria in result.get("systems", {}).items():
         lines.append(f"{system}: {', '.join(f'{name} {_mean(cell)}' for name, cell in criteria.items())}")

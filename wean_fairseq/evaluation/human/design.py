@@ -1,7 +1,7 @@
-"""Which sentences of which systems are rated, in what order, by whom: decided once, from a seed.
+"""The design of a study: which sentences of which systems are rated, in which order and by whom, from a seed.
 
-The design is kept in ``key.json``. Raters see opaque item names in an order of their own; only the key knows the
-systems. Two kinds of study, as in the papers:
+The design is saved in ``key.json``. Every rater sees opaque item names in another order, and only the key names the
+systems. There are two kinds of study, as in the papers:
 
 * ``likert``: one text at a time, every criterion from 1 to 5 (WEAN Table 3: fluency, adequacy, simplicity; PC-SAN: its
   criteria);
@@ -13,33 +13,33 @@ import json
 import random
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Literal
+
+from msgspec import Struct, to_builtins
 
 from ...errors import UserError
 from ..output_reader import SystemOutput
-from ..text_files import PathLike, parse_json, read_text
+from ..text_files import PathLike, read_typed_json
 
-LIKERT = "likert"
-COMPARE = "compare"
+Kind = Literal["likert", "compare"]
+LIKERT: Kind = "likert"
+COMPARE: Kind = "compare"
 KINDS = (LIKERT, COMPARE)
 #: Answers that a rater may give, by kind of study.
 ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
-#: A cell that starts like this is run as a formula by spreadsheet programs.
+#: Spreadsheet programs run a cell that starts with one of these as a formula.
 _FORMULA_STARTS = "=+-@"
-_FORMAT = "wean-human-evaluation-1"
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(Struct, frozen=True, forbid_unknown_fields=True):
     """One thing to rate.
 
     Attributes:
-        name: what the sheet calls it; says nothing about the system.
+        name: name on the sheet, which says nothing about the system.
         sentence: line number in the test set, from 1.
         systems: the rated system, or the systems shown as A and B.
-        texts: what the rater reads, in the order of `systems`.
-        source: the source sentence, "" if not shown.
+        texts: the texts for the rater, in the order of `systems`.
+        source: the source sentence, or empty if it is not shown.
     """
 
     name: str
@@ -49,111 +49,57 @@ class Item:
     source: str
 
 
-@dataclass
-class Design:
-    """A whole study; saved as ``key.json``.
+class Design(Struct, forbid_unknown_fields=True, tag_field="format", tag="wean-human-evaluation-1"):
+    """A whole study, saved as ``key.json``.
 
     Attributes:
         kind: ``likert`` or ``compare``.
-        systems: names; in ``compare`` the first is compared with all others.
+        systems: names. In ``compare`` the first one is compared with all others.
         seed: of sampling, sides, names and orders.
         items: everything that every rater rates.
         orders: for every rater, the order of the items.
     """
 
-    kind: str
+    kind: Kind
     criteria: list[str]
     systems: list[str]
     raters: list[str]
     seed: int
     items: list[Item]
-    orders: dict[str, list[str]] = field(default_factory=dict)
+    orders: dict[str, list[str]]
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if names are repeated, or the parts do not belong together as in an unchanged file."""
+        items = sorted(item.name for item in self.items)
+        for names in (items, self.systems, self.criteria, self.raters):
+            if not len(set(names)) == len(names) > 0:
+                raise ValueError(f"Expected different names, got {names[:5]}")
+        first, *others = self.systems
+        pairs = {tuple(sorted((first, other))) for other in others}
+        sentences: dict[tuple[str, ...], list[int]] = {}
+        for item in self.items:
+            sentences.setdefault(tuple(sorted(item.systems)), []).append(item.sentence)
+        if sentences.keys() != ({(name,) for name in self.systems} if self.kind == LIKERT else pairs):
+            raise ValueError("The items are not those of the systems")
+        if len({tuple(sorted(numbers)) for numbers in sentences.values()}) > 1:
+            raise ValueError("The systems have items of different sentences")
+        if any(len(item.texts) != len(item.systems) for item in self.items):
+            raise ValueError("An item has not one text per system")
+        if self.orders.keys() != set(self.raters) or any(sorted(order) != items for order in self.orders.values()):
+            raise ValueError("The orders are not those of the raters and items")
 
     def to_json(self) -> str:
-        return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(to_builtins(self), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_file(cls, path: PathLike) -> "Design":
-        text = read_text(path)
-        try:
-            content: dict[str, Any] = parse_json(text)
-            if content.pop("format") != _FORMAT:
-                raise KeyError("format")
-            items = [
-                Item(
-                    item["name"],
-                    item["sentence"],
-                    tuple(_names(item["systems"])),
-                    tuple(_texts(item["texts"])),
-                    item["source"],
-                )
-                for item in content.pop("items")
-            ]
-            design = cls(items=items, **content)
-            if not design.is_sound:
-                raise KeyError("items")
-            return design
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise UserError(
-                f"{path} is not a key written by wean-evaluate sheet, or it was changed; "
-                "give the key.json beside the sheets."
-            ) from None
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether all parts have their types and belong together, as in an unchanged file.
-
-        Raises:
-            ValueError: if a list of names is something else.
-        """
-        names, first = _names([item.name for item in self.items]), _names(self.systems)[0]
-        _names(self.criteria)
-        groups: dict[tuple[str, ...], list[int]] = {}
-        for item in self.items:
-            if type(item.sentence) is not int or not isinstance(item.source, str):
-                return False
-            if len(item.texts) != len(item.systems):
-                return False
-            groups.setdefault(tuple(sorted(item.systems)), []).append(item.sentence)
-        others = self.systems if self.kind == LIKERT else [tuple(sorted((first, name))) for name in self.systems[1:]]
-        expected = {(other,) if isinstance(other, str) else other for other in others}
-        rated = {tuple(sorted(sentences)) for sentences in groups.values()}
-        orders = [sorted(_names(self.orders[rater])) for rater in _names(self.raters)]
-        return (
-            self.kind in KINDS
-            and groups.keys() == expected
-            and len(rated) == 1  # the same sentences of every system
-            and all(order == sorted(names) for order in orders)
-            and len(self.orders) == len(orders)
-        )
-
-
-def _texts(values: Any) -> list[str]:
-    """Return a list of texts.
-
-    Raises:
-        ValueError: if it is empty or something else.
-    """
-    if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
-        raise ValueError("this is not a list of texts")
-    return values
-
-
-def _names(values: Any) -> list[str]:
-    """Return a list of different texts.
-
-    Raises:
-        ValueError: if it is something else.
-    """
-    if len(set(_texts(values))) < len(values):
-        raise ValueError("a name is repeated")
-    return _texts(values)
+        return read_typed_json(path, cls, "give the unchanged key.json that wean-evaluate sheet wrote")
 
 
 def starts_formula(text: str) -> bool:
     """Return whether a spreadsheet program may run the text of a cell as a formula.
 
-    White space and invisible characters before the sign, and its full-width forms, do not keep every program from it.
+    Some programs do so even after white space and invisible characters, and with full-width forms of the sign.
     """
     visible = (letter for letter in unicodedata.normalize("NFKC", text) if not letter.isspace())
     first = next((letter for letter in visible if unicodedata.category(letter)[0] != "C"), "")
@@ -165,21 +111,21 @@ def make_design(
     sources: Sequence[str] | None,
     criteria: Sequence[str],
     *,
-    kind: str = LIKERT,
+    kind: Kind = LIKERT,
     num_sentences: int = 100,
     num_raters: int = 3,
     seed: int = 1,
 ) -> Design:
-    """Sample sentences and lay out the study.
+    """Sample sentences and design the study.
 
     Args:
         systems: outputs in input order, all of one test set.
         sources: source sentences, shown to the raters if given.
-        num_sentences: how many sentences are sampled; every system is rated on all of them.
-        num_raters: how many sheets; every rater rates everything.
-        seed: same seed and texts, same sheets.
+        num_sentences: number of sampled sentences. Every system is rated on all of them.
+        num_raters: number of sheets. Every rater rates everything.
+        seed: the same seed and texts give the same sheets.
     """
-    _check(systems, sources, criteria, kind, num_sentences, num_raters)
+    _check_study(systems, sources, criteria, kind, num_sentences, num_raters)
     sampled = sorted(random.Random(seed).sample(range(len(systems[0].nbest)), num_sentences))
     texts = {system.name: system.hypotheses for system in systems}
     names = [system.name for system in systems]
@@ -201,7 +147,7 @@ def make_design(
     return Design(kind, list(criteria), names, raters, seed, items, orders)
 
 
-def _check(
+def _check_study(
     systems: Sequence[SystemOutput],
     sources: Sequence[str] | None,
     criteria: Sequence[str],

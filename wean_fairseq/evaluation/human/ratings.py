@@ -1,4 +1,4 @@
-"""Reads filled-in sheets back and analyses them: means with intervals, agreement, tests between systems.
+"""Read filled-in sheets and analyse them: means with intervals, agreement, tests between systems.
 
 Statistics are those of scipy and statsmodels (extra ``stats``): 95% t intervals over items, Fleiss' kappa over raters,
 paired t-test (likert) and two-sided sign test (compare, ties left out).
@@ -8,6 +8,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,13 @@ stats = LazyModule("scipy.stats")
 #: rater -> item -> criterion -> answer
 Ratings = dict[str, dict[str, dict[str, str]]]
 _LONGEST_NAME = 40
-_OUTCOMES = ("win", "tie", "loss")
 
 
 def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
     """Read and check the sheets of all raters.
 
     Raises:
-        UserError: for an incomplete, duplicated or foreign sheet, naming file and items.
+        UserError: if a sheet is incomplete, repeated or of another study, naming file and items.
     """
     ratings: Ratings = {}
     for path in paths:
@@ -61,8 +61,8 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
             f"{path}: the row in line {start} cannot be read ({error}); perhaps a quotation mark is not closed: "
             "save the table as CSV again."
         ) from None
-    wanted = ["rater", "item", *design.criteria]
-    absent = [name for name in wanted if not rows or name not in rows[0]]
+    columns = ["rater", "item", *design.criteria]
+    absent = [name for name in columns if not rows or name not in rows[0]]
     if absent:
         raise UserError(f"{path} has no column {', '.join(absent)}; give a sheet written by wean-evaluate sheet.")
     raters = {str(row["rater"]).strip() for row in rows}
@@ -70,18 +70,20 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
         named = name_some([repr(_shortened(name)) for name in sorted(raters)])
         raise UserError(f"{path} names the raters {named}; one of {', '.join(design.raters)} was expected.")
     rater = raters.pop()
-    known = {item.name for item in design.items}
-    found = Counter(str(row["item"]).strip() for row in rows)
-    _refuse([name for name in found if name not in known], f"{path}: unknown items", "give a sheet of this study")
-    _refuse([name for name, count in found.items() if count > 1], f"{path}: items rated twice", "keep one row for each")
-    _refuse([name for name in sorted(known) if name not in found], f"{path}: missing items", "ask the rater for them")
+    names = {item.name for item in design.items}
+    counts = Counter(str(row["item"]).strip() for row in rows)
+    _refuse([name for name in counts if name not in names], f"{path}: unknown items", "give a sheet of this study")
+    _refuse(
+        [name for name, count in counts.items() if count > 1], f"{path}: items rated twice", "keep one row for each"
+    )
+    _refuse([name for name in sorted(names) if name not in counts], f"{path}: missing items", "ask the rater for them")
     answers = {
         str(row["item"]).strip(): {name: str(row[name] or "").strip() for name in design.criteria} for row in rows
     }
     allowed = ANSWERS[design.kind]
-    blank = [item for item, given in answers.items() if not all(given.values())]
+    blank = [item for item, rated in answers.items() if not all(rated.values())]
     _refuse(blank, f"{path}: unanswered items", "ask the rater for them")
-    wrong = [item for item, given in answers.items() if not set(given.values()) <= set(allowed)]
+    wrong = [item for item, rated in answers.items() if not set(rated.values()) <= set(allowed)]
     _refuse(wrong, f"{path}: answers that are none of {', '.join(allowed)} in", "correct them")
     return rater, answers
 
@@ -92,7 +94,7 @@ def _refuse(names: list[str], what: str, remedy: str) -> None:
 
 
 def _shortened(text: str) -> str:
-    """Return the beginning of a cell: a damaged table may have the rest of the file in it."""
+    """Shorten a cell, because a cell of a damaged table may contain the rest of the file."""
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}..."
 
 
@@ -108,10 +110,10 @@ def analyse(design: Design, ratings: Ratings) -> dict[str, Any]:
 
 
 def fleiss_kappa(design: Design, ratings: Ratings, criterion: str) -> float | None:
-    """Agreement of the raters beyond chance (Fleiss, 1971); None for one rater or where all answers are the same."""
+    """Return the agreement beyond chance (Fleiss, 1971), or None for one rater or if all answers are the same."""
     if len(ratings) < 2:
         return None
-    answers = [[given[item.name][criterion] for given in ratings.values()] for item in design.items]
+    answers = [[rated[item.name][criterion] for rated in ratings.values()] for item in design.items]
     counts, different = inter_rater.aggregate_raters(answers)
     return float(inter_rater.fleiss_kappa(counts)) if len(different) > 1 else None
 
@@ -124,7 +126,7 @@ def likert_results(design: Design, ratings: Ratings) -> dict[str, Any]:
             item.name for item in sorted(design.items, key=lambda item: item.sentence) if item.systems == (system,)
         ]
         for criterion in design.criteria:
-            scores = [[float(given[name][criterion]) for given in ratings.values()] for name in names]
+            scores = [[float(rated[name][criterion]) for rated in ratings.values()] for name in names]
             values[system][criterion] = np.array(scores).mean(axis=1)  # mean over raters, one value per sentence
         values[system]["all"] = np.mean([values[system][criterion] for criterion in design.criteria], axis=0)
     first = design.systems[0]
@@ -151,7 +153,7 @@ def mean_and_interval(scores: npt.NDArray[np.float64]) -> dict[str, Any]:
 
 
 def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Two-sided paired t-test over sentences; p = 1 where no sentence differs."""
+    """Return a two-sided paired t-test over sentences. p is 1 if no sentence differs."""
     difference = float((scores - baseline).mean())
     if np.ptp(scores - baseline) == 0:
         return {"difference": difference, "p": 1.0 if difference == 0 else 0.0}
@@ -162,17 +164,13 @@ def compare_results(design: Design, ratings: Ratings) -> dict[str, Any]:
     """Return win/tie/loss shares of the first system against every other, and sign tests (ties left out)."""
     first = design.systems[0]
     comparisons = []
-    for other in design.systems[1:]:
+    for other, criterion in product(design.systems[1:], design.criteria):
         items = [item for item in design.items if set(item.systems) == {first, other}]
-        for criterion in design.criteria:
-            outcomes: Counter[str] = Counter()
-            for given in ratings.values():
-                for item in items:
-                    answer = given[item.name][criterion]
-                    winner = None if answer == "tie" else item.systems["AB".index(answer)]
-                    outcomes["tie" if winner is None else "win" if winner == first else "loss"] += 1
-            decided = outcomes["win"] + outcomes["loss"]
-            p = float(stats.binomtest(outcomes["win"], decided).pvalue) if decided else 1.0
-            shares = {name: 100.0 * outcomes[name] / outcomes.total() for name in _OUTCOMES}
-            comparisons.append({"system": first, "against": other, "criterion": criterion, **shares, "p": p})
+        answers = [(item, rated[item.name][criterion]) for rated in ratings.values() for item in items]
+        winners = [None if answer == "tie" else item.systems["AB".index(answer)] for item, answer in answers]
+        outcomes = {"win": winners.count(first), "tie": winners.count(None), "loss": winners.count(other)}
+        decided = outcomes["win"] + outcomes["loss"]
+        p = float(stats.binomtest(outcomes["win"], decided).pvalue) if decided else 1.0
+        shares = {name: 100.0 * number / len(winners) for name, number in outcomes.items()}
+        comparisons.append({"system": first, "against": other, "criterion": criterion, **shares, "p": p})
     return {"comparisons": comparisons}

@@ -1,6 +1,6 @@
-"""Writes the rating sheets: a CSV file for spreadsheets and a self-contained HTML form for browsers, per rater.
+"""Write the rating sheets: a CSV file for spreadsheets and a self-contained HTML form for browsers, per rater.
 
-The HTML form needs no network and no server: answers are kept in the browser's local storage and saved as the same CSV
+The HTML form needs no network and no server. It stores answers in the browser's local storage and saves the same CSV
 file.
 """
 
@@ -13,7 +13,7 @@ from ...templates import render_template
 from ..text_files import PathLike, write_atomically
 from .design import ANSWERS, COMPARE, LIKERT, Design, Item, starts_formula
 
-#: The sentence above the form, and the headings over the texts, by kind of study.
+#: Instructions and headings of the texts by kind of study.
 _INSTRUCTIONS = {
     LIKERT: "Rate every text on {} from 1 (very bad) to 5 (very good). Please answer everything.",
     COMPARE: "For every pair say which text is better, A, B or tie, on {}. Please answer everything.",
@@ -22,27 +22,27 @@ _TEXTS = {LIKERT: ["text"], COMPARE: ["text A", "text B"]}
 
 
 def write_sheets(design: Design, folder: PathLike) -> list[Path]:
-    """Write ``RATER.csv`` and ``RATER.html`` for every rater and ``key.json``; refuses to overwrite an earlier study.
+    """Write ``RATER.csv`` and ``RATER.html`` for every rater and ``key.json``, and never overwrite another study.
 
     Returns:
-        the files, the key last. The key names the systems: keep it from the raters.
+        The files, the key last. The key names the systems, so raters must not see it.
     """
     key = Path(folder) / "key.json"
     sheets = {rater: [key.with_name(f"{rater}.{suffix}") for suffix in ("csv", "html")] for rater in design.raters}
     written = [path for paths in sheets.values() for path in paths]
-    found = next((path for path in (key, *written) if path.exists()), None)
-    if found is not None:
-        raise UserError(f"{found} exists: there is a study in this folder already; choose another --out.")
+    existing = next((path for path in (key, *written) if path.exists()), None)
+    if existing is not None:
+        raise UserError(f"{existing} exists: there is a study in this folder already; choose another --out.")
     items = {item.name: item for item in design.items}
     for rater, (table, page) in sheets.items():
         ordered = [items[name] for name in design.orders[rater]]
-        write_atomically(table, render_csv(design, rater, ordered))
-        write_atomically(page, render_html(design, rater, ordered))
+        write_atomically(table, csv_sheet(design, rater, ordered))
+        write_atomically(page, html_sheet(design, rater, ordered))
     write_atomically(key, design.to_json())
     return [*written, key]
 
 
-def render_csv(design: Design, rater: str, items: list[Item]) -> str:
+def csv_sheet(design: Design, rater: str, items: list[Item]) -> str:
     """Return a sheet with empty cells to fill in."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
@@ -58,8 +58,8 @@ def _harmless(text: str) -> str:
     return f"'{text}" if starts_formula(text) else text
 
 
-def render_html(design: Design, rater: str, items: list[Item]) -> str:
-    """Return the form; every text is escaped."""
+def html_sheet(design: Design, rater: str, items: list[Item]) -> str:
+    """Return the form, in which every text is escaped."""
     return render_template(
         "wean_fairseq.evaluation.human",
         "sheet.html.j2",

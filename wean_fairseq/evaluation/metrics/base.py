@@ -1,4 +1,4 @@
-"""Common ground of all metrics: sufficient statistics per sentence, summed, then one formula.
+"""Base classes of all metrics: sums of sufficient statistics per sentence, then one formula.
 
 Every metric here is a subclass of sacreBLEU's `Metric`: `_compute_segment_statistics` turns one sentence into a row of
 numbers, rows are added up, `_compute_score_from_stats` turns the sum into the score. Corpus score, sentence score,
@@ -7,7 +7,7 @@ confidence interval and significance tests all come from the same rows, so they 
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,15 @@ from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
+#: Which scores are better. None = neither, the number only describes.
+Direction = Literal["higher", "lower"] | None
+
+
+def direction_of(metric: "EvaluationMetric | type[EvaluationMetric]") -> Direction:
+    """Return the direction of a metric, or of a class of metrics."""
+    if metric.higher_is_better is None:
+        return None
+    return "higher" if metric.higher_is_better else "lower"
 
 
 def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
@@ -40,17 +49,16 @@ class EvaluationMetric(Metric):
     """A sacreBLEU metric that can also score many resamples at once.
 
     Attributes:
-        label: name of the number in tables; unique within one evaluation, as sacreBLEU's `PairedTest` files results
-            under it.
+        label: name of the number in tables, which is unique within one evaluation.
         needs_source: whether `sources` must be set before scoring.
-        wants_nbest: how many entries of the n-best list it looks at; if any, a hypothesis is the whole list, one entry
-            a line, best first.
-        higher_is_better: True for quality measures (they enter the copy-the-source warning), None for descriptive
-            numbers.
-        sources: source sentences, aligned with the references; only metrics with `needs_source` read them.
+        wants_nbest: number of entries of the n-best list that count. If it is not 0, a hypothesis is the whole list,
+            with one entry per line, best first.
+        higher_is_better: True for quality measures (they enter the copy-the-source warning), False for errors, None
+            for descriptive numbers.
+        sources: source sentences, aligned with the references, for metrics with `needs_source`.
         additive: False if rows cannot be added up, so that resampling them is meaningless.
-        signature_items: what its signature says beside, or in place of, what sacreBLEU's does.
-        quiet: a slow metric shows no progress bar.
+        signature_items: entries of its signature that add to sacreBLEU's or replace them.
+        quiet: show no progress bar for slow metrics.
     """
 
     label: str = ""
@@ -64,7 +72,7 @@ class EvaluationMetric(Metric):
     signature_items: SignatureItems
 
     def __init__(self, label: str, **options: Any) -> None:
-        """Take the label, and the options of sacreBLEU's metric where it is one of those."""
+        """Store the label, and pass options to sacreBLEU's metric."""
         super().__init__(**options)  # type: ignore[no-untyped-call]
         self.label = label
         self.signature_items = {}
@@ -79,16 +87,16 @@ class EvaluationMetric(Metric):
         self._ref_cache = self._cache_references(references)
 
     def forget_references(self) -> None:
-        """Free what `prepare` keeps: the n-grams of a large test set, for every metric, fill the memory."""
+        """Free the cache of `prepare`, because the n-grams of a large test set for all metrics fill the memory."""
         self._ref_cache = None
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Leave out the references that a sentence lacks, for every metric alike, and cache the others."""
+        """Cache the references without those that a sentence lacks."""
         texts: list[Any] = [*self._leading_texts(references), *drop_holes(references)]
         return super()._cache_references(texts)
 
     def _leading_texts(self, references: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-        """Texts to cache in front of the references."""
+        """Return the texts to cache before the references."""
         return []
 
     def rows(self, hypotheses: Sequence[str]) -> FloatArray:
@@ -96,7 +104,7 @@ class EvaluationMetric(Metric):
         return np.array(self._extract_corpus_statistics(hypotheses, None), dtype=np.float64)
 
     def _compute_score_from_stats(self, stats: Any) -> Any:
-        """Compute the score as sacreBLEU's own metric does, and file it under this metric's label."""
+        """Compute the score with sacreBLEU's metric, and give it this metric's label."""
         score = super()._compute_score_from_stats(list(stats))  # type: ignore[safe-super]  # the next class has it
         score.name = self.label
         return score
@@ -123,7 +131,7 @@ class OwnMetric(EvaluationMetric):
         options: further signature entries.
 
     Attributes:
-        definition: version of the metric's definition, for the signature; raised whenever the same input may give
+        definition: version of the metric's definition in the signature. It is raised when the same input may give
             another number under an otherwise equal signature.
     """
 
@@ -159,7 +167,7 @@ class OwnMetric(EvaluationMetric):
 
 
 class SourceMixin(EvaluationMetric):
-    """For metrics that look at the source: source sentences travel as an extra first reference inside the cache.
+    """Mixin of metrics that use the source, which is an extra first reference inside the cache.
 
     Set `sources` before scoring, or pass ``source`` to `sentence_score`.
     """
@@ -170,7 +178,7 @@ class SourceMixin(EvaluationMetric):
         """Return the sources."""
         if self.sources is None:
             raise UserError(f"{self.label} compares with the source; give the source sentences (--src).")
-        if len(self.sources) != len(references[0]):  # sacreBLEU would leave out what is too much
+        if len(self.sources) != len(references[0]):  # sacreBLEU would ignore the rest of the longer text
             raise UserError(
                 f"{self.label}: there are {len(self.sources)} sources but {len(references[0])} references; "
                 "give one source for each."
@@ -178,26 +186,26 @@ class SourceMixin(EvaluationMetric):
         return [self.sources]
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Do not count the source as a reference: -1 is sacreBLEU's variable number."""
+        """Cache the texts without counting the source as a reference. -1 is sacreBLEU's variable number."""
         cache = super()._cache_references(references)
         self.num_refs = self.num_refs - 1 if self.num_refs > 0 else self.num_refs
         return cache
 
     def sentence_score(self, hypothesis: str, references: Sequence[str], source: str | None = None) -> Any:
         """Score one sentence against its references and its source."""
-        kept = self.sources
-        self.sources = [source] if source is not None else kept
+        sources = self.sources
+        self.sources = [source] if source is not None else sources
         try:
             return super().sentence_score(hypothesis, references)
         finally:
-            self.sources = kept
+            self.sources = sources
 
 
 class RatioMetric(OwnMetric):
-    """A metric whose score is one number over another, both summed over the corpus: a row has the two.
+    """A metric whose score is the ratio of two sums over the corpus. A row has the two numbers.
 
     Attributes:
-        scale: multiplies the ratio; 100 for a percentage.
+        scale: factor of the ratio, 100 for a percentage.
     """
 
     scale = 100.0
@@ -218,10 +226,10 @@ class MeanMetric(RatioMetric):
 
         Args:
             hypothesis: tokens, joined by spaces.
-            references: likewise. With `SourceMixin` the first is the source.
+            references: tokens, joined by spaces. With `SourceMixin` the first reference is the source.
         """
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """Divide element by element; 0 where the denominator is 0 (nothing to count counts as nothing right)."""
+    """Divide element by element. The result is 0 if the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)

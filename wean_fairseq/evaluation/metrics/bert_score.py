@@ -1,7 +1,7 @@
 """BERTScore (Zhang et al., 2020): F1 of greedily matched contextual embeddings. No idf weights, no baseline rescaling.
 
 With the layer that the package bert_score takes for a model (``--bert-layer``), this is the number of that package:
-special tokens are no tokens to be matched, but others may be matched with them.
+special tokens are not matched, but other tokens may be matched with them.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ def greedy_f1(output: Tokens, reference: Tokens) -> float:
 
 
 class BertScore(EmbeddingMetric):
-    """Mean BERTScore F1, as a percentage; the best reference counts.
+    """Mean BERTScore F1, as a percentage. The best reference counts.
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.

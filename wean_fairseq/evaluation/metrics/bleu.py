@@ -19,7 +19,7 @@ _LENGTHS = 2
 
 
 class Bleu(EvaluationMetric, BLEU):
-    """sacreBLEU's corpus BLEU under a label of its own.
+    """sacreBLEU's corpus BLEU with another label.
 
     Args:
         tokenize: ``13a``, ``none``, ``zh`` or ``char``.
@@ -29,7 +29,7 @@ class Bleu(EvaluationMetric, BLEU):
     def __init__(
         self, label: str = "BLEU", tokenize: str = "13a", lowercase: Lowercase = False, max_ngram_order: int = 4
     ) -> None:
-        """Configure sacreBLEU; ``force`` only silences its warning about tokenised text (the signature says it)."""
+        """Configure sacreBLEU. ``force`` only silences its warning about tokenised text."""
         options: dict[str, Any] = {"tokenize": tokenize, "max_ngram_order": max_ngram_order}
         super().__init__(label, lowercase=bool(lowercase), force=True, **options)
         self._case = lowercase
@@ -52,7 +52,7 @@ class Bleu(EvaluationMetric, BLEU):
 class NltkBleu(Bleu):
     """NLTK's ``corpus_bleu`` with smoothing method 3, which is sacreBLEU's exp, on NLTK's words.
 
-    It differs from sacreBLEU where an output is shorter than an n-gram: NLTK counts a wrong n-gram there.
+    It differs from sacreBLEU if an output is shorter than an n-gram, which NLTK counts as a wrong n-gram.
     """
 
     def __init__(self, label: str = "NLTK-BLEU", lowercase: Lowercase = False) -> None:
@@ -68,7 +68,7 @@ class NltkBleu(Bleu):
 
 
 class SelfBleu(SourceMixin, Bleu):
-    """BLEU of the hypothesis against its source; the references are not looked at."""
+    """BLEU of the hypothesis against its source. The references are not used."""
 
     higher_is_better = None
 

@@ -1,6 +1,6 @@
-"""Copying and length: without these numbers quality scores of paraphrases mislead.
+"""Copying and length, without which quality scores of paraphrases mislead.
 
-None of the four papers reports them; see the copy-the-source rows in ``docs/evaluation.md`` for why they are needed.
+None of the four papers reports them. The copy-the-source rows in ``docs/evaluation.md`` show why they are needed.
 """
 
 from collections import Counter
@@ -25,8 +25,8 @@ class CopyRate(SourceMixin, MeanMetric):
 class Pinc(SourceMixin, MeanMetric):
     """PINC (Chen and Dolan, 2011): share of the output's different n-grams that are not in the source, as a percentage.
 
-    The mean over orders 1 to 4, of those that the output is long enough for, and then over sentences. An empty output
-    has 0.
+    It is the mean over the orders 1 to 4 for which the output is long enough, and then over sentences. An empty output
+    scores 0.
     """
 
     higher_is_better = None
@@ -47,10 +47,10 @@ class Pinc(SourceMixin, MeanMetric):
 class ExactMatch(MeanMetric):
     """Share of inputs one of whose references equals one of the k best outputs (CopyNet paper, sections 5.1 and 5.3).
 
-    Tokens between spaces are compared, in their case.
+    Tokens between spaces are compared with their case.
 
     Args:
-        k: how many entries of the n-best list count.
+        k: number of entries of the n-best list that count.
     """
 
     def __init__(self, label: str = "exact@1", k: int = 1) -> None:
@@ -61,8 +61,8 @@ class ExactMatch(MeanMetric):
         return "\n".join(super(ExactMatch, self)._preprocess_segment(line) for line in sent.split("\n"))
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        wanted = [reference.split() for reference in references]
-        return float(any(line.split() in wanted for line in hypothesis.split("\n")[: self.wants_nbest]))
+        tokens = [reference.split() for reference in references]
+        return float(any(line.split() in tokens for line in hypothesis.split("\n")[: self.wants_nbest]))
 
 
 class LengthRatio(RatioMetric):
@@ -75,7 +75,7 @@ class LengthRatio(RatioMetric):
         super().__init__(label, tokenize, lowercase)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (output length, reference length); of equally close references the shorter, as in BLEU."""
+        """Return (output length, length of the closest reference, or of the shorter of two, as in BLEU)."""
         length, *others = (len(text.split()) for text in (hypothesis, *ref_kwargs["references"]))
         closest = min(others, key=lambda other: (abs(other - length), other))
         return [float(length), float(closest)]

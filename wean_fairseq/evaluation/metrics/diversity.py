@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 
 from ...text.ngrams import count_ngrams
+from ..tokenizers import Lowercase
 from .base import FloatArray, MeanMetric, OwnMetric
 
 
 class Diversity(MeanMetric):
     """PC-SAN eq. 14: |set(tokens)| / |tokens| of every essay, mean over essays, as a percentage."""
 
-    def __init__(self, label: str = "Diver", tokenize: str = "none", lowercase: bool = False) -> None:
+    def __init__(self, label: str = "Diver", tokenize: str = "none", lowercase: Lowercase = False) -> None:
         super().__init__(label, tokenize, lowercase, {"avg": "sentence"})
 
     higher_is_better = None
@@ -24,8 +25,8 @@ class Diversity(MeanMetric):
 class Distinct(OwnMetric):
     """distinct-n: different n-grams over n-grams of the whole output, as a percentage.
 
-    A set cannot be put together from parts by adding, so there is neither an interval nor a test: the number also
-    falls with the size of the test set, compare it on one set only. Sentence values are those of each sentence alone.
+    Sets of n-grams cannot be added up, so there is neither an interval nor a test. The number also falls with the size
+    of the test set, so compare it on one set only. Sentence values are those of each sentence alone.
     """
 
     higher_is_better = None

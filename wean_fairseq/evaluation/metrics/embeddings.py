@@ -1,7 +1,7 @@
 """Metrics that compare embeddings of a transformers model from a local folder.
 
-An extra (``pip install wean_fairseq[bert]``); nothing is ever downloaded. The number depends on model and transformers
-version, so both are in the signature.
+They need an extra (``pip install wean_fairseq[bert]``) and never download a model. The number depends on model and
+transformers version, so both are in the signature.
 """
 
 from abc import abstractmethod
@@ -29,10 +29,10 @@ _MAX_POSITIONS = 512
 
 @lru_cache(maxsize=1)
 def load_model(folder: str) -> tuple[Any, Any]:
-    """Return tokenizer and model of a local folder; two metrics of the same folder share them.
+    """Return tokenizer and model of a local folder, which the metrics of the folder share.
 
-    transformers makes up an empty tokenizer where the folder has none. Every word would be unknown and every score
-    about 100, so a tokenizer that does not fit the model is refused.
+    If the folder has no tokenizer, transformers returns an empty one. Every word would be unknown and every score about
+    100, so a tokenizer that does not fit the model raises UserError.
     """
     hide_broken_torchaudio()
     transformers.utils.logging.disable_progress_bar()  # its bar counts the weights of a model that loads in seconds
@@ -44,12 +44,12 @@ def load_model(folder: str) -> tuple[Any, Any]:
 
 
 class EmbeddingMetric(MeanMetric):
-    """Mean over sentences of a similarity of embeddings, as a percentage; the best reference counts.
+    """Mean over sentences of a similarity of embeddings, as a percentage. The best reference counts.
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
         option: name of the option that gives the folder.
-        max_length: longest text in pieces; the rest is cut.
+        max_length: number of word pieces after which a text is cut.
         options: further signature entries.
     """
 
@@ -87,7 +87,7 @@ class EmbeddingMetric(MeanMetric):
         kept = {text for info in self._ref_cache or [] for text in info["references"]}
         self._embed(sorted((texts | kept) - self._embedded.keys(), key=len))
         statistics = super()._extract_corpus_statistics(hypotheses, None)
-        self._embedded = {text: self._embedded[text] for text in kept}  # the next system has outputs of its own
+        self._embedded = {text: self._embedded[text] for text in kept}  # the next system has other outputs
         return statistics
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:

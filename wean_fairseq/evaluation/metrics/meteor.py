@@ -1,9 +1,9 @@
 """METEOR (Banerjee and Lavie, 2005) through NLTK, with alpha 0.9, beta 3, gamma 0.5, mean over sentences.
 
-Without WordNet there are no synonyms: that number is called ``meteor-exact-stem`` here and never METEOR. NLTK's METEOR
-also differs from the Java program of its authors (it looks the synonyms of *stems* up, so that "car" matches "auto" but
-"automobile" neither); the signature names the versions of NLTK and of WordNet. Nothing is downloaded: ``meteor`` needs
-WordNet in a folder named by the environment variable NLTK_DATA.
+Without WordNet there are no synonyms. That number is called ``meteor-exact-stem`` here and never METEOR. NLTK's METEOR
+also differs from the Java program of its authors: it looks up the synonyms of *stems*, so that "car" matches "auto",
+but "automobile" matches neither. The signature names the versions of NLTK and of WordNet. ``meteor`` needs WordNet in a
+folder named by the environment variable NLTK_DATA, because no data is downloaded.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ from .base import MeanMetric, SignatureItems
 
 nltk = LazyModule("nltk")
 
-_MOST_WORDS = 2**17  # that are remembered: NLTK stems and looks up every word of every pair anew
+_MOST_WORDS = 2**17  # size of the caches: NLTK stems and looks up every word of every pair again
 
 
 def _no_synsets(word: str) -> list[Any]:
@@ -31,7 +31,7 @@ class Meteor(MeanMetric):
     """
 
     def __init__(self, label: str = "METEOR-es", synonyms: bool = False, tokenize: str = "13a") -> None:
-        """Load NLTK (and WordNet) now, so that a missing one is said before anything is computed."""
+        """Load NLTK (and WordNet) at once, so that a missing library is reported before the scoring."""
         options: SignatureItems = {"modules": "exact+stem", "alpha": 0.9, "beta": 3, "gamma": 0.5}
         synsets = _no_synsets
         if synonyms:
@@ -57,7 +57,7 @@ def _load_wordnet(label: str) -> Any:
             f"{label} needs WordNet, which is not in NLTK's data folders; "
             "set NLTK_DATA to a copy or use meteor-exact-stem."
         ) from None
-    except OSError as error:  # a file of it is missing, or lies where NLTK refuses to read
+    except OSError as error:  # a file is missing, or in a folder that NLTK refuses to read
         raise UserError(
             f"{label} cannot read WordNet in NLTK's data folders ({error}); "
             "put a complete copy there, no links, or use meteor-exact-stem."

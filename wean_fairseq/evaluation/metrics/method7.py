@@ -1,7 +1,7 @@
 """Sentence BLEU with NLTK's smoothing "method 7", in its two incompatible versions, and the iBLEU of the C-DNPG code.
 
 The C-DNPG authors report the mean of ``sentence_bleu(..., smoothing_function=method7)``. NLTK changed that function in
-3.5 and 3.6 without renaming it, so the table can only be compared with the version of its time; own code reproduces
+3.5 and 3.6 without renaming it, so the table can only be compared with the version of its time. This code reproduces
 both:
 
 * ``legacy``: NLTK <= 3.4.5;
@@ -28,6 +28,7 @@ import numpy as np
 
 from ...errors import UserError
 from ...text.ngrams import Ngrams, count_ngrams
+from ..tokenizers import Lowercase
 from .base import FloatArray, MeanMetric, SourceMixin
 
 _K = 5
@@ -45,7 +46,7 @@ def clipped_matches(output: list[str], references: list[list[str]], order: int) 
 
 
 def smoothed_precisions(output: list[str], references: list[list[str]], version: str) -> list[float]:
-    """Steps A and B: m_1 .. m_4; empty if no word matches."""
+    """Return m_1 .. m_4 of steps A and B, or an empty array if no word matches."""
     counted = [clipped_matches(output, references, order) for order in range(1, _MAX_ORDER + 2)]
     if counted[0][0] == 0:
         return []
@@ -68,7 +69,7 @@ def method7_bleu(output: list[str], references: list[list[str]], order: int = 4,
     """Sentence BLEU with method 7.
 
     Args:
-        order: highest order with a weight (4 or 2); smoothing looks at orders up to 5 in any case.
+        order: highest order with a weight (4 or 2). Smoothing always uses orders up to 5.
         version: see the module docstring. A one-word output without matching bigram is a division error in the legacy
             version; the C-DNPG code counts errors as 0, and so does this function.
     """
@@ -96,7 +97,7 @@ class Method7Bleu(MeanMetric):
         order: int = 4,
         version: str = "legacy",
         tokenize: str = "none",
-        lowercase: bool = False,
+        lowercase: Lowercase = False,
     ) -> None:
         if version not in VERSIONS:
             raise UserError(f"unknown version {version!r} of method 7; choose {' or '.join(VERSIONS)}.")
@@ -112,7 +113,7 @@ class Method7Bleu(MeanMetric):
 
 
 class Method7SelfBleu(SourceMixin, Method7Bleu):
-    """`Method7Bleu` against the source; with ``defective`` against the letters of its first word.
+    """`Method7Bleu` against the source, or with ``defective`` against the letters of its first word.
 
     The C-DNPG code indexes the source one level too deep and so compares with the letters of the first source token.
     The published iBLEU values imply exactly such a self-BLEU of 1.3 to 3.4; the switch reproduces it for comparison

@@ -9,13 +9,14 @@ The WEAN and CopyNet papers score LCSTS by characters, each mapped to an ASCII s
 COCO caption scorer does. The longest common subsequence is counted by `common_length`: rouge-score's table of all pairs
 of words takes gigabytes and hours for a line of 100,000 characters, which is one such line in a file of outputs.
 
-The corpus score is the mean over sentences; with several references the best F counts.
+The corpus score is the mean over sentences. With several references the best F counts.
 """
 
 from collections.abc import Sequence
 from types import SimpleNamespace
 
 from ...optional import LazyModule
+from ..tokenizers import Lowercase
 from .base import MeanMetric
 
 rouge_scorer = LazyModule("rouge_score.rouge_scorer")  # it imports all of nltk, which takes half a second
@@ -28,7 +29,7 @@ class Rouge(MeanMetric):
         variant: ``1``, ``2`` or ``L``.
         lowercase: whether case is ignored (``words`` always ignores it).
         beta: weight of recall in F.
-        max_tokens: only the first so many tokens of output and reference count (ROUGE-1.5.5 ``-l``); None or 0 for all.
+        max_tokens: number of tokens of output and reference that count (ROUGE-1.5.5 ``-l``). None or 0 = all.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Rouge(MeanMetric):
         label: str = "ROUGE-L",
         variant: str = "L",
         tokenize: str = "words",
-        lowercase: bool = False,
+        lowercase: Lowercase = False,
         beta: float = 1.0,
         max_tokens: int | None = None,
     ) -> None:
@@ -59,13 +60,13 @@ class Rouge(MeanMetric):
         return max(self._f(*self._shares(reference, hypothesis)) for reference in references)
 
     def _shares(self, reference: str, hypothesis: str) -> tuple[float, float]:
-        """Precision and recall against one reference."""
+        """Return precision and recall against one reference."""
         if self._type != "rougeL":
             counts = self._scorer.score(reference, hypothesis)[self._type]
             return counts.precision, counts.recall
-        wanted, written = reference.split(), hypothesis.split()
-        common = common_length(wanted, written)
-        return common / max(len(written), 1), common / max(len(wanted), 1)
+        expected, written = reference.split(), hypothesis.split()
+        common = common_length(expected, written)
+        return common / max(len(written), 1), common / max(len(expected), 1)
 
     def _f(self, precision: float, recall: float) -> float:
         square = self.beta**2
@@ -74,9 +75,9 @@ class Rouge(MeanMetric):
 
 
 def common_length(first: Sequence[str], second: Sequence[str]) -> int:
-    """Length of the longest common subsequence, by bits: each word of ``second`` is a few operations on a long number.
+    """Return the length of the longest common subsequence, with a few operations on a long integer per word.
 
-    A row of the usual table never grows by more than 1 from one column to the next, so that a bit a column tells it
+    A row of the usual table grows by 0 or 1 from one column to the next, so one bit per column describes the row
     (Hyyrö, 2004, "Bit-parallel LCS-length computation revisited", algorithm 4).
     """
     places: dict[str, int] = dict.fromkeys(second, 0)
@@ -84,9 +85,9 @@ def common_length(first: Sequence[str], second: Sequence[str]) -> int:
         if word in places:
             places[word] |= 1 << place
     everywhere = (1 << len(first)) - 1
-    row = everywhere  # a 0 where the row grows
+    row = everywhere  # bits that are 0 where the row grows
     for word in second:
-        found = row & places[word]
-        if found:
-            row = ((row + found) | (row - found)) & everywhere
+        matches = row & places[word]
+        if matches:
+            row = ((row + matches) | (row - matches)) & everywhere
     return len(first) - row.bit_count()

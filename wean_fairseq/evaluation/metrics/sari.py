@@ -7,13 +7,13 @@ With I, O, R_1..R_r the n-gram counts of source, output and the r references, R 
     keep  (counts)  right = min(r*min(I,O), min(r*I, R))      proposed = r*min(I,O)            wanted = min(r*I, R)
     delete (counts) right = min(r*(I-O)+, (r*I-R)+)           proposed = r*(I-O)+              wanted = (r*I-R)+
 
-The formula leaves open how counts become a score, and three readings of it are printed in papers under one name. They
-are three metrics here, told apart by their signatures:
+The formula does not define how counts become a score, and papers print three readings of it under one name. They are
+three metrics here with different signatures:
 
 * `Sari`, the standard since EASSE (Alva-Manchego et al., 2019): counts are summed over the corpus before precision and
   recall are taken, and deletion enters as F1, as everything does;
-* `Sari` with ``legacy``, EASSE's name for what Zhang and Lapata (2017) print: the same, but only output and references
-  are tokenised, the source is split at spaces;
+* `Sari` with ``legacy``, EASSE's name for the scores of Zhang and Lapata (2017): the same, but the source is split at
+  spaces instead of being tokenised;
 * `SentenceSari`, Xu's own program: the mean over sentences, with the precision of deletion alone.
 
 0/0 counts as 0. Each operation's score is averaged over n, SARI is the mean of the three, times 100.
@@ -46,13 +46,13 @@ class _SariMetric(SourceMixin, OwnMetric):
     """Common to all readings of SARI: the mean of three operations, or one of them by itself.
 
     Args:
-        operation: "add", "keep" or "delete"; empty = SARI.
+        operation: "add", "keep" or "delete". Empty = SARI.
     """
 
     def __init__(
         self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems, operation: str
     ) -> None:
-        """Set what all readings share; an operation by itself describes, it does not rank systems."""
+        """Store the operation. A single operation describes systems and does not rank them."""
         super().__init__(label, tokenize, lowercase, options | ({"operation": operation} if operation else {}))
         self.operation = operation
         self.higher_is_better = None if operation else True
@@ -72,7 +72,7 @@ class Sari(_SariMetric):
     Args:
         tokenize: as for BLEU; ``13a`` is the standard.
         lowercase: True is the standard.
-        legacy: split the source at spaces, whatever is done to output and references.
+        legacy: split the source at spaces instead of tokenising it.
         weight: the r of the formula, if it is not the number of references. Zhang and Lapata's evaluation had 8 of
             them set for every corpus, also for WikiSmall, which has one.
     """
@@ -115,9 +115,9 @@ class Sari(_SariMetric):
 
     def operation_scores(self, totals: FloatArray) -> FloatArray:
         """Return F1 of add, keep and delete averaged over n, shape (sums, 36) -> (sums, 3), as percentages."""
-        counts = totals.reshape(-1, MAX_ORDER, 3, 3)  # sums x orders x operations x (right, proposed, wanted)
-        right, proposed, wanted = counts[..., 0], counts[..., 1], counts[..., 2]
-        precision, recall = ratio(right, proposed), ratio(right, wanted)
+        counts = totals.reshape(-1, MAX_ORDER, 3, 3)  # sums x orders x operations x (right, proposed, expected)
+        right, proposed, expected = counts[..., 0], counts[..., 1], counts[..., 2]
+        precision, recall = ratio(right, proposed), ratio(right, expected)
         return np.asarray(100.0 * f1(precision, recall).mean(axis=1))
 
 
@@ -135,8 +135,8 @@ def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, n
 class SentenceSari(_SariMetric):
     """Mean of the sentence SARI of Xu's own program (github.com/cocoxu/simplification), which the NTS scripts call.
 
-    Keeps and deletions are rated n-gram by n-gram, not by their number, and words are what stands between single
-    spaces: two spaces in a row have an empty word between them, as there.
+    Keeps and deletions are rated n-gram by n-gram, not by their number. Words are the texts between single spaces.
+    There is an empty word between two spaces, as in that program.
 
     Args:
         brackets: write round brackets as -lrb- and -rrb-, as the NTS scripts do.

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
-from ...storage.files import read_json
+from ..text_files import read_typed_json
 from .base import SourceMixin
 from .embeddings import EmbeddingMetric, Vectors, torch
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read the settings of sentence-transformers beside a model: how it pools, and its longest text.
+    """Read the settings of sentence-transformers beside a model: kind of pooling and longest text.
 
     Raises:
         UserError: if the model pools in another way than by the mean.
@@ -23,10 +23,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
     for name in ("1_Pooling/config.json", "sentence_bert_config.json"):
         path = folder / name
         if path.is_file():
-            try:
-                settings |= dict(read_json(path))
-            except (OSError, ValueError, TypeError) as error:
-                raise UserError(f"{path} cannot be read ({error}); give a complete copy of the model.") from None
+            settings |= read_typed_json(path, dict[str, Any], "give a complete copy of the model")
     others = [name for name, used in settings.items() if name.startswith("pooling_mode_") and used is True]
     if others not in ([], ["pooling_mode_mean_tokens"]):
         raise UserError(f"{folder}: the model pools by {', '.join(others)}; give one with pooling_mode_mean_tokens.")
@@ -34,7 +31,7 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 
 class Similarity(EmbeddingMetric):
-    """Mean cosine of output and reference, as a percentage; 0 if one of them is empty.
+    """Mean cosine of output and reference, as a percentage. It is 0 if one of them is empty.
 
     Args:
         model_folder: folder of a transformers model with mean pooling, as all-MiniLM-L6-v2.

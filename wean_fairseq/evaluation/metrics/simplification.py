@@ -1,9 +1,10 @@
 """Numbers that describe a simplification without references: FKGL, and the features that EASSE prints beside SARI.
 
 The definitions are those of EASSE (Alva-Manchego et al., 2019) and of the program its features come from (Martin et
-al., 2018), on the same 13a tokens. Sentences are Punkt's in EASSE. Text in 13a tokens has a space before every period
-that is none of a number, and there Punkt's model has no say: each ``.``, ``?`` or ``!`` by itself ends a sentence.
-EASSE's exact copies are `CopyRate`. Its word ranks (lexical complexity) are left out: they need a table of frequencies.
+al., 2018), on the same 13a tokens. Sentences are Punkt's in EASSE. In 13a tokens, every period that does not
+belong to a number has a space before it, so Punkt's model has no effect: each separate ``.``, ``?`` or ``!`` ends a
+sentence. EASSE's exact copies are `CopyRate`. Its word ranks (lexical complexity) are left out, because they need a
+table of frequencies.
 """
 
 import re
@@ -21,12 +22,12 @@ from .rouge import common_length
 
 langdata = LazyModule("readability.langdata")
 
-#: The end of a sentence: a mark of its own, and a closing quotation mark or bracket after it.
+#: The end of a sentence: a separate mark, and a closing quotation mark or bracket after it.
 _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
 
 
 def count_sentences(tokens: str) -> int:
-    """Count the sentences of tokens that single spaces join; marks alone are sentences too."""
+    """Count the sentences of tokens that are joined by single spaces. Marks alone are sentences, too."""
     return len(_END.findall(tokens)) + bool(_END.split(tokens)[-1].strip())
 
 
@@ -36,12 +37,12 @@ class Fkgl(OwnMetric):
     higher_is_better = None
 
     def __init__(self, label: str = "FKGL") -> None:
-        """Load the counter of syllables now, so that a missing one is said before anything is computed."""
+        """Load the counter of syllables at once, so that a missing library is reported before the scoring."""
         self._syllables = _syllable_counter(label)
         super().__init__(label, "13a", True, {"syllables": "fast-1999"})
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (words, sentences, syllables); marks are words here, as in EASSE."""
+        """Return (words, sentences, syllables). Marks are words, as in EASSE."""
         words = hypothesis.split()
         return [len(words), count_sentences(hypothesis), sum(map(self._syllables, words))]
 
@@ -54,8 +55,8 @@ class Fkgl(OwnMetric):
 def _syllable_counter(label: str) -> Callable[[str], int]:
     """Return EASSE's count of a word's syllables.
 
-    It is the rule of Lingua::EN::Syllable (Fast, 1999), which the package readability has too, but for three things:
-    every final e is silent, letters with accents are no vowels, and "the" has one syllable (by the rule it has none).
+    It is the rule of Lingua::EN::Syllable (Fast, 1999), which is also in the package readability, with three changes:
+    every final e is silent, letters with accents are not vowels, and "the" has one syllable instead of none.
     """
     exceptions = {word: int(count) for word, count in map(str.split, langdata.specialsyllables_en.splitlines())}
     exceptions["the"] = 1
@@ -71,7 +72,7 @@ def _syllable_counter(label: str) -> Callable[[str], int]:
 
 
 class _PairFeature(SourceMixin, MeanMetric):
-    """Mean over sentences of a number that compares an output with its source; tokens are 13a's, case is ignored."""
+    """Mean over sentences of a number that compares 13a tokens of output and source, ignoring case."""
 
     higher_is_better = None
 
@@ -111,7 +112,7 @@ class WordChanges(_PairFeature):
     """Words that only the output has (additions) or only the source (deletions), in percent of the longer of the two.
 
     Args:
-        deletions: count what the source has.
+        deletions: count the words of the source.
     """
 
     def __init__(self, label: str, deletions: bool) -> None:
@@ -121,7 +122,7 @@ class WordChanges(_PairFeature):
         self._again = get_tokenizer("13a")
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """0 where both are empty; the length is that of tokens tokenised once more, as there."""
+        """Return the share, or 0 if both are empty. The length is that of text tokenised twice, as in EASSE."""
         texts = (hypothesis, references[0])
         longer = max(len(self._again(text).split()) for text in texts)
         output, source = (Counter(text.split()) for text in texts)

@@ -1,7 +1,6 @@
-"""Topic coverage of essays: does the text contain the words it was asked to be about?
+"""Topic coverage of essays: the share of the topic words that occur in the text.
 
-None of the topic-to-essay papers counts this (they ask raters for "topic consistency"); it is the plain share of topic
-words that occur.
+None of the topic-to-essay papers counts this. They ask raters for "topic consistency".
 """
 
 from typing import Any
@@ -13,7 +12,7 @@ from .base import RatioMetric, SourceMixin
 class TopicCoverage(SourceMixin, RatioMetric):
     """Share of the source's (topic) words that occur in the output, over the whole corpus, as a percentage.
 
-    A topic word counts as realised if it is one of the output's tokens; a Chinese one if it is a substring of the
+    A topic word counts if it is one of the output's tokens. A Chinese topic word counts if it is a substring of the
     output, because topic and essay may be segmented differently. Topics are always split at white space.
     """
 
@@ -26,12 +25,12 @@ class TopicCoverage(SourceMixin, RatioMetric):
         return {"topics": set(refs[0].split())}
 
     def _cache_references(self, references: Any) -> list[Any]:
-        """Read topics as they are: split at white space whatever tokenisation the output gets."""
-        kept, self._tokenizer = self._tokenizer, str
+        """Split topics at white space instead of tokenising them."""
+        tokenizer, self._tokenizer = self._tokenizer, str
         try:
             return super()._cache_references(references)
         finally:
-            self._tokenizer = kept
+            self._tokenizer = tokenizer
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         """Return (realised topic words, topic words)."""

@@ -1,0 +1,247 @@
+"""Scores and their meaning: the contents of the JSON of ``wean-evaluate --json``.
+
+A file carries, for each column, its label, preset, group of sentences, direction and signature, so that a reader needs
+no metric to show or compare scores. `Evaluation` derives the columns of files of older versions from their keys.
+"""
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
+
+from .metrics.base import Direction
+from .metrics.registry import METRICS
+from .presets import PRESETS, STANDARD
+
+#: p-values below this are marked with a star.
+SIGNIFICANT = 0.05
+
+if TYPE_CHECKING:
+    Number = float
+else:
+    Number = float | None  # NaN is null in JSON; it becomes NaN again when a file is read
+
+
+def format_score(score: float) -> str:
+    """Format a score with two decimals, as the papers print them. NaN is shown as a dash."""
+    return f"{score:.2f}" if math.isfinite(score) else "–"
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+class Column(Struct, frozen=True):
+    """Description of the scores of one metric.
+
+    Attributes:
+        label: short name within the preset.
+        preset: name of the preset, ``standard``, or empty if the metric was chosen with ``--metric``.
+        group: group of sentences that is scored, see `Corpus.groups`. Empty = all sentences.
+        direction: ``higher`` or ``lower`` is better. None for numbers that only describe, such as lengths.
+        signature: how the score was computed, in sacreBLEU's notation.
+    """
+
+    label: str
+    preset: str
+    group: str = ""
+    direction: Direction = None
+    signature: str = ""
+
+    @property
+    def is_quality(self) -> bool:
+        """Whether more is better."""
+        return self.direction == "higher"
+
+    @property
+    def heading(self) -> str:
+        """Label with the group of sentences, if there is one."""
+        return f"{self.label}[{self.group}]" if self.group else self.label
+
+    @classmethod
+    def from_key(cls, key: str, signature: str) -> "Column":
+        """Describe a column by a key such as ``paper:cdnpg-compat/iBLEU`` or ``exact@1[copied]``, for older files."""
+        plain, _, group = key.partition("[")
+        preset, _, label = plain.rpartition("/")
+        columns = PRESETS[preset].columns if preset in PRESETS else {}
+        metric, fixed = columns.get(label, (plain, {}))
+        direction = METRICS[metric].direction(**fixed) if metric in METRICS else None
+        label = METRICS[plain].label if plain in METRICS else label
+        return cls(label, preset or STANDARD, group.removesuffix("]"), direction, signature)
+
+
+class Score(Struct):
+    """One score.
+
+    Attributes:
+        score: the corpus-level number, or the mean of ``runs``.
+        interval: 95% interval, if it was computed: bootstrap of one run, or of the runs and sentences of several.
+        runs: the scores of the runs, if the system has several.
+        sentences: one number per sentence (the mean of the runs), only while scoring.
+        signature: of the column, in files of older versions.
+    """
+
+    score: Number
+    interval: tuple[Number, Number] | None = field(default=None, name="ci")
+    runs: list[Number] = []
+    sentences: Any = None
+    signature: str = ""
+
+    def __post_init__(self) -> None:
+        self.score, self.runs = _number(self.score), [_number(run) for run in self.runs]
+        if self.interval is not None and not all(math.isfinite(_number(bound)) for bound in self.interval):
+            self.interval = None
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over the runs, or None if there is one run."""
+        return float(np.std(self.runs, ddof=1)) if len(self.runs) > 1 else None
+
+    def format(self, intervals: bool = False) -> str:
+        """Format the score with its deviation over runs, if there are several, and with its interval if wanted."""
+        text = format_score(self.score)
+        if self.deviation is not None:
+            text += f" ± {format_score(self.deviation)}"
+        if intervals and self.interval is not None:
+            text += f" [{', '.join(map(format_score, self.interval))}]"
+        return text
+
+    def as_json(self, sentences: bool) -> dict[str, Any]:
+        """Return ``{score, ci}``, with the runs if there are several and with the sentence scores if asked for."""
+        is_finite = self.interval is not None and all(map(math.isfinite, self.interval))
+        content: dict[str, Any] = {"score": self.score, "ci": self.interval if is_finite else None}
+        if self.deviation is not None:
+            content |= {"runs": self.runs, "deviation": self.deviation}
+        if sentences and self.sentences is not None:
+            content["sentences"] = np.asarray(self.sentences).tolist()
+        return content
+
+
+class Comparison(Struct):
+    """The paired tests of two systems on one column.
+
+    Attributes:
+        metric: key of the column.
+        difference: score of the system minus score of the baseline.
+        p_values: by test: ``bootstrap`` and ``randomization``, or ``runs`` where both systems have several runs.
+        differing: number of sentences whose statistics differ.
+        corrected: p-values after the correction for the number of systems that were compared with the same baseline,
+            if it was asked for.
+    """
+
+    metric: str
+    baseline: str
+    system: str
+    difference: Number
+    differing: int = 0
+    p_values: Annotated[dict[str, float], Meta(min_length=1)] = field(default_factory=dict)
+    corrected: dict[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        self.difference = _number(self.difference)
+
+    @property
+    def decisive(self) -> dict[str, float]:
+        """The corrected p-values if there are any, else the uncorrected ones."""
+        return self.corrected or self.p_values
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether every test is significant. NaN is never significant."""
+        return math.isfinite(self.difference) and max(self.decisive.values()) < SIGNIFICANT
+
+    @property
+    def shown_difference(self) -> str:
+        """The difference as tables print it. NaN is a dash."""
+        return f"{self.difference:+.2f}" if math.isfinite(self.difference) else "–"
+
+    @property
+    def shown_p(self) -> str:
+        """The decisive p-values as tables print them."""
+        return "/".join(f"{p_value:.4f}" for p_value in self.decisive.values())
+
+
+class DataFile(Struct):
+    """A file that was read.
+
+    Attributes:
+        lines: number of lines, 0 if it is unknown.
+        system: name of the system that wrote the file.
+        empty: number of empty outputs.
+        outputs_per_sentence: mean length of the n-best lists.
+    """
+
+    name: str
+    sha256: str
+    lines: int = 0
+    system: str | UnsetType = UNSET
+    empty: int | UnsetType = UNSET
+    outputs_per_sentence: float | UnsetType = UNSET
+
+
+class ScoredData(Struct):
+    """The texts that were scored, and the options of the tests.
+
+    Attributes:
+        references: number of references per sentence, 0 if it is unknown.
+        groups: sizes of the groups of sentences.
+        files: the files by role: ``references``, ``source``, ``groups`` and ``systems``.
+    """
+
+    sentences: int = 0
+    references: int = 0
+    groups: dict[str, int] | UnsetType = UNSET
+    files: dict[str, list[DataFile]] = {}
+    resamples: int = 0
+    trials: int = 0
+    seed: int | None = None
+    correction: str | None = None
+    warnings: list[str] = []
+
+
+class Evaluation(Struct):
+    """All scores, tests and warnings of one test set.
+
+    Attributes:
+        scores: system -> key of the column -> score. The rows that are made from the source come first.
+        columns: key -> description. Files of older versions have none, so it is derived from key and signature.
+        outdated_tests: number of paired tests by the definition of older versions, which are left out.
+    """
+
+    scores: dict[str, dict[str, Score]] = field(name="systems")
+    data: ScoredData
+    columns: dict[str, Column] = {}
+    comparisons: list[Comparison] = field(default_factory=list, name="pairwise")
+    outdated_tests: int = 0
+
+    def __post_init__(self) -> None:
+        scored = {key: score for scores in self.scores.values() for key, score in scores.items()}
+        if not self.columns:
+            self.columns = {key: Column.from_key(key, score.signature) for key, score in scored.items()}
+        if not scored:
+            raise ValueError("There are no scores")
+        for key in [*scored, *(test.metric for test in self.comparisons)]:
+            if key not in self.columns or not self.columns[key].signature:
+                raise ValueError(f"Column {key!r} has no signature")
+        tests = [test for test in self.comparisons if test.p_values]
+        self.outdated_tests, self.comparisons = len(self.comparisons) - len(tests), tests
+
+    def as_json(self, sentences: bool = False) -> dict[str, Any]:
+        """Return the content of the JSON file, see docs/evaluation.md."""
+        systems = {
+            system: {key: score.as_json(sentences) for key, score in scores.items()}
+            for system, scores in self.scores.items()
+        }
+        tests, columns = to_builtins(self.comparisons), to_builtins(self.columns)
+        content = {"columns": columns, "systems": systems, "pairwise": tests, "data": to_builtins(self.data)}
+        return {name: replace_nan(item) for name, item in content.items()}
+
+
+def replace_nan(value: Any) -> Any:
+    """Replace NaN and infinity in nested lists and dictionaries by None, because JSON has no such numbers."""
+    if isinstance(value, dict):
+        return {key: replace_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [replace_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,119 @@
+"""Tables of text, written for a terminal, in Markdown, CSV and LaTeX."""
+
+import csv
+import io
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import ClassVar
+
+_LATEX_SIGNS = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell with more than its text.
+
+    Attributes:
+        detail: shown in small below the text, e.g. an interval.
+        mark: ``copy`` = row of the copied source, ``beaten`` = less than the copied source has, ``published`` = a
+            number of a paper. Empty = none of these.
+    """
+
+    text: str
+    detail: str = ""
+    mark: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass
+class Table:
+    """A table whose first column names the rows.
+
+    Attributes:
+        align: ``l`` or ``r`` for each column. By default all columns but the first are aligned to the right.
+        groups: a name over each column in text. It is written once over neighbours of the same name. Empty = none.
+        notes: sentences below the table of a report.
+    """
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell | str]]
+    align: str = ""
+    groups: Sequence[str] = ()
+    caption: str = ""
+    notes: Sequence[str] = field(default_factory=list)
+    kind: ClassVar[str] = "table"
+
+    def __post_init__(self) -> None:
+        self.align = self.align or "l" + "r" * (len(self.head) - 1)
+
+    @property
+    def _lines(self) -> list[list[str]]:
+        return [list(self.head), *(list(map(str, row)) for row in self.rows)]
+
+    def as_text(self) -> str:
+        """Align the table for a terminal."""
+        widths = [max(map(display_width, column)) for column in zip(*self._lines, strict=True)]
+        lines = []
+        heading, start = "", 0
+        for name, columns in groupby(zip(self.groups, widths, strict=False), key=lambda column: column[0]):
+            heading += " " * (start - len(heading)) * bool(name) + f"[{name}] " * bool(name)
+            start += sum(width + 2 for _, width in columns)
+        if heading:
+            lines.append(heading.rstrip())
+        for line in self._lines:
+            blanks = [" " * (width - display_width(cell)) for width, cell in zip(widths, line, strict=True)]
+            cells = [
+                blank + cell if side == "r" else cell + blank
+                for side, blank, cell in zip(self.align, blanks, line, strict=True)
+            ]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+    def as_markdown(self, escape: Callable[[str], str] = lambda text: text.replace("|", "\\|")) -> str:
+        """Write the table in Markdown, with the marks and details of cells."""
+
+        def write(cell: Cell | str) -> str:
+            text = escape(str(cell))
+            if isinstance(cell, str):
+                return text
+            text = f"*{text}*" if cell.mark == "published" and text else text
+            return text + " ▽" * (cell.mark == "beaten") + (f" ({escape(cell.detail)})" if cell.detail else "")
+
+        rule = "".join("--:|" if side == "r" else "---|" for side in self.align)
+        head, *rows = (f"| {' | '.join(map(write, row))} |" for row in (self.head, *self.rows))
+        return "\n".join([head, f"|{rule}", *rows])
+
+    def as_latex(self) -> str:
+        """Write the table for the package booktabs."""
+        head, *rows = (" & ".join(map(_escape_latex, line)) + r" \\" for line in self._lines)
+        lines = [rf"\begin{{tabular}}{{{self.align}}}", r"\toprule", head, r"\midrule", *rows]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+    def as_csv(self) -> str:
+        """Write the table with commas between cells. Cells are quoted where necessary."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(self._lines)
+        return text.getvalue()
+
+    def as_tsv(self) -> str:
+        """Write the table with tabs between cells, which have none."""
+        return "".join("\t".join(line) + "\n" for line in self._lines)
+
+
+def display_width(text: str) -> int:
+    """Return the number of columns that a text takes in a terminal. Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _escape_latex(text: str) -> str:
+    return "".join(_LATEX_SIGNS.get(sign, sign) for sign in text)
