@@ -7,7 +7,8 @@ a table is between two markers and is never edited by hand::
     <!-- results: wean_pwkp -->
     <!-- /results -->
 
-``<!-- results: wean_pwkp bleu sari -->`` shows only the named metrics. ``wean-evaluate tables README.md docs/*.md``
+``<!-- results: wean_pwkp bleu sari parameters -->`` shows only the named metrics, and costs of the trainings (see
+``COSTS``). ``wean-evaluate tables README.md docs/*.md``
 writes them. With ``--check`` it only reports documents that are out of date (for CI).
 """
 
@@ -17,7 +18,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,16 @@ _NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
 
 
+#: Columns about the trainings of a system: a function of one training, of which the mean is shown, and its format.
+COSTS: dict[str, tuple[Callable[[dict[str, Any]], float | None], str]] = {
+    "parameters": (lambda training: training.get("parameters"), ",.0f"),
+    "rate": (lambda training: _option(training, "--lr"), "g"),
+    "epochs": (lambda training: training.get("epochs"), ".0f"),
+    "best-epoch": (lambda training: training.get("epoch_of_best"), ".0f"),
+    "cpu-minutes": (lambda training: None if (seconds := training.get("cpu_seconds")) is None else seconds / 60, ".0f"),
+}
+
+
 class Result(Struct):
     """A file of ``wean-evaluate record``.
 
@@ -56,6 +67,7 @@ class Result(Struct):
     note: str = ""
     commit: str | None = "unknown"
     hardware: Any = None
+    trainings: dict[str, dict[str, Any]] = {}
     where: str = ""
 
 
@@ -234,18 +246,28 @@ def fill(text: str, folder: PathLike, document: PathLike) -> str:
 def result_table(result: Result, metrics: list[str], path: PathLike, document: PathLike) -> str:
     """Return the Markdown of one result, with these metrics of its evaluation or all."""
     columns, data = result.evaluation.columns, result.evaluation.data
+    costs = COSTS if result.trainings else {}
     for metric in metrics:
-        if metric not in columns:
+        if metric not in columns and metric not in costs:
             raise UserError(
-                f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join(columns)}."
+                f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join([*columns, *costs])}."
             )
-    shown = metrics or list(columns)
+    shown = [metric for metric in metrics if metric in columns] or list(columns)
     incomplete = [name for name, scores in result.evaluation.scores.items() if not scores.keys() >= set(shown)]
     if incomplete or not data.references:
         lacking = f"no scores of {incomplete[0]}" if incomplete else "no number of references"
         raise UserError(f"{path} has {lacking}; give a file of wean-evaluate record.")
+    head = metrics or shown
     rows = [
-        [name, *(scores[metric].format(intervals=True) for metric in shown)]
+        [
+            name,
+            *(
+                scores[column].format(intervals=True)
+                if column in columns
+                else format_cost(column, result.trainings.get(name, {}))
+                for column in head
+            ),
+        ]
         for name, scores in result.evaluation.scores.items()
     ]
     facts = [f"{data.sentences} sentences, {data.references} reference(s)"]
@@ -253,8 +275,22 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
     if result.commit not in (None, "unknown"):
         commit, changes, _ = str(result.commit).partition("-dirty")
         facts.append(f"commit {commit[:12]}" + (" with changes" if changes else ""))
-    lines = [Table(["system", *shown], rows).as_markdown(), ""]
+    lines = [Table(["system", *head], rows).as_markdown(), ""]
     lines += [f"{', '.join(facts)}; with 95% bootstrap intervals. Command: `{result.command}`."]
     lines += [result.note] if result.note else []
     lines += ["Signatures: " + "; ".join(f"{metric} `{columns[metric].signature}`" for metric in shown) + "."]
     return "\n".join(lines) + "\n"
+
+
+def format_cost(column: str, training: dict[str, Any]) -> str:
+    """Return a column of ``COSTS`` for the training of a system, or its mean over ``runs``; a dash if it is unknown."""
+    value_of, form = COSTS[column]
+    values = [value_of(run) for run in training.get("runs", [training])]
+    known = [value for value in values if value is not None]
+    return format(sum(known) / len(known), form) if known and len(known) == len(values) else "-"
+
+
+def _option(training: dict[str, Any], name: str) -> float | None:
+    """Return the first number of an option in the ``options`` of a training."""
+    found = re.search(rf"^{name} \[?([\d.e-]+)", "\n".join(training.get("options", [])), re.MULTILINE)
+    return float(found[1]) if found else None

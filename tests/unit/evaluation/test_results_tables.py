@@ -119,6 +119,27 @@ def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) ->
     assert main(["tables", "doc.md", "--check"]) == 0
 
 
+def test_a_table_shows_what_the_trainings_of_a_system_took(capsys: pytest.CaptureFixture[str]) -> None:
+    """Expected: means over two seeds by hand; a dash where a training has no such number, and for a copied source."""
+    runs = [
+        {"options": ["--arch x", f"--lr {rate}"], "parameters": 1234567, "epochs": epochs, "cpu_seconds": seconds}
+        for rate, epochs, seconds in ((0.001, 10.0, 600), (0.003, 13.0, 1200))
+    ]
+    path = Path("results/demo.json")
+    result = json.loads(path.read_text(encoding="utf-8"))
+    result["evaluation"]["systems"]["copy-source"] = EVALUATION["systems"]["X"]
+    path.write_text(json.dumps(result | {"trainings": {"X": {"runs": runs}}}), encoding="utf-8")
+    marker = "<!-- results: demo parameters rate epochs cpu-minutes best-epoch d -->"
+    Path("doc.md").write_text(f"{marker}\n<!-- /results -->\n", encoding="utf-8")
+    assert main(["tables", "doc.md"]) == 0
+    table = [line for line in Path("doc.md").read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    assert table[0] == "| system | parameters | rate | epochs | cpu-minutes | best-epoch | d |"
+    assert table[2:] == ["| X | 1,234,567 | 0.002 | 12 | 15 | - | 1.00 |", "| copy-source | - | - | - | - | - | 1.00 |"]
+    Path("doc.md").write_text("<!-- results: demo hours -->\n<!-- /results -->\n", encoding="utf-8")
+    assert main(["tables", "doc.md"]) == 2
+    assert "has no metric hours; choose from bleu, d, parameters, rate" in capsys.readouterr().err
+
+
 def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
     """By hand: the deviation of 12 and 12.69 is 0.69 over the root of 2."""
     cells = {
