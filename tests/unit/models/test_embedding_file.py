@@ -55,7 +55,7 @@ def test_another_width_is_refused(arch, file):
         build_model(arch, copy_task(), **sizes, embedding_file=file)
 
 
-@pytest.mark.parametrize("content", [b"no archive", gzip.compress(b"w3 1 2 3 4 5 6\n" * 99)[:30]])
+@pytest.mark.parametrize("content", [b"no archive", gzip.compress(b"w3 1 2 3 4 5 6\n" * 99)[:30]], ids=["text", "cut"])
 def test_a_broken_archive_is_named(content, tmp_path):
     path = tmp_path / "vectors.gz"
     path.write_bytes(content)
