@@ -118,14 +118,3 @@ settings() {
       ;;
   esac
 }
-
-# similar_pairs: the text with a similar training pair behind every sentence, for FSET, and binary data of it.
-similar_pairs() {
-  BIN=$RUN/bin-pairs TEXT=$RUN/pairs
-  if [[ ! -f $TEXT/manifest.json ]]; then
-    say "similar pairs: writing $TEXT"
-    python "$ROOT/preprocess/retrieve_pairs.py" --data "$RUN/text" --output "$TEXT" --max-words 20 >"$TEXT.log" 2>&1 ||
-      fail "retrieving similar pairs" "$TEXT.log"
-  fi
-  binarise -1 0 --dataset-impl raw
-}
