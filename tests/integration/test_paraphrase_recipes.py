@@ -15,6 +15,12 @@ RECIPES = {
     "fset/quora": ["transformer", "fset"],
     "granularity_transformer/quora": ["transformer", "cdnpg_r", "cdnpg_rs"],
     "granularity_transformer/twitter_url": ["transformer", "cdnpg_r", "cdnpg_rs"],
+    "all_systems": [
+        *("seq2seq_lstm", "lstm", "wean_lstm", "residual_lstm", "rnnsearch", "copynet", "pointer_generator", "nts"),
+        *("enc_dec_a", "paraphrase_transformer", "copy_transformer", "granularity_transformer_resonance"),
+        *("granularity_transformer_scope", "granularity_transformer_product", "granularity_transformer_mean"),
+        *("dnpg", "fset"),
+    ],
 }
 TABLE = "granularity_transformer/table2"
 
