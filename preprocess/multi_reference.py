@@ -26,7 +26,7 @@ def parser() -> ArgumentParser:
     options.add_argument("--data", type=Path, metavar="DIR", help="directory with TurkCorpus or ASSET")
     for split in HELD_OUT:
         options.add_argument(f"--{split}", nargs="+", type=Path, metavar="FILE", help="sentences, then references")
-    options.add_argument("--train-on-valid", action="store_true", help="the validation pairs are training pairs, too")
+    options.add_argument("--train-on-valid", action="store_true", help="also use the validation pairs for training")
     options.add_argument("--brackets", action="store_true", help="spell brackets and quotes as TurkCorpus does")
     return options
 
@@ -40,7 +40,7 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     for layout in (TURK, ASSET) if options.data is not None else ():
         for split, names in layout.items():
-            if (options.data / names[0]).is_file():  # whichever of its references is missing is named later
+            if (options.data / names[0]).is_file():  # a missing reference is reported later
                 found[split] = [options.data / name for name in names]
     found.update({split: getattr(options, split) for split in HELD_OUT if getattr(options, split)})
     if not found:
@@ -58,7 +58,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
-    """Write the sets, and the training pairs if they are asked for."""
+    """Write the sets, and the training pairs if they are requested."""
     found = files_of(options)
     if options.train_on_valid and "valid" not in found:
         raise InputError("--train-on-valid needs a validation set.")

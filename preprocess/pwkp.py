@@ -2,11 +2,11 @@
 
     python preprocess/pwkp.py --data path/to/wikismall --output data/pwkp --lowercase
 
-DIR holds PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, where named entities are placeholders such as PERSON@1,
-and PWKP_108016.tag.80.aner.ori.*, where they are not (``--form original``); splits that are not there are left out.
-With the anonymised form, a file ``<split>.entities`` says in each line, as JSON, what the placeholders of that pair
-stand for: from the bundle's map (``.aner.map.t7``) where it is, else from the two forms of the source.
-restore_entities.py puts the words back into outputs. WikiLarge: ``--name wiki.full.aner``.
+DIR contains PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, with placeholders such as PERSON@1 for named
+entities, and PWKP_108016.tag.80.aner.ori.*, without placeholders (``--form original``). Missing splits are skipped.
+With the anonymised form, each line of the file ``<split>.entities`` maps the placeholders of that pair to their words,
+as JSON. They come from the bundle's map (``.aner.map.t7``) if there is one, else from the two forms of the source.
+restore_entities.py restores the words in outputs. WikiLarge: ``--name wiki.full.aner``.
 """
 
 import json
@@ -75,7 +75,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
     """The entity maps of the sentences of one split.
 
     Raises:
-        InputError: if the table is not the map that the bundle has.
+        InputError: if the table is not the bundle's map.
     """
     rows = table.get(split) if isinstance(table, dict) else None
     if not isinstance(rows, dict) or set(rows) != set(range(1, len(rows) + 1)):
@@ -88,7 +88,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
 
 
 def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) -> Iterator[Mapping[str, str] | None]:
-    """The meaning of the placeholders of each pair of a split; None where nobody knows."""
+    """The words of the placeholders of each pair of a split; None if they are unknown."""
     options = preparation.options
     path = map_of(options)
     originals = pairs_of(options, "original").get(split)
@@ -121,7 +121,7 @@ def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[P
 
 
 def _held_out(writer: PairWriter, where: str) -> str:
-    """A place to refuse an empty side at: test files stay aligned with those of the other form."""
+    """Position for the error about an empty side: test files must stay aligned with those of the other form."""
     return where if writer.held_out else ""
 
 

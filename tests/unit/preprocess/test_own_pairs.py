@@ -164,8 +164,8 @@ def test_outside_of_the_environment_it_says_what_to_do(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--unit", "words"], ["punctuation is glued to words in many lines", "most lines begin with a capital"]),
-        (["--unit", "words", "--lowercase"], ["punctuation is glued to words in many lines"]),
+        (["--unit", "words"], ["punctuation is attached to words in many lines", "most lines begin with a capital"]),
+        (["--unit", "words", "--lowercase"], ["punctuation is attached to words in many lines"]),
         (["--unit", "moses"], ["most lines begin with a capital"]),
         (["--unit", "moses", "--truecase"], []),
     ],
