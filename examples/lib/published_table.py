@@ -19,10 +19,10 @@ from wean_fairseq.evaluation.published import TABLES, Table
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    # Others would need more: their columns are not their preset's, or a system of ours stands in several rows.
+    # Other tables would need more: their columns differ from the preset's, or a system of ours is in several rows.
     parser.add_argument("table", choices=["cdnpg-table2"])
     parser.add_argument("--runs", type=Path, required=True, metavar="DIR", help="directory of data sets and seeds")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table here too")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file to write the table to, in addition")
     args = parser.parse_args(arguments)
     published = TABLES[args.table]
     lines = [line for data in published.rows for line in data_set(published, data, scores_of(args.runs, data))]
@@ -46,7 +46,7 @@ def scores_of(folder: Path, data: str) -> list[dict[str, Any]]:
 
 
 def data_set(published: Table, data: str, seeds: list[dict[str, Any]]) -> Iterator[str]:
-    """The lines of one data set: a row a system, each cell published | ours, mean and deviation over seeds."""
+    """The lines of one data set: one row per system, each cell published | ours, mean and deviation over seeds."""
     if not seeds:
         return
     labels = [name for name in seeds[0]["copy-source"] if name.startswith(published.preset + "/") and "[" not in name]
