@@ -90,7 +90,7 @@ class LossStep:
         rows = size.batch_size * size.target_length
         query = torch.randn(rows, size.dim, generator=generator)
         weight = 0.1 * torch.randn(size.vocabulary, size.dim, generator=generator)
-        self.query, self.weight = (part.to(DEVICE, dtype).requires_grad_() for part in (query, weight))
+        self.query, self.weight = (tensor.to(DEVICE, dtype).requires_grad_() for tensor in (query, weight))
         self.target = torch.randint(size.vocabulary, (rows,), generator=generator).to(DEVICE)
         self.loss = loss
 
@@ -357,12 +357,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         "rounds": args.rounds,
         "warmup": args.warmup,
     }
-    kept = kept_tables(args, data)
+    finished_tables = kept_tables(args, data)
     data["tables"] = {}
     end = time.monotonic() + ALL_TABLES
     for title in TARGETS:
         left_s = end - time.monotonic()
-        data["tables"][title] = kept[title] if title in kept else try_table(title, words, args, left_s)
+        data["tables"][title] = (
+            finished_tables[title] if title in finished_tables else try_table(title, words, args, left_s)
+        )
         harness.write_results(args.output, data, report(data))  # write now, in case a later table fails
     print("\n".join(report(data)))
 

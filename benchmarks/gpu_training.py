@@ -120,8 +120,8 @@ def measure_run(words: Sequence[str], size: Size, device: torch.device, updates:
     with logged_statistics() as logged:
         distributed_utils.call_main(cfg, train.main)
     timed = logged[1:]
-    row = {"words_per_s": statistics.median(float(one["wps"]) for one in timed)}
-    row["wall_ms"] = 1e3 * statistics.median(1 / float(one["ups"]) for one in timed)
+    row = {"words_per_s": statistics.median(float(entry["wps"]) for entry in timed)}
+    row["wall_ms"] = 1e3 * statistics.median(1 / float(entry["ups"]) for entry in timed)
     peak = torch.cuda.max_memory_allocated() / 2**20 if device.type == "cuda" else None
     return row | {"peak_mib": peak}
 
@@ -129,12 +129,12 @@ def measure_run(words: Sequence[str], size: Size, device: torch.device, updates:
 @contextmanager
 def logged_statistics() -> Iterator[list[dict[str, Any]]]:
     """Collect the statistics that fairseq logs in this context."""
-    found: list[dict[str, Any]] = []
+    statistics_so_far: list[dict[str, Any]] = []
 
     class Reader(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.name == "train_inner":
-                found.append(json.loads(record.getMessage()))
+                statistics_so_far.append(json.loads(record.getMessage()))
 
     reader, root = Reader(), logging.getLogger()
     before = root.manager.disable, root.level
@@ -142,7 +142,7 @@ def logged_statistics() -> Iterator[list[dict[str, Any]]]:
     root.setLevel(logging.INFO)
     root.addHandler(reader)
     try:
-        yield found
+        yield statistics_so_far
     finally:
         root.removeHandler(reader)
         root.setLevel(before[1])
@@ -154,8 +154,8 @@ def write_data(folder: Path, size: Size, batches: int, seed: int) -> None:
     write_dictionaries(folder, size.vocabulary)
     made = make_batches(size, batches, seed)
     for language, rows in (
-        ("src", (row for one in made for row in one["net_input"]["src_tokens"])),
-        ("tgt", (row for one in made for row in one["target"])),
+        ("src", (row for batch in made for row in batch["net_input"]["src_tokens"])),
+        ("tgt", (row for batch in made for row in batch["target"])),
     ):
         prefix = str(folder / f"train.src-tgt.{language}")
         builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=size.vocabulary)

@@ -147,8 +147,8 @@ def median_memory(words: Sequence[str]) -> dict[str, Any]:
 
 def growth(batch: dict[str, Any], larger: dict[str, Any]) -> dict[str, float]:
     """The growth of the peak with a larger batch. Memory that depends only on the vocabulary is in both and cancels."""
-    one, more = batch["above_idle_mib"], larger["above_idle_mib"]
-    return {"batch_mib": one, "larger_batch_mib": more, "growth_mib": round(more - one, 1)}
+    smaller, more = batch["above_idle_mib"], larger["above_idle_mib"]
+    return {"batch_mib": smaller, "larger_batch_mib": more, "growth_mib": round(more - smaller, 1)}
 
 
 def train(variant: Variant, size: Size, seed: int, steps: int) -> None:
@@ -335,11 +335,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def shown(words: Sequence[str]) -> list[str]:
     """The options as recorded, without the output path."""
-    kept = list(words)
-    if "--output" in kept:
-        start = kept.index("--output")
-        del kept[start : start + 2]
-    return [word for word in kept if not word.startswith("--output=")]
+    options = list(words)
+    if "--output" in options:
+        start = options.index("--output")
+        del options[start : start + 2]
+    return [word for word in options if not word.startswith("--output=")]
 
 
 if __name__ == "__main__":

@@ -338,8 +338,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         data["memory"] = measure_each_memory(__file__, words, TRAINED_STEPS)
     for threads in args.threads:
         for vocabulary in (size.vocabulary, min(FEW_WORDS, size.vocabulary - 1)):
-            found = measure_steps(replace(size, vocabulary=vocabulary), threads, rounds, warmup, args.seed)
-            data["steps"][f"{vocabulary:,} words, threads: {threads}"] = found
+            times = measure_steps(replace(size, vocabulary=vocabulary), threads, rounds, warmup, args.seed)
+            data["steps"][f"{vocabulary:,} words, threads: {threads}"] = times
         for sentences in SENTENCES:
             batch = replace(size, batch_size=min(size.batch_size, sentences))
             few = rounds if sentences == 1 else min(rounds, FEW_ROUNDS)

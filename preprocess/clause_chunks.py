@@ -30,10 +30,10 @@ CLOSERS = frozenset("'’”」』)）")
 def parser() -> ArgumentParser:
     """The options."""
     options = build_parser("clause_chunks", __doc__)
-    given = options.add_mutually_exclusive_group(required=True)
-    given.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
-    given.add_argument("--generated", type=Path, metavar="LOG", help="remove the symbol from fairseq-generate's output")
-    given.add_argument(
+    group = options.add_mutually_exclusive_group(required=True)
+    group.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
+    group.add_argument("--generated", type=Path, metavar="LOG", help="remove the symbol from fairseq-generate's output")
+    group.add_argument(
         "--input", type=Path, metavar="FILE", help="remove the symbol from a file with one output per line"
     )
     options.add_argument("--chunk-symbol", default="<chunk>", metavar="WORD", help="separator between chunks")

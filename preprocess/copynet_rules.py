@@ -148,7 +148,7 @@ def measure_ceiling(rules: Sequence[Rule], instances: Sequence[Instance]) -> dic
     chances: dict[str, list[float]] = {}
     for number, source, _ in instances:
         chances.setdefault(rules[number].type, []).append(chance_of_success(rules[number], source))
-    return {name: round(100 * sum(found) / len(found), 1) for name, found in chances.items()}
+    return {name: round(100 * sum(values) / len(values), 1) for name, values in chances.items()}
 
 
 def write_output(output: Output, rules: Sequence[Rule], instances: Iterable[tuple[str, Instance]]) -> None:

@@ -168,13 +168,13 @@ def write_output(
 ) -> None:
     """Write the turns, the patterns and the fillers, and put the facts into the manifest."""
     cut = splitter(unit)
-    found: dict[str, list[Turn]] = {split: [] for split in SPLITS}
+    turns_by_split: dict[str, list[Turn]] = {split: [] for split in SPLITS}
     with ExitStack() as stack:
         files = {split: stack.enter_context(output.split(split, COLUMNS)) for split in SPLITS}
         for split, turn in turns:
             responses = [cut(response) for response in turn.responses]
             files[split].write(cut(turn.source), responses[0], str(turn.pattern), turn.kind, "\t".join(responses))
-            found[split].append(turn)
+            turns_by_split[split].append(turn)
     listed = [{"pattern": number, **pattern._asdict()} for number, pattern in enumerate(PATTERNS)]
     lines = (json.dumps(entry, ensure_ascii=False) for entry in listed)
     output.write_text("patterns.json", "[\n" + ",\n".join(lines) + "\n]\n")
@@ -182,7 +182,7 @@ def write_output(
     output.write_text("fillers.json", json.dumps(fillers, ensure_ascii=False, indent=1) + "\n")
     output.facts["remark"] = REMARK
     output.facts["patterns"] = len(PATTERNS)
-    output.facts.update(measure(found, pools["test"]))
+    output.facts.update(measure(turns_by_split, pools["test"]))
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -54,16 +54,16 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
     Raises:
         InputError: if all lines are invalid.
     """
-    found = False
+    has_essays = False
     for line in preparation.lines(path, count=first):
         words = line.split()
         if words.count(SEPARATOR) != 1:
             yield None
             continue
-        found = True
+        has_essays = True
         end = words.index(SEPARATOR)
         yield " ".join(words[end + 1 :]), " ".join(words[:end])
-    if not found:
+    if not has_essays:
         raise InputError(
             f"no line of {path} is an essay, {SEPARATOR} and its topics, as the corpora are released: "
             "give --data a directory with {train,valid,test}.{src,tgt} if topics and essays are in separate files."

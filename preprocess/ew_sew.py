@@ -90,7 +90,9 @@ def write_dev(preparation: Preparation, paths: list[Path]) -> None:
     for _, (source, target) in preparation.aligned_lines(paths):
         groups.setdefault(source, []).append(target)
     number = min(map(len, groups.values()), default=0)
-    preparation.left_out["dev_references_beyond_the_fewest"] = sum(len(found) - number for found in groups.values())
+    preparation.left_out["dev_references_beyond_the_fewest"] = sum(
+        len(references) - number for references in groups.values()
+    )
     with preparation.split("valid", sides(number)) as writer:
         writer.add_all((source, targets[0], *targets[:number]) for source, targets in groups.items())
 

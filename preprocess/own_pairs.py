@@ -105,16 +105,16 @@ def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
     its further references.
     """
     partly = any(own_files(options, split) for split in HELD_OUT)
-    found: dict[str, Pairs] = {}
+    pairs_by_split: dict[str, Pairs] = {}
     for name in ("data", *HELD_OUT):
         paths = list(options.data) if name == "data" else own_files(options, name)
         if paths:
             columns = options.columns if len(paths) == 1 else None
-            found[name] = open_pairs(preparation, paths, columns=columns, header=options.header, partly=partly)
-            found[name].survey(keep_duplicates=name != "data")
-    tables = {name: pairs.facts() for name, pairs in found.items() if isinstance(pairs, Table)}
+            pairs_by_split[name] = open_pairs(preparation, paths, columns=columns, header=options.header, partly=partly)
+            pairs_by_split[name].survey(keep_duplicates=name != "data")
+    tables = {name: pairs.facts() for name, pairs in pairs_by_split.items() if isinstance(pairs, Table)}
     preparation.output.facts["tables"] = tables
-    return found
+    return pairs_by_split
 
 
 def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts], references: int) -> None:
@@ -176,8 +176,8 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
     share = max(1, min(MOST, len(draw) // SHARE))
     sizes = {split: (getattr(options, split) or [share])[0] for split in HELD_OUT if split not in files}
     splits = draw.assign(sizes, rest="train")
-    found = Counter(splits)
-    if any(not found[split] for split in ("train", *sizes)):
+    counts = Counter(splits)
+    if any(not counts[split] for split in ("train", *sizes)):
         raise InputError("the pairs cannot be drawn into three splits, as too many share a source: ask for fewer.")
     return splits
 
@@ -187,12 +187,12 @@ def build(options: Namespace, preparation: Preparation) -> None:
     if options.prepared:
         write_sources(options, preparation)
         return
-    found = open_all(options, preparation)
-    data = found.pop("data")
-    splits = draw_splits(options, data, set(found))
+    pairs_by_split = open_all(options, preparation)
+    data = pairs_by_split.pop("data")
+    splits = draw_splits(options, data, set(pairs_by_split))
     for split in HELD_OUT:
-        if split in found:
-            write_held_out(preparation, split, found[split].pairs(), found[split].references)
+        if split in pairs_by_split:
+            write_held_out(preparation, split, pairs_by_split[split].pairs(), pairs_by_split[split].references)
         else:
             drawn = (texts for chosen, texts in zip(splits, data.pairs(), strict=True) if chosen == split)
             write_held_out(preparation, split, drawn, data.references)

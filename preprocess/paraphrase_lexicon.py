@@ -75,9 +75,9 @@ LEXICON: dict[str, SynonymSet] = _build_sets()
 def surface_sets() -> list[tuple[str, ...]]:
     """Return every synonym set with at least two words in each form in which it is written, plainest first."""
     forms = {"verb": ("base", "past", "pp"), "noun": ("s", "p"), "adjective": ("s",), "other": ("s",)}
-    found: dict[tuple[str, ...], None] = {}
+    surfaces: dict[tuple[str, ...], None] = {}
     for entry in LEXICON.values():
         if len(entry.words) > 1:
             for form in forms[entry.kind]:
-                found[tuple(inflect(word, form) for word in entry.words)] = None
-    return list(found)
+                surfaces[tuple(inflect(word, form) for word in entry.words)] = None
+    return list(surfaces)

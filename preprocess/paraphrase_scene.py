@@ -155,10 +155,10 @@ class Scene:
         rank = 0
         if len(words) > 1 and self.rng.random() >= PLAIN_IN_SOURCE:
             rank = 1 + int(self.rng.random() * (len(words) - 1))
-        kept = 0
+        target_rank = 0
         if rank and self.rng.random() >= PLAIN_IN_TARGET:
-            kept = 1 + int(self.rng.random() * rank)
-        return Part(words[rank], words[kept], person=key in PEOPLE, key=key)
+            target_rank = 1 + int(self.rng.random() * rank)
+        return Part(words[rank], words[target_rank], person=key in PEOPLE, key=key)
 
     def described(self, key: str, form: str = "s") -> Part:
         """Return a noun, half of the time with one of its adjectives, in the singular or plural."""

@@ -39,10 +39,10 @@ def parser() -> ArgumentParser:
 def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
     """The files of each split in a form, the held-out splits first."""
     name = options.name + (".ori" if form == "original" else "")
-    found = {split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in reversed(SPLITS)}
+    files = {split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in reversed(SPLITS)}
     return {
         split: paths
-        for split, paths in found.items()
+        for split, paths in files.items()
         if split in options.split and all(path.is_file() for path in paths)
     }
 
@@ -55,19 +55,19 @@ def map_of(options: Namespace) -> Path | None:
 
 def inputs(options: Namespace) -> list[Path]:
     """The source files."""
-    found = pairs_of(options, options.form)
-    if not found:
+    files_by_split = pairs_of(options, options.form)
+    if not files_by_split:
         raise InputError(
             f"{options.data} has no {options.name}{'.ori' if options.form == 'original' else ''}"
             ".{train,valid,test}.{src,dst}: is it the wikismall directory of the DRESS data bundle?"
         )
-    files = [path for paths in found.values() for path in paths]
+    files = [path for paths in files_by_split.values() for path in paths]
     entity_map = map_of(options)
     if entity_map is not None:
         return [*files, entity_map]
     if options.form == "anonymised":
         originals = pairs_of(options, "original")
-        files += [originals[split][0] for split in found if split in originals]
+        files += [originals[split][0] for split in files_by_split if split in originals]
     return files
 
 
@@ -113,8 +113,10 @@ def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[P
             preparation.left_out[f"{writer.split.name}_entities_unknown"] += 1
             names = {}
         words = {word for word in f"{source} {target}".split() if entities.is_placeholder(word)}
-        found = {preparation.clean(word): preparation.clean(names[word]) for word in sorted(words) if word in names}
-        writer.add(source, target, beside=[json.dumps(found, ensure_ascii=False)], where=_held_out(writer, where))
+        clean_names = {
+            preparation.clean(word): preparation.clean(names[word]) for word in sorted(words) if word in names
+        }
+        writer.add(source, target, beside=[json.dumps(clean_names, ensure_ascii=False)], where=_held_out(writer, where))
     else:
         if next(known, None) is not None:
             raise InputError(f"{map_of(preparation.options)} has entities for more lines than {paths[0]}.")

@@ -23,13 +23,13 @@ def read_entities(path: Path) -> list[dict[str, str]]:
     Raises:
         InputError: with the first invalid line.
     """
-    found = []
+    entities = []
     for number, line in enumerate(read_lines(path), start=1):
         names = parse_line(line, number).value
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise InputError(f"line {number} of {path} is not a table of entities: is it an .entities file of pwkp.py?")
-        found.append(names)
-    return found
+        entities.append(names)
+    return entities
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -98,15 +98,15 @@ def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
     Raises:
         InputError: if a line is empty or contains the pair symbol, or if the sides have different lengths.
     """
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for where, sides in read_words(files_of(folder, split)):
         if any(options.pair_symbol in words for words in sides):
             raise InputError(f"{where} has the word {options.pair_symbol}: choose another --pair-symbol.")
         for side, words in enumerate(sides):
             if options.max_words and (side == 0 or split == "train"):
                 del words[options.max_words :]
-        found.append(tuple(" ".join(words) for words in sides))
-    return found
+        pairs.append(tuple(" ".join(words) for words in sides))
+    return pairs
 
 
 def files_of(folder: Path, split: str) -> list[Path]:
@@ -129,9 +129,9 @@ def write(options: Namespace, output: Output) -> str:
         if not sentences:
             continue
         numbers = retriever.find(sentences, training=split == "train")
-        found = tqdm(numbers, total=len(sentences), desc=split, leave=False, disable=None)
+        progress = tqdm(numbers, total=len(sentences), desc=split, leave=False, disable=None)
         with output.split(split, SIDES[: len(sentences[0])]) as writer:
-            for (source, *target), number in zip(sentences, found, strict=True):
+            for (source, *target), number in zip(sentences, progress, strict=True):
                 line = source if number < 0 else f" {options.pair_symbol} ".join([source, *pairs[number]])
                 writer.write(line, *target)
                 without += number < 0

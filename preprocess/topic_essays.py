@@ -114,18 +114,19 @@ def measure(essays: dict[str, list[Essay]]) -> dict[str, object]:
 
 def write_output(output: Output, domains: dict[str, Domain], essays: Iterable[tuple[str, Essay]]) -> None:
     """Write the essays and the list of topic words, and put the facts into the manifest."""
-    found: dict[str, list[Essay]] = {split: [] for split in SPLITS}
+    essays_by_split: dict[str, list[Essay]] = {split: [] for split in SPLITS}
     with ExitStack() as stack:
         files = {split: stack.enter_context(output.split(split, COLUMNS)) for split in SPLITS}
         for split, essay in essays:
             files[split].write(" ".join(essay.topics), essay.text, essay.domain)
-            found[split].append(essay)
+            essays_by_split[split].append(essay)
     listed = {
-        name: {role: " ".join(found.words) for role, found in domain.roles.items()} for name, domain in domains.items()
+        name: {role: " ".join(essays_by_split.words) for role, essays_by_split in domain.roles.items()}
+        for name, domain in domains.items()
     }
     output.write_text("topics.json", json.dumps(listed, ensure_ascii=False, indent=1) + "\n")
     output.facts["remark"] = REMARK
-    output.facts.update(measure(found))
+    output.facts.update(measure(essays_by_split))
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -65,10 +65,10 @@ def inputs(options: Namespace) -> list[Path]:
 def rated(preparation: Preparation, path: Path, votes: int, *, first: bool = False) -> Iterator[Pair]:
     """Yield the pairs that enough raters accepted: lines of sentence, sentence, (votes, 6), address."""
     for _, cells, _ in read_rows(preparation.lines(path, count=first), PUBLISHED):
-        found = _VOTES.fullmatch(cells[2].strip()) if len(cells) in (3, 4) else None
-        if found is None:
+        votes_match = _VOTES.fullmatch(cells[2].strip()) if len(cells) in (3, 4) else None
+        if votes_match is None:
             preparation.left_out["malformed_lines"] += first
-        elif int(found[1]) < votes:
+        elif int(votes_match[1]) < votes:
             preparation.left_out["too_few_votes"] += first
         else:
             yield cells[0], cells[1]

@@ -72,20 +72,20 @@ def layers(graph: Mapping[str, set[str]]) -> dict[str, int]:
     Raises:
         CycleError: with the cycle.
     """
-    found: dict[str, int] = {}
+    layer_of: dict[str, int] = {}
     for name in TopologicalSorter(graph).static_order():
-        found[name] = 1 + max((found[other] for other in graph[name]), default=-1)
-    return found
+        layer_of[name] = 1 + max((layer_of[other] for other in graph[name]), default=-1)
+    return layer_of
 
 
 def draw(graph: Mapping[str, set[str]]) -> str:
     """The drawing: one line per part, the highest layer first."""
-    found = layers(graph)
+    layer_of = layers(graph)
     width = max(map(len, graph))
     lines = []
-    for layer in range(max(found.values()), -1, -1):
-        for name in sorted(name for name in graph if found[name] == layer):
-            below = sorted(graph[name], key=lambda other: (-found[other], other))
+    for layer in range(max(layer_of.values()), -1, -1):
+        for name in sorted(name for name in graph if layer_of[name] == layer):
+            below = sorted(graph[name], key=lambda other: (-layer_of[other], other))
             lines.append(f"{layer}  {name:<{width}}  {', '.join(below)}".rstrip())
     return "\n".join(["```text", *lines, "```\n"])
 

@@ -59,9 +59,9 @@ def read_mutants(path: Path) -> list[Mutant]:
     wrong = []
     for mutant in mutants:
         file = ROOT / mutant.file
-        found = file.read_text(encoding="utf-8").count(mutant.old) if file.exists() else 0
-        if found != 1 or mutant.old == mutant.new:
-            wrong.append(f"  {found} times in {mutant.file}: {mutant.old!r}")
+        occurrences = file.read_text(encoding="utf-8").count(mutant.old) if file.exists() else 0
+        if occurrences != 1 or mutant.old == mutant.new:
+            wrong.append(f"  {occurrences} times in {mutant.file}: {mutant.old!r}")
     if wrong:
         sys.exit("\n".join([f"mutants: error: the old text of a mutant must occur once in its file ({path}):", *wrong]))
     return mutants
@@ -123,7 +123,7 @@ def main() -> int:
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: all processors)")
     parser.add_argument("--goal", type=float, default=95.0, help="percentage to be killed (default: %(default)s)")
     args = parser.parse_args()
-    mutants = [one for one in read_mutants(MUTANTS) if args.k in one.file or args.k in one.old]
+    mutants = [row for row in read_mutants(MUTANTS) if args.k in row.file or args.k in row.old]
     if not mutants:
         parser.error(f"no mutant has {args.k!r} in its file or text")
     # Imported once here instead of in every forked process, because these imports take most of the time of a short

@@ -241,15 +241,15 @@ def block(claim: dict[str, Any], judged: str, outcomes: list[Outcome]) -> str:
 
 def commands(claim: dict[str, Any], outcomes: list[Outcome]) -> list[str]:
     """Return the commands behind a claim, or the command that would test it."""
-    found = [f"`{claim['run']}`"] if "run" in claim else []
+    lines = [f"`{claim['run']}`"] if "run" in claim else []
     for name in dict.fromkeys(name for outcome in outcomes for name in outcome.results):
         result = verdicts.read_result(name)
         seeds = ", ".join(map(str, result.get("seeds", [result["seed"]])))
         size = f"{result['evaluation']['data']['sentences']:,} test sentences, seed {seeds}"
-        found.append(f"`{result['command']}` ([{name}](../results/{name}.json); {size})")
+        lines.append(f"`{result['command']}` ([{name}](../results/{name}.json); {size})")
     benchmarks = dict.fromkeys(item["benchmark"] for item in claim.get("compare", []) if "benchmark" in item)
-    found += [f"`python benchmarks/{name}.py`" for name in benchmarks]
-    return found + ["`wean-evaluate parameters`"] * any("words" in item for item in claim.get("compare", []))
+    lines += [f"`python benchmarks/{name}.py`" for name in benchmarks]
+    return lines + ["`wean-evaluate parameters`"] * any("words" in item for item in claim.get("compare", []))
 
 
 def read_claims() -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -265,9 +265,9 @@ def read_claims() -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def counts(claims: list[dict[str, Any]]) -> str:
     """Return a sentence with the numbers of verdicts on the papers' claims, for the README."""
-    found = Counter(claim["verdict"] for claim in claims if claim["paper"] != OWN)
-    parts = [f"{found[verdict]} {verdict}" for verdict in verdicts.VERDICTS if found[verdict]]
-    return f"Of {found.total()} claims: {', '.join(parts)}."
+    numbers = Counter(claim["verdict"] for claim in claims if claim["paper"] != OWN)
+    parts = [f"{numbers[verdict]} {verdict}" for verdict in verdicts.VERDICTS if numbers[verdict]]
+    return f"Of {numbers.total()} claims: {', '.join(parts)}."
 
 
 def render_rules(content: dict[str, Any]) -> str:
@@ -292,9 +292,9 @@ def render() -> str:
     sections = []
     for paper in content["paper"]:
         ours = [claim for claim in claims if claim["paper"] == paper["name"]]
-        found = sorted((claim["verdict"] for claim in ours), key=verdicts.VERDICTS.index)
-        numbers = " | ".join(str(found.count(verdict)) for verdict in verdicts.VERDICTS)
-        matrix.append(f"| {paper['name']} | {''.join(SIGNS[verdict] for verdict in found)} | {numbers} |")
+        judged = sorted((claim["verdict"] for claim in ours), key=verdicts.VERDICTS.index)
+        numbers = " | ".join(str(judged.count(verdict)) for verdict in verdicts.VERDICTS)
+        matrix.append(f"| {paper['name']} | {''.join(SIGNS[verdict] for verdict in judged)} | {numbers} |")
         sections += ["", f"## {paper['name']}", "", paper["summary"], ""]
         sections += [block(claim, claim["verdict"], claim["outcomes"]) for claim in ours]
     sections += ["## Our own questions", "", "No paper claims these.", "", "| question | verdict |", "|---|---|"]

@@ -19,8 +19,8 @@ _CODE = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 
 def outside() -> dict[str, Path]:
     """Return the documents outside docs/, by their paths in the project."""
-    found = [path for pattern in OUTSIDE for path in sorted(ROOT.glob(pattern))]
-    return {path.relative_to(ROOT).as_posix(): path for path in found}
+    paths = [path for pattern in OUTSIDE for path in sorted(ROOT.glob(pattern))]
+    return {path.relative_to(ROOT).as_posix(): path for path in paths}
 
 
 def on_startup(**_about: Any) -> None:

@@ -183,8 +183,8 @@ def incompleteness(training: dict[str, Any], command: str) -> str:
 
 def option_of(training: dict[str, Any], name: str) -> str | None:
     """Return the value of a training's option, None if it was not given."""
-    found = (option.split() for option in training.get("options", []))
-    return next((words[1] for words in found if words[0] == f"--{name}" and len(words) > 1), None)
+    fields = (option.split() for option in training.get("options", []))
+    return next((words[1] for words in fields if words[0] == f"--{name}" and len(words) > 1), None)
 
 
 def patience_of(training: dict[str, Any]) -> int | None:
@@ -233,9 +233,9 @@ def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
     """Measure the difference of two systems; None if a result lacks the metric or its interval."""
     keys = metric, comparison.get("than", metric)
     sides = [(cells_of(comparison, side), key) for side, key in zip(("above", "below"), keys, strict=True)]
-    if any((found.get(key) or {}).get("ci") is None for files, key in sides for found in files):
+    if any((result.get(key) or {}).get("ci") is None for files, key in sides for result in files):
         return None
-    cells = [[found[key] for found in files] for files, key in sides]
+    cells = [[result[key] for result in files] for files, key in sides]
     runs = [[score for cell in side for score in cell.get("runs", [cell["score"]])] for side in cells]
     halves = [statistics.mean((cell["ci"][1] - cell["ci"][0]) / 2 for cell in side) for side in cells]
     deviations = [statistics.stdev(scores) if len(scores) > 1 else None for scores in runs]

@@ -56,16 +56,16 @@ class Progress:
         if self.count is not None:
             self.bar.update(1 if self.count.match(line) else 0)
             return
-        found = parse_line(line)
-        if found is None:
+        parsed = parse_line(line)
+        if parsed is None:
             return
-        if found.subset not in ("", "train") and "bleu" in found.values:
-            self.bleu = f", valid BLEU {found.values['bleu']:g}"
-        if not found.steps or "loss" not in found.values:
+        if parsed.subset not in ("", "train") and "bleu" in parsed.values:
+            self.bleu = f", valid BLEU {parsed.values['bleu']:g}"
+        if not parsed.steps or "loss" not in parsed.values:
             return
-        epoch = math.ceil(found.epoch)
-        done, total = (epoch - 1) * found.steps + found.step, found.steps * self.epochs
-        state = f"epoch {epoch}/{self.epochs}, loss {found.values['loss']:g}{self.bleu}"
+        epoch = math.ceil(parsed.epoch)
+        done, total = (epoch - 1) * parsed.steps + parsed.step, parsed.steps * self.epochs
+        state = f"epoch {epoch}/{self.epochs}, loss {parsed.values['loss']:g}{self.bleu}"
         now = time.monotonic()
         if self.first is None:  # a resumed training starts in the middle
             self.first = done, now

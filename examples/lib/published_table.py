@@ -69,11 +69,11 @@ def data_set(published: Table, data: str, seeds: list[dict[str, Any]]) -> Iterat
 
 def over_seeds(seeds: list[dict[str, Any]], system: str, metric: str) -> str:
     """Mean and deviation of a score, or "not run"."""
-    found = [seed[system][metric]["score"] for seed in seeds if system in seed]
-    if not found:
+    scores = [seed[system][metric]["score"] for seed in seeds if system in seed]
+    if not scores:
         return "not run"
-    deviation = f" ± {statistics.stdev(found):.2f}" if len(found) > 1 else ""
-    return f"{statistics.mean(found):.2f}{deviation}"
+    deviation = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
+    return f"{statistics.mean(scores):.2f}{deviation}"
 
 
 if __name__ == "__main__":

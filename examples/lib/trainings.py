@@ -59,7 +59,7 @@ def describe(folder: Path) -> dict[str, Any]:
         UserError: if the log has no validation, or lacks the metric for choosing the checkpoint.
     """
     command = (folder / "command").read_text(encoding="utf-8")
-    metric = found[1] if (found := _METRIC.search(command)) else "loss"
+    metric = match[1] if (match := _METRIC.search(command)) else "loss"
     log = read_log(folder / "train.log")
     if not log.validations(metric):
         raise UserError(f"{log.path} has no validation by {metric}: nothing can be chosen by it.")
@@ -110,7 +110,7 @@ def describe_system(folder: Path) -> dict[str, Any]:
         **tries[chosen],
         "data": data,
         "chosen": chosen,
-        "tries": {name: {key: one[key] for key in short} for name, one in tries.items()},
+        "tries": {name: {key: training[key] for key in short} for name, training in tries.items()},
     }
 
 

@@ -33,20 +33,20 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
     # fairseq-preprocess creates the folder, so there is no lock on it. Its name is not one that other writers remove.
-    part = partial_folder(folder).with_suffix(".binary")
-    remove(part)
+    partial = partial_folder(folder).with_suffix(".binary")
+    remove(partial)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    line = [sys.executable, "-m", "fairseq_cli.preprocess", *_arguments(text, part, sizes), f"--workers={workers}"]
+    line = [sys.executable, "-m", "fairseq_cli.preprocess", *_arguments(text, partial, sizes), f"--workers={workers}"]
     try:
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
             raise InputError(f"fairseq-preprocess failed: {last}")
-        (part / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
+        (partial / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
         remove(folder)
-        os.replace(part, folder)
+        os.replace(partial, folder)
     finally:
-        remove(part)
+        remove(partial)
     return True
 
 
@@ -70,12 +70,12 @@ def _may_replace(folder: Path, made_from: dict[str, object], overwrite: bool) ->
         InputError: if it is another folder, or must not be replaced.
     """
     manifest = folder / MANIFEST
-    found = None
+    recorded = None
     with suppress(OSError, ValueError):  # a folder with an unreadable manifest is not an output of this module
-        found = json.loads(manifest.read_text(encoding="utf-8"))
-    if found == made_from:
+        recorded = json.loads(manifest.read_text(encoding="utf-8"))
+    if recorded == made_from:
         return False
-    if not isinstance(found, dict) or "text_manifest_sha256" not in found:
+    if not isinstance(recorded, dict) or "text_manifest_sha256" not in recorded:
         raise InputError(f"{folder} exists and is not an output of --binarise: choose another directory.")
     if not overwrite:
         raise InputError(

@@ -155,9 +155,9 @@ def run_once(
     name = parser.prog.removesuffix(".py")
 
     def work() -> None:
-        found = sources(options)
+        files = sources(options)
         output = _open_output(name, version, options, options.output, _versions(name, libraries))
-        said = write_once(output, found, lambda: write(options, output))
+        said = write_once(output, files, lambda: write(options, output))
         if said is not None:
             print(f"{name}: {said}")
 
@@ -188,10 +188,10 @@ def run_generator(
         missing = []
         uses_jieba = vars(options).get("unit") == "jieba"
         versions = steps.library_versions("jieba", truecase=False, bpe=False) if uses_jieba else None
-        parts = [part for part in sets if options.set in (part, "both")] or [""]
-        for part in parts:
-            chosen = Namespace(**{**vars(options), "set": part} if part else vars(options))
-            output = _open_output(name, version, chosen, options.output / part, versions)
+        chosen_sets = [set_name for set_name in sets if options.set in (set_name, "both")] or [""]
+        for set_name in chosen_sets:
+            chosen = Namespace(**{**vars(options), "set": set_name} if set_name else vars(options))
+            output = _open_output(name, version, chosen, options.output / set_name, versions)
             if output.finished():
                 continue
             check_free(output.path, name, options.overwrite)
@@ -310,5 +310,5 @@ def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
             return sources.index(value) if value in sources else None
         return value
 
-    found = {name: shown(value) for name, value in sorted(vars(options).items()) if name not in _NOT_CONTENT}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: shown(value) for name, value in sorted(vars(options).items()) if name not in _NOT_CONTENT}
+    return {name: value for name, value in values.items() if value is not None}

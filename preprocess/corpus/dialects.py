@@ -166,7 +166,7 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
             row = Row(start, line.split(dialect.delimiter))
             if "\\" in line:
                 evidence.other_escapes += sum(
-                    found not in _ESCAPED for found in _ANY_ESCAPE.findall(line)
+                    escaped not in _ESCAPED for escaped in _ANY_ESCAPE.findall(line)
                 ) + line.count(":\\")
                 evidence.marks = True
             evidence.marks = evidence.marks or '"' in line
@@ -293,7 +293,7 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
 def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, float]:
     """Choose marks and width for the sample; return them with the share of the lines that they explain."""
-    found = []
+    variants = []
     for candidate in candidates(dialect, "".join(sample)):
         evidence = Evidence()
         for _ in read_rows(sample, candidate, evidence):
@@ -302,19 +302,19 @@ def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, fl
         measured = Evidence()
         for _ in read_rows(sample, replace(candidate, width=width), measured):
             pass
-        found.append((replace(candidate, width=width), measured))
-    chosen, evidence = prefer(found)
+        variants.append((replace(candidate, width=width), measured))
+    chosen, evidence = prefer(variants)
     return chosen, round(evidence.lines / max(len(sample), 1), 3)
 
 
 def candidates(dialect: Dialect, text: str) -> list[Dialect]:
     """The variants of a dialect that are possible with the quotation marks and backslashes in a text."""
-    found = [replace(dialect, quote="", escapes=False)]
+    variants = [replace(dialect, quote="", escapes=False)]
     if len(dialect.delimiter) == 1:
-        found += [replace(found[0], quote=mark) for mark in ('"', "'") if mark in text]
+        variants += [replace(variants[0], quote=mark) for mark in ('"', "'") if mark in text]
     if "\\" in text:
-        found += [replace(variant, escapes=True) for variant in found]
-    return found
+        variants += [replace(variant, escapes=True) for variant in variants]
+    return variants
 
 
 def prefer(found: Sequence[tuple[Dialect, Evidence]]) -> tuple[Dialect, Evidence]:

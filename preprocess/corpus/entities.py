@@ -26,8 +26,8 @@ def align(anonymised: str, original: str) -> dict[str, str] | None:
     pattern, words = anonymised.split(), original.split()
     repeated = {word for word, number in Counter(pattern).items() if number > 1}
     states: list[tuple[int, int, dict[str, list[str]]]] = [(0, 0, {})]
-    tried, found = set(), 1
-    while states and found < _MOST_STATES:
+    tried, num_states = set(), 1
+    while states and num_states < _MOST_STATES:
         place, start, names = states.pop()
         while place < len(pattern) and (pattern[place] in names or not is_placeholder(pattern[place])):
             expected = names.get(pattern[place], pattern[place : place + 1])
@@ -50,7 +50,7 @@ def align(anonymised: str, original: str) -> dict[str, str] | None:
                     if not following or is_placeholder(following) or words[end] == following
                 ]
                 states += [(place + 1, end, names | {pattern[place]: words[start:end]}) for end in ends]
-                found += len(ends)
+                num_states += len(ends)
     return None
 
 

@@ -31,8 +31,8 @@ def is_number(text: str) -> bool:
 
 def mostly(cells: Iterable[bool], share: float = 0.9) -> bool:
     """Return True if at least a share of some cells, of which there is at least one, have a property."""
-    found = list(cells)
-    return bool(found) and sum(found) >= share * len(found)
+    values = list(cells)
+    return bool(values) and sum(values) >= share * len(values)
 
 
 def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
@@ -99,7 +99,7 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
         InputError: if a column is missing, ambiguous, or repeated.
     """
     keys = list(names)
-    found: list[Key] = []
+    chosen: list[Key] = []
     for name in wanted:
         same = [key for key in keys if names[key] in (name, one_spaced(name))]
         if len(same) > 1:
@@ -108,13 +108,13 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
             same = [keys[int(name) - 1]]
         if not same:
             raise InputError(f"{where} has no column {name}. {listing(names, advice)}")
-        if same[0] in found:
+        if same[0] in chosen:
             raise InputError(
                 f"--columns {','.join(wanted)} names one column twice, so that source and target would be the same. "
                 f"{listing(names, advice)}"
             )
-        found += same
-    return found
+        chosen += same
+    return chosen
 
 
 def one_spaced(name: str) -> str:

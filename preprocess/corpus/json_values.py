@@ -162,19 +162,19 @@ def pick(value: Any, path: str) -> Any:
         return value[path]
     name, _, rest = path.partition(".")
     if isinstance(value, list) and name.isdecimal() and 1 <= int(name) <= len(value):
-        part = value[int(name) - 1]
+        item = value[int(name) - 1]
     elif isinstance(value, dict) and name in value:
-        part = value[name]
+        item = value[name]
     else:
         return None
-    return pick(part, rest) if rest else part
+    return pick(item, rest) if rest else item
 
 
 def paths_of(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the paths and values of all parts of an object that have no parts themselves."""
     if isinstance(value, (dict, list)):
         items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value, start=1)
-        for name, part in items:
-            yield from paths_of(part, f"{prefix}.{name}" if prefix else str(name))
+        for name, child in items:
+            yield from paths_of(child, f"{prefix}.{name}" if prefix else str(name))
     else:
         yield prefix, value

@@ -47,11 +47,11 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
 
 def map_file(path: Path, step: Step, finish: Step = str) -> None:
     """Apply a step to all lines of a file, in place and atomically. The number of lines is unchanged."""
-    part = path.with_name(path.name + ".step")
-    with path.open(encoding="utf-8", newline="\n") as old, part.open("w", encoding="utf-8", newline="\n") as new:
+    partial = path.with_name(path.name + ".step")
+    with path.open(encoding="utf-8", newline="\n") as old, partial.open("w", encoding="utf-8", newline="\n") as new:
         for line in old:
             new.write(finish(step(line.rstrip("\n"))) + "\n")
-    os.replace(part, path)
+    os.replace(partial, path)
 
 
 def lines_of(*paths: Path) -> Iterator[str]:

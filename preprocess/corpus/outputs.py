@@ -17,9 +17,9 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
         doc: the module's docstring; its first line is the description.
     """
     parser = ArgumentParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
-    given.add_argument("--input", type=Path, metavar="FILE", help="plain text, one output per line")
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
+    group.add_argument("--input", type=Path, metavar="FILE", help="plain text, one output per line")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
     return parser
 

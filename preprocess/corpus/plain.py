@@ -14,8 +14,8 @@ from corpus.preparation import Preparation
 
 def plain_files(folder: Path) -> dict[str, list[Path]]:
     """The splits with both sides in the folder, held-out ones first."""
-    found = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
-    return {split: paths for split, paths in found.items() if all(path.is_file() for path in paths)}
+    files = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
+    return {split: paths for split, paths in files.items() if all(path.is_file() for path in paths)}
 
 
 def set_missing(options: Namespace, values: Mapping[str, Any]) -> None:
@@ -32,8 +32,8 @@ def refuse_choices(options: Namespace, *names: str) -> None:
         InputError: with the option.
     """
     for name in names:
-        given = getattr(options, name)
-        if given is not None and given is not False:  # 0 counts as given
+        choice = getattr(options, name)
+        if choice is not None and choice is not False:  # 0 counts as given
             raise InputError(
                 f"{options.data} is split already: --{name.replace('_', '-')} chooses among published pairs; leave it "
                 "out, or give --data the published files."

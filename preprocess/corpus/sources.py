@@ -157,10 +157,10 @@ class _Parquet(Source):
         settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         try:
             with _unpacked_file(self.path) as path, closing(duckdb.connect(":memory:", config=settings)) as connection:
-                found = connection.execute("SELECT * FROM read_parquet(?, binary_as_string = true)", [str(path)])
-                names = [column[0] for column in found.description]
+                result = connection.execute("SELECT * FROM read_parquet(?, binary_as_string = true)", [str(path)])
+                names = [column[0] for column in result.description]
                 number = 0
-                while block := found.fetchmany(1000):
+                while block := result.fetchmany(1000):
                     for row in block:
                         number += 1
                         yield Value(number, dict(zip(names, row, strict=True)))
@@ -208,19 +208,19 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
     if len(value) > 1 and all(name.isdecimal() and isinstance(row, dict) for name, row in value.items()):
         return list(value.values())
     columns = {
-        name: list(part.values()) if isinstance(part, dict) and all(key.isdecimal() for key in part) else part
-        for name, part in value.items()
+        name: list(column.values()) if isinstance(column, dict) and all(key.isdecimal() for key in column) else column
+        for name, column in value.items()
     }
-    lists = {name: part for name, part in columns.items() if isinstance(part, list) and len(part) > 1}
-    tables = {name: part for name, part in lists.items() if all(isinstance(row, dict) for row in part)}
+    lists = {name: column for name, column in columns.items() if isinstance(column, list) and len(column) > 1}
+    tables = {name: column for name, column in lists.items() if all(isinstance(row, dict) for row in column)}
     if tables:
         rows = max(tables.values(), key=len)
-        alike = [f"{name} ({len(part):,})" for name, part in tables.items() if part[0].keys() == rows[0].keys()]
+        alike = [f"{name} ({len(column):,})" for name, column in tables.items() if column[0].keys() == rows[0].keys()]
         if len(alike) > 1:
             raise InputError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
         inner = [row.get("row") for row in rows]  # from the viewer of Hugging Face
         return inner if all(isinstance(row, dict) for row in inner) else rows
-    sizes = {len(part) for part in lists.values()}
+    sizes = {len(column) for column in lists.values()}
     if len(lists) < 2 or len(lists) < len(value) or len(sizes) != 1:
         return None
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]

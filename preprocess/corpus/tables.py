@@ -116,8 +116,8 @@ class Pairs(ABC):
             self.notes.append(f"{breaks:,} rows have line breaks in their text, which become spaces")
         for note in self.notes:
             self._say(note)
-        kept = Counter({reason.replace(" ", "_"): number for reason, number in self.left_out.items()})
-        self.preparation.left_out.update(kept)
+        counts = Counter({reason.replace(" ", "_"): number for reason, number in self.left_out.items()})
+        self.preparation.left_out.update(counts)
 
     def pairs(self) -> Iterator[Texts]:
         """Yield the pairs, after ``survey``, followed by the texts of further columns."""
@@ -270,15 +270,15 @@ class Table(Pairs):
         columns = columns[:2] if self.partly else columns
         named = bool(columns) and all(one_spaced(name) in names for name in columns if not name.isdecimal())
         named = named and any(one_spaced(name) in names and not name.isdecimal() for name in columns)
-        found = header == "yes" or (header is None and (named or is_header(rows[0], rows[1:])))
+        has_header = header == "yes" or (header is None and (named or is_header(rows[0], rows[1:])))
         if header:
             self.remark = f"; header: {header}, as --header says"
         elif named:
             self.remark = "; header: yes, it has the names in --columns"
         else:
-            answers = ("yes", "no") if found else ("no", "yes")
+            answers = ("yes", "no") if has_header else ("no", "yes")
             self.remark = f"; header: {answers[0]}, guessed from its content (--header {answers[1]} overrides)"
-        self.header = rows[0] if found else []
+        self.header = rows[0] if has_header else []
 
     def _name_columns(self, sample: Sequence[Any]) -> dict[Key, str]:
         if self.positional:

@@ -39,6 +39,7 @@ def load(
     Raises:
         UserError: if a file is missing or the files do not match.
     """
+    # fairseq is imported here, because importing it takes seconds.
     from fairseq import checkpoint_utils
     from fairseq.dataclass.configs import GenerationConfig
     from omegaconf import OmegaConf
@@ -58,6 +59,8 @@ def load(
         raise UserError(f"there is no model {path}: {hint}")
     if data is not None and not Path(data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
+    # Options are combined from three sources: the arguments of this function, the stored search, and the checkpoint.
+    # The stored search also contains options of the task, such as the preset.
     search_options = {} if is_export(path) else kept_search(path)
     task_options: dict[str, Any] = {} if data is None else {"data": str(data)}
     task_options |= {name: search_options.pop(name) for name in TASK_OPTIONS if name in search_options}
@@ -70,6 +73,7 @@ def load(
             f"{path} is a model of {type(task).__name__}, and only those of the tasks paraphrase and topic_essay are "
             "loaded to use them: give it to fairseq-generate."
         )
+    # Searches for test sets need references or constraints, which running text does not have.
     generation: Any = state["cfg"].get("generation")
     search: Any = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
     unusable = [name for name in _OF_TEST_SETS if (search | search_options).get(name)]
@@ -78,6 +82,7 @@ def load(
             f"{path} searches with --{unusable[0].replace('_', '-')}, which is for test sets: give it to "
             "fairseq-generate, or export the model again without it."
         )
+    # The text steps come from the caller, from the exported folder, or from the manifest of the training text.
     text_steps: Text | None
     if isinstance(text, TextSettings):
         text_steps = Text(text)
