@@ -39,7 +39,6 @@ def load(
     Raises:
         UserError: if a file is missing or the files do not match.
     """
-    # fairseq is imported here, because importing it takes seconds.
     from fairseq import checkpoint_utils
     from fairseq.dataclass.configs import GenerationConfig
     from omegaconf import OmegaConf
@@ -73,7 +72,6 @@ def load(
             f"{path} is a model of {type(task).__name__}, and only those of the tasks paraphrase and topic_essay are "
             "loaded to use them: give it to fairseq-generate."
         )
-    # Searches for test sets need references or constraints, which running text does not have.
     generation: Any = state["cfg"].get("generation")
     search: Any = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
     unusable = [name for name in _OF_TEST_SETS if (search | search_options).get(name)]

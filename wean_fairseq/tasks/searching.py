@@ -71,7 +71,6 @@ class SearchingTask(GuardedTask):
             UserError: if a generation option is out of range, or if the options contradict the preset, the rounding of
                 scores, or the model.
         """
-        # First reject contradicting options, before a generator is built.
         extra = dict(extra_gen_cls_kwargs or {})
         preset = str(self.cfg.search_preset)
         if self.cfg.bf16_scores and self.cfg.int8_scores:
@@ -88,8 +87,6 @@ class SearchingTask(GuardedTask):
             args = Namespace(**{**_options(args), "lenpen": 0.0})
         if preset == "copynet":
             logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
-        # Our generators are used if the preset, --replace-unk or a corrected n-gram block need them, or if the fast one
-        # can replace fairseq's without any difference in the outputs.
         blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
         fast = not self.cfg.stock_search and FastSequenceGenerator.supports(models)
         needs_own_generator = preset != "fairseq" or replaces_unk or blocks
@@ -103,7 +100,7 @@ class SearchingTask(GuardedTask):
                 beam_sampling=preset == "cdnpg-sampling",
                 renormalise=preset == "copynet",
             )
-            if fast:
+            if fast:  # the outputs are the same as fairseq's
                 extra.update(factors=factors)
         generator = super().build_generator(
             models,
@@ -112,10 +109,8 @@ class SearchingTask(GuardedTask):
             extra_gen_cls_kwargs=extra,
             prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
         )
-        # Some options only work in the fast generator's own loop. Whether it is used depends on all options together,
-        # so this can only be checked now.
         is_fast = getattr(generator, "is_fast", False) and getattr(args, "prefix_size", 0) == 0
-        ranks = any(capabilities_of(model).ranks for model in models)
+        ranks = any(capabilities_of(model).ranks for model in models)  # needs the fast generator's own loop
         if ranks and not (is_fast and preset == "fairseq"):
             raise UserError(
                 "--distract-attention, --distract-content and --distract-state are for plain beam search with one "
