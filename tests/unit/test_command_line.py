@@ -100,7 +100,7 @@ def test_help_with_an_arch_has_its_options_and_defaults(capsys: pytest.CaptureFi
     said = " ".join(capsys.readouterr().out.split())
     assert "--arch seq2seq_lstm_lcsts:" in said
     # The preset's values, not the family's (256 and general); one of the family that the preset leaves as it is.
-    for text in ("share (sec. 2.1) (default: 512)", "baseline (default: linear)", "(default: 2)"):
+    for text in ("decoder input and output (sec. 2.1) (default: 512)", "baseline (default: linear)", "(default: 2)"):
         assert text in said
     assert "--label-smoothing" in said
     assert "${" not in said
