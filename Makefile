@@ -51,9 +51,10 @@ test-slow: setup ## the slow tests: does every model learn, is anything lost; wr
 	@$(if $(PYTEST_ARGS),,$(WITH_VENV) python scripts/reliability.py runs/reliability.jsonl)
 
 .PHONY: lint
-lint: setup ## ruff: lint rules and format; the tables in the documents and the verdicts are those of results/
+lint: setup ## ruff, the English of docstrings and comments, and the generated tables of the documents
 	@$(WITH_VENV) ruff check .
 	@$(WITH_VENV) ruff format --check .
+	@$(WITH_VENV) python scripts/prose.py
 	@$(WITH_VENV) wean-evaluate tables README.md docs/*.md examples/*/README.md --check
 	@$(WITH_VENV) python scripts/replication.py --check
 

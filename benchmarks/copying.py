@@ -1,9 +1,9 @@
 """The cost of copying: the training step of CopyNet against RNNSearch and Enc-Dec, and their decoders along a sentence.
 
     python benchmarks/copying.py              the paper's sizes, 1 and 2 threads, some minutes
-    python benchmarks/copying.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+    python benchmarks/copying.py --quick      a toy size, as a smoke test; ignore its numbers
 
-The three systems are built from the same parts and differ in nothing but what the paper adds (Gu et al., ACL 2016).
+The three systems are built from the same modules and differ only in the additions of the paper (Gu et al., ACL 2016).
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 import torch  # noqa: E402
 from training_step import add_run_options, shown, time_steps, time_table  # noqa: E402
 from workload import ADAM, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
@@ -31,11 +31,11 @@ PEER = "rnnsearch"
 PAPER = Size(vocabulary=1004, dim=300, layers=1, dropout=0.0, batch_size=40, source_length=24, target_length=22)
 TOY = replace(PAPER, vocabulary=60, dim=8, batch_size=4, source_length=6, target_length=5)
 BEAM = 10
-WINDOW = 10  # steps of decoding that one time is the median of
+WINDOW = 10  # steps of decoding per measured median
 
 
 class CopyingVariant(Variant):
-    """A system of the family; its widths have their own names and the number of layers is fixed."""
+    """A system of the family. Its widths have their own names and the number of layers is fixed."""
 
     def command(self, size: Size) -> list[str]:
         """The options that a user would give to fairseq-train."""
@@ -61,9 +61,9 @@ def measure_decoding(size: Size, length: int, seed: int) -> dict[str, list[float
 
 @torch.no_grad()
 def time_decoding(step: TrainingStep, length: int) -> list[float]:
-    """Milliseconds of CPU a step of the decoder for 10 hypotheses of each sentence, the median of every ten steps.
+    """Milliseconds of CPU per step of the decoder for 10 hypotheses per sentence, one median per ten steps.
 
-    The whole search is in decoding.py.
+    decoding.py measures the whole search.
     """
     torch.set_num_threads(1)
     model = step.model.eval()
@@ -71,9 +71,10 @@ def time_decoding(step: TrainingStep, length: int) -> list[float]:
     rows = torch.arange(batch["src_tokens"].size(0)).repeat_interleave(BEAM)
     encoder_out = model.encoder.reorder_encoder_out(model.encoder(batch["src_tokens"], batch["src_lengths"]), rows)
     words = batch["src_tokens"][rows]
-    words = words.repeat(1, -(-length // words.size(1)))[:, :length]  # any words; what they are costs the same
+    # Any words, because the cost does not depend on them.
+    words = words.repeat(1, -(-length // words.size(1)))[:, :length]
     state: dict[str, Any] = {}
-    # As beam search does it: hypotheses of the same sentence change places after every step.
+    # As in beam search, hypotheses of the same sentence are reordered after every step.
     order = torch.arange(len(rows)).view(-1, BEAM).flip(1).flatten()
     times = []
     for position in range(length):

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import duckdb  # noqa: E402
-import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from fairseq import options, tasks  # noqa: E402
@@ -44,7 +44,7 @@ STEP = Variant("wean_lstm --optimizer fused_adam", "wean_lstm", "query_embedding
 TASKS = {"paraphrase": (), "translation": ("--required-batch-size-multiple", "1")}
 LIMIT = 0.02
 TABLES = ("csv", "jsonl", "parquet")
-MOST_MIB = 300  # to draw splits from a table
+MOST_MIB = 300  # limit for drawing splits from a table
 PEAK_NOTE = "The peak is that of the largest process."
 
 
@@ -62,7 +62,7 @@ def write_side(path: Path, pairs: int, words: int, lengths: tuple[int, int], see
 
 
 def write_text(folder: Path, pairs: int, words: int) -> list[tuple[str, Path]]:
-    """Write train, valid and test; returns their names and the paths without the endings."""
+    """Write train, valid and test; return their names and the paths without suffixes."""
     sizes = {"train": pairs, "valid": min(HELD_OUT, pairs), "test": min(HELD_OUT, pairs)}
     for number, (split, size) in enumerate(sizes.items()):
         for side, (language, lengths) in enumerate(LENGTHS.items()):
@@ -71,7 +71,7 @@ def write_text(folder: Path, pairs: int, words: int) -> list[tuple[str, Path]]:
 
 
 def command(name: str, splits: Sequence[tuple[str, Path]], folder: Path, workers: int) -> list[str]:
-    """The command that makes ``folder``/bin, as a user gives it."""
+    """The command for ``folder``/bin, as a user would type it."""
     if name == PEER:
         prefixes = [word for split, path in splits for word in (f"--{split}pref", str(path))]
         preprocess = [str(Path(sys.executable).parent / "fairseq-preprocess"), "--joined-dictionary", *prefixes]
@@ -83,7 +83,7 @@ def command(name: str, splits: Sequence[tuple[str, Path]], folder: Path, workers
 
 
 def write_tables(folder: Path) -> dict[str, Path]:
-    """Write the training pairs as tables of each format, with a number beside each pair."""
+    """Write the training pairs as tables of each format, with a number in front of each pair."""
     paths = {name: folder / f"pairs.{name}" for name in TABLES}
     with (
         (folder / "train.src").open(encoding="utf-8") as sources,
@@ -103,7 +103,7 @@ def write_tables(folder: Path) -> dict[str, Path]:
 
 
 def table_command(table: Path) -> list[str]:
-    """The command that draws splits from a table, as a user gives it."""
+    """The command that draws splits from a table, as a user would type it."""
     script = [sys.executable, str(ROOT / "preprocess/own_pairs.py"), "--data", str(table), "--unit", "words"]
     return [*script, "--columns", "source,target", "--output", f"{table}.text"]
 
@@ -126,17 +126,18 @@ def prepare(line: Sequence[str], pairs: int) -> dict[str, Any]:
     }
 
 
-def same_files(one: Path, other: Path) -> bool:
-    """Whether two folders have the same binary data and dictionaries."""
+def same_files(expected: Path, other: Path) -> bool:
+    """Return True if two folders have the same binary data and dictionaries."""
     names, others = (
-        {path.name for path in folder.iterdir() if path.suffix in (".bin", ".idx", ".txt")} for folder in (one, other)
+        {path.name for path in folder.iterdir() if path.suffix in (".bin", ".idx", ".txt")}
+        for folder in (expected, other)
     )
     same = bool(names) and names == others
-    return same and all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+    return same and all((expected / name).read_bytes() == (other / name).read_bytes() for name in names)
 
 
 class Loader:
-    """Batches of a training as fairseq's trainer asks its task for them; a call loads the next one.
+    """Batches of a training in the way fairseq's trainer requests them from its task. A call loads the next one.
 
     Args:
         task: name of the task.
@@ -181,19 +182,19 @@ class Loader:
         return iter(iterator)
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Load and collate the next batch, and do with its words what the task does before each step."""
+        """Load and collate the next batch, and process its words as the task does before each step."""
         self.latest = next(self.iterator)
-        if hasattr(self.task, "map_slots"):  # ours: unknown words become slots
+        if hasattr(self.task, "map_slots"):  # our task: unknown words become slots
             self.task.map_slots(self.latest)
         return {}
 
     def describe(self) -> dict[str, float]:
-        """Seconds that are not in the calls."""
+        """Seconds outside the calls."""
         return {"start_s": round(self.start_s, 2), "epoch_s": round(self.epoch_s, 2), "batches": self.batches}
 
 
 def measure_loading(data: Path, size: Size, threads: int, args: Namespace) -> dict[str, Any]:
-    """Loading by our task and by fairseq's, in turn with steps of training on what ours loads."""
+    """Time loading by our task and by fairseq's, interleaved with training steps on the batches of ours."""
     torch.set_num_threads(threads)
     loaders = {task: Loader(task, data, size.batch_size, args.seed) for task in TASKS}
     ours = loaders["paraphrase"]
@@ -213,7 +214,7 @@ def measure_loading(data: Path, size: Size, threads: int, args: Namespace) -> di
 
 
 def share_of_step(row: Mapping[str, float], step_ms: float) -> float:
-    """The cost of a batch in a step: to load it, and its part of making the epoch's batches, both in wall time."""
+    """The share of loading in a step: one batch, and its part of making the epoch's batches, both in wall time."""
     return round(row["wall_ratio"] + row["epoch_s"] * 1e3 / row["batches"] / step_ms, 5)
 
 

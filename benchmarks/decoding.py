@@ -1,10 +1,10 @@
 """Beam search: our recurrent archs with the faster search against fairseq's lstm with fairseq's own, on the CPU.
 
     python benchmarks/decoding.py              the published size, 1 and 2 threads, some minutes
-    python benchmarks/decoding.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+    python benchmarks/decoding.py --quick      a toy size, as a smoke test; ignore its numbers
 
-Models, tasks and generators are the registered ones; the weights are random, and every output is exactly as long as
-asked for, so that all variants do the same work.
+Models, tasks and generators are the registered ones. The weights are random, and every output has exactly the required
+length, so that all variants do the same work.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 import torch  # noqa: E402
 from training_step import add_run_options, shown, size_line  # noqa: E402
 from workload import ADAM, TOY, Size, TrainingStep, Variant, built_steps, use_plugin  # noqa: E402
@@ -36,9 +36,9 @@ FEW = "wean_lstm --num-candidates V/10"
 CONCAT = "wean_lstm --query-score concat"
 CONCAT_FLAGS = ("--query-score", "concat")
 BEAM = 5
-LENGTHS = (20, 100, 200)  # at which the cost of a word is compared
+LENGTHS = (20, 100, 200)  # output lengths for the cost of a word
 LENGTH_BATCH = 8
-FEW_ROUNDS = 3  # at most, of the other families and of the lengths
+FEW_ROUNDS = 3  # maximum number of rounds for the other families and for the lengths
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SearchVariant(Variant):
 
 
 class FewCandidatesVariant(SearchVariant):
-    """A model that scores a tenth of the words."""
+    """A model that scores only a tenth of the words."""
 
     def command(self, size: Size) -> list[str]:
         """The options of model and task."""
@@ -71,7 +71,7 @@ VARIANTS = (
     FewCandidatesVariant(FEW, "wean_lstm", "cross_entropy"),
 )
 
-# Of one sentence at a time, as fairseq-interactive searches; concat is too slow for a batch of many.
+# One sentence at a time, as fairseq-interactive searches; concat is too slow for a batch of many.
 SINGLE_VARIANTS = (
     *(variant for variant in VARIANTS if variant.name in (PEER, STOCK, FAST)),
     SearchVariant(f"{CONCAT} --stock-search", "wean_lstm", "cross_entropy", CONCAT_FLAGS, ("--stock-search",)),
@@ -81,9 +81,9 @@ SINGLE_VARIANTS = (
 
 @dataclass(frozen=True)
 class FamilyVariant(SearchVariant):
-    """Another recurrent family: --embed-dim and --hidden-size are the peer's, the rest is its default.
+    """Another recurrent family. --embed-dim and --hidden-size are the peer's, the rest are its defaults.
 
-    Where there is a number of layers it is two, as the peer's.
+    If it has an option for the number of layers, it has two, like the peer.
     """
 
     task: str = "paraphrase"
@@ -113,7 +113,7 @@ FAMILIES = (
     _family("sc_lstm", task="topic_essay"),
     _family("ppg", "--chunk-symbol=w0", task="topic_essay"),
 )
-# Every kind of step that there is, whose cost of a word is compared at several lengths.
+# One family per kind of step, for the cost of a word at several lengths.
 LONG = (*VARIANTS[:4], *(f for f in FAMILIES if f.name in ("copynet", "pointer_generator", "mta_lstm", "ppg")))
 
 
@@ -121,7 +121,7 @@ class SearchStep(TrainingStep):
     """A call searches for the outputs of one of the batches."""
 
     beam = BEAM
-    length: int  # words of an output, end symbol included
+    length: int  # words of an output, including the end symbol
     found: list[list[dict[str, Any]]]
 
     def __init__(
@@ -132,7 +132,7 @@ class SearchStep(TrainingStep):
         self.set_length(size.target_length)
 
     def set_length(self, length: int) -> None:
-        """Let every output have ``length`` words, end symbol included."""
+        """Make every output ``length`` words long, including the end symbol."""
         self.length = length
         args = Namespace(beam=self.beam, max_len_a=0, max_len_b=length - 1, min_len=length - 1)
         self.generator = self.task.build_generator([self.model], args)
@@ -157,7 +157,7 @@ def measure_time(
 
 
 def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, float]]:
-    """CPU milliseconds of a word, in every hypothesis of a batch, by the length of the outputs."""
+    """CPU milliseconds per word, over all hypotheses of a batch, by the length of the outputs."""
     torch.set_num_threads(1)
     size = replace(size, batch_size=min(size.batch_size, LENGTH_BATCH))
     costs: dict[str, dict[str, float]] = {}
@@ -171,12 +171,12 @@ def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str
 
 
 def in_half(family: FamilyVariant) -> FamilyVariant:
-    """The same model, whose words are scored in bfloat16."""
+    """The same model, with word scores in bfloat16."""
     return replace(family, name=f"{family.name} --bf16-scores", search=("--bf16-scores",))
 
 
 def measure_families(size: Size, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
-    """For every one of ``FAMILIES``: how many times as fast as the peer."""
+    """For every one of ``FAMILIES``, the speed relative to the peer."""
     variants = [VARIANTS[0], *FAMILIES, *map(in_half, FAMILIES)]
     summary = measure_time(variants, size, 1, rounds, warmup, seed)
     rows = {}
@@ -193,7 +193,7 @@ def measure_families(size: Size, rounds: int, warmup: int, seed: int) -> dict[st
 def compare_outputs(size: Size, seed: int) -> dict[str, Any]:
     """The outputs of the two searches with the same wean_lstm on one batch.
 
-    Random weights give near-ties, which rounding decides; a trained model has next to none.
+    Random weights give near-ties, which rounding decides. A trained model has almost none.
     """
     both = [variant for variant in VARIANTS if variant.name in (STOCK, FAST)]
     with built_steps(both, size, 1, seed, SearchStep) as steps:
@@ -233,7 +233,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def _time_section(title: str, sentences: int, summary: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Times of a batch of so many sentences."""
+    """Times of a batch of this number of sentences."""
     rows = [
         [
             name,
@@ -274,7 +274,7 @@ def _family_section(sentences: int, rounds: int, families: Mapping[str, Mapping[
 
 
 def _length_section(data: dict[str, Any]) -> list[str]:
-    """The cost of a word; nothing where it was not measured."""
+    """The cost of a word; empty if it was not measured."""
     if not data["lengths"]:
         return []
     header = ["variant", *(f"{length} words" for length in LENGTHS)]

@@ -1,10 +1,10 @@
 """The cost of PC-SAN: its training step with cached BERT features against the plain Transformer of the same size.
 
     python benchmarks/essay_step.py              the paper's size, 1 and 2 threads, some ten minutes
-    python benchmarks/essay_step.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+    python benchmarks/essay_step.py --quick      a toy size, as a smoke test; ignore its numbers
 
-A step reads the features of its topics from the memory-mapped files that ``topic_essay --bert`` keeps; BERT itself does
-not run, so that random numbers stand in for what it would have said.
+A step reads the features of its topics from the memory-mapped files of ``topic_essay --bert``. BERT itself does not
+run; random numbers replace its outputs.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
@@ -28,7 +28,7 @@ from workload import ADAM, Size, TrainingStep, Variant, built_steps, use_plugin 
 
 PACKAGES = ("torch", "fairseq-fixed")
 PEER = "essay_transformer"
-# PC-SAN's decoder, and 50,000 words; essays have 50 to 120 words and 5 topics, end symbols come on top.
+# PC-SAN's decoder, and 50,000 words. Essays have 50 to 120 words and 5 topics, plus end symbols.
 PAPER = Size(50_000, dim=768, layers=6, dropout=0.1, batch_size=32, source_length=6, target_length=90)
 TOY = replace(PAPER, vocabulary=60, dim=8, layers=2, batch_size=4, target_length=7)
 HEADS = 8
@@ -36,7 +36,7 @@ BERT_LAYERS = 12
 
 
 class EssayVariant(Variant):
-    """A system in the sizes of the paper's decoder; the Transformer has an encoder of as many layers besides."""
+    """A system in the sizes of the paper's decoder. The Transformer also has an encoder of equal depth."""
 
     def command(self, size: Size) -> list[str]:
         """The options that a user would give to fairseq-train."""
@@ -62,7 +62,7 @@ VARIANTS = (
 
 @dataclass
 class RandomBert:
-    """Stands in for a BERT of ``dim`` units: random numbers for every word."""
+    """Replaces a BERT of ``dim`` units: random numbers for every word."""
 
     dim: int
     num_layers: int = BERT_LAYERS
@@ -71,17 +71,17 @@ class RandomBert:
     separator: str = ""
 
     def features(self, topics: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, np.ndarray]]:
-        """The number of every sentence and its features, shape (k, L, H)."""
+        """The index of every sentence and its features, shape (k, L, H)."""
         generator = np.random.default_rng(1)
         for number, words in enumerate(topics):
             yield number, generator.standard_normal((len(words), self.num_layers, self.dim)).astype(np.float16)
 
     def release(self) -> None:
-        """There is nothing to free."""
+        """Do nothing: there is no memory to free."""
 
 
 class EssayStep(TrainingStep):
-    """A step that finds the features of its topics in the cache, if its model reads them."""
+    """A step that reads the features of its topics from the cache, if its model needs them."""
 
     def __init__(
         self, variant: EssayVariant, size: Size, folder: Path, batches: list[dict[str, Any]], seed: int
@@ -92,7 +92,7 @@ class EssayStep(TrainingStep):
         super().__init__(variant, size, folder, batches, seed)
 
     def setup_task(self, cfg: Any) -> FairseqTask:
-        """As the base class, with a BERT."""
+        """Like the base class, with a BERT."""
         from wean_fairseq.data.topic_features import TopicFeatures
         from wean_fairseq.data.topics import topic_ids
 
@@ -107,7 +107,7 @@ class EssayStep(TrainingStep):
         return task
 
     def sample(self, index: int) -> dict[str, Any]:
-        """As the base class, with features."""
+        """Like the base class, with features."""
         batch = super().sample(index)
         if not self.reads_bert:
             return batch

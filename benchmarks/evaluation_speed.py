@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The time that the evaluation of a paraphrase test set takes on one core.
+"""Measure the time of evaluating a paraphrase test set on one core.
 
     python benchmarks/evaluation_speed.py                                  generated sentences
     python benchmarks/evaluation_speed.py --src test.src --ref test.tgt    a real test set, e.g. Quora
@@ -7,8 +7,8 @@
 Two measurements, each with a limit of 60 seconds:
 
 * one system and the copy-the-source row, every standard metric, on all pairs, with 95% intervals;
-* the paired bootstrap alone: 1,000 resamples of 5 systems on every standard metric of the same pairs, after the
-  counting of n-grams.
+* only the paired bootstrap: 1,000 resamples of 5 systems on every standard metric of the same pairs, after the counting
+  of n-grams.
 
 Systems are the references with seeded word noise. Writes and prints the results; the exit status is 1 if a limit is
 broken.
@@ -120,7 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = "python benchmarks/evaluation_speed.py"
     if args.src:
         sources, references = read_lines(args.src)[:size], read_lines(args.ref)[:size]
-        command += f" --src {args.src.name} --ref {args.ref.name}"  # where the files are is nobody's business
+        # Names only, so that no folder of the machine is recorded.
+        command += f" --src {args.src.name} --ref {args.ref.name}"
     else:
         sources, references = generated_pairs(size)
     corpus = Corpus([references], sources)

@@ -1,20 +1,19 @@
-"""All that is to be measured on a GPU, in one call of at most ten minutes.
+"""All GPU measurements, in one call of at most ten minutes.
 
     python benchmarks/gpu.py              the published sizes, at most ten minutes; needs a GPU
     python benchmarks/gpu.py --resume     only the tables that the last call did not finish
-    python benchmarks/gpu.py --quick      a toy size, on a CPU where there is no GPU; its numbers mean nothing.
+    python benchmarks/gpu.py --quick      a toy size, also on a CPU, as a smoke test; ignore its numbers
 
-Output losses, training steps in every precision, whole trainings, beam search. Times are wall times
-between two waits for the GPU. What is not installed (Liger-Kernel, cut-cross-entropy) or does not run is named
-in the result instead of measured. Each table is measured in a process of its own with a limit of time, as an error on a
-GPU leaves a process useless, and is written down before the next one begins.
+Output losses, training steps in every precision, whole trainings, beam search. Times are wall times between two
+synchronisations with the GPU. A library that is not installed (Liger-Kernel, cut-cross-entropy) or that fails is named
+in the result instead of measured. Each table is measured in a separate process with a time limit, because a process
+cannot use the GPU after an error, and is written before the next one starts.
 
-On a machine with torch for CUDA and no network, carry these wheels: fairseq-fixed, built for that
-Python by ``pip wheel --no-build-isolation --no-deps -c constraints.txt -w wheels fairseq-fixed``, and by ``pip download
---no-deps -c constraints.txt -d wheels`` antlr4-python3-runtime, bitarray, cloudpickle, colorama, hydra-core, joblib,
-lxml, narwhals, numpy, omegaconf, packaging, portalocker, pyyaml, regex, sacrebleu, sacremoses, scikit-learn, scipy,
-subword-nmt, tabulate, threadpoolctl, tqdm; to be compared with, liger-kernel and cut-cross-entropy. There, in this
-checkout:
+On a machine with torch for CUDA and no network, carry these wheels: fairseq-fixed, built for that Python by ``pip wheel
+--no-build-isolation --no-deps -c constraints.txt -w wheels fairseq-fixed``, and by ``pip download --no-deps -c
+constraints.txt -d wheels`` antlr4-python3-runtime, bitarray, cloudpickle, colorama, hydra-core, joblib, lxml, narwhals,
+numpy, omegaconf, packaging, portalocker, pyyaml, regex, sacrebleu, sacremoses, scikit-learn, scipy, subword-nmt,
+tabulate, threadpoolctl, tqdm; for the comparison, liger-kernel and cut-cross-entropy. Then run in this checkout:
 
     pip install --no-index --no-deps wheels/*.whl
     python benchmarks/gpu.py
@@ -35,7 +34,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import decoding  # noqa: E402 - the files beside this one, wherever it is called from
+import decoding  # noqa: E402 - modules of this folder, independent of the working directory
 import gpu_training  # noqa: E402
 import granularity  # noqa: E402
 import harness  # noqa: E402
@@ -50,18 +49,18 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 OURS = "wean_fairseq"
 MATERIALISED = "materialised scores"
 TORCH = "torch's linear_cross_entropy"
-# Tokens of a fixed chunk of it: it divides those of both published sizes, and is near what `chunk_rows` takes there.
+# Tokens of a fixed chunk. The number divides those of both published sizes, and is close to the choice of `chunk_rows`.
 TORCH_CHUNK = 224
 COUNTS = "Kernels and waits, counted without a GPU, and what keeps some from their goals: [counts](gpu_counts.md)."
 NOT_MEASURED = "not measured: no GPU was at hand"
 WHOLE = "Whole training"
-# Seconds that all tables have together, and one of them has.
+# Seconds for all tables together, and for one of them.
 ALL_TABLES, ONE_TABLE = 580, 120
 UPDATES = 200  # of a whole training
-FAILED = "the whole table"  # stands for the rows of one that could not be measured
+FAILED = "the whole table"  # key of a table that could not be measured
 _FUSED_LOSS = f"`{OURS}` at least equal in time to the best of the others, within 10% of its memory"
 _SYSTEMS = "`C-DNPG, product` at most 1.10 of the Transformer"
-# The tables, and what is aimed at in each.
+# The tables, and the goals of each.
 TARGETS = {
     "Output layer, float32": _FUSED_LOSS,
     "Output layer, bfloat16": _FUSED_LOSS,
@@ -78,7 +77,7 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def wait() -> None:
-    """Until the GPU has done all it was given."""
+    """Wait for the GPU to finish all its work."""
     if DEVICE.type == "cuda":
         torch.cuda.synchronize()
 
@@ -91,12 +90,12 @@ class LossStep:
         rows = size.batch_size * size.target_length
         query = torch.randn(rows, size.dim, generator=generator)
         weight = 0.1 * torch.randn(size.vocabulary, size.dim, generator=generator)
-        self.query, self.weight = (part.to(DEVICE, dtype).requires_grad_() for part in (query, weight))
+        self.query, self.weight = (tensor.to(DEVICE, dtype).requires_grad_() for tensor in (query, weight))
         self.target = torch.randint(size.vocabulary, (rows,), generator=generator).to(DEVICE)
         self.loss = loss
 
     def __call__(self, index: int) -> dict[str, float]:
-        """One forward and backward; the gradients stay until the next one."""
+        """One forward and backward. The gradients are kept until the next call."""
         self.query.grad = self.weight.grad = None
         self.loss(self.query, self.weight, self.target).backward()
         wait()
@@ -115,7 +114,7 @@ class LossStep:
 
 
 def output_losses(dtype: torch.dtype = torch.float32) -> dict[str, Loss]:
-    """Every way to the same number in ``dtype``; one that cannot be imported here says so when it is called."""
+    """All implementations of the same loss in ``dtype``. One that cannot be imported reports this when it is called."""
     from wean_fairseq.modules import product_cross_entropy
 
     losses: dict[str, Loss] = {
@@ -129,7 +128,7 @@ def output_losses(dtype: torch.dtype = torch.float32) -> dict[str, Loss]:
         losses[TORCH] = partial(fused, options=options())
         losses[f"{TORCH}, chunks of {TORCH_CHUNK}"] = partial(fused, options=options(batch_chunk_size=TORCH_CHUNK))
     losses["Liger-Kernel"] = liger_loss
-    if dtype != torch.float32:  # in which its backward refuses to run
+    if dtype != torch.float32:  # its backward does not support other dtypes
         losses["cut-cross-entropy"] = cut_loss
     return losses
 
@@ -153,13 +152,13 @@ def cut_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
 def measure_losses(
     losses: Mapping[str, Loss], size: Size, dtype: torch.dtype, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """Times, peak memory, and distance from the first one's numbers; the reason where one does not run."""
+    """Times, peak memory, and distance from the first one's numbers; the reason for one that fails."""
     steps, results, expected = {}, {}, None
     for name, loss in losses.items():
         step = LossStep(loss, size, dtype, args.seed)
         try:
             numbers = step.numbers()
-        except Exception as error:  # noqa: BLE001 - compilers of kernels have errors of their own
+        except Exception as error:  # noqa: BLE001 - compilers of kernels raise many types of errors
             results[name] = {"error": described(error)}
             continue
         expected = expected or numbers
@@ -176,7 +175,7 @@ def measure_losses(
 
 
 def peak_mib(step: Callable[[int], Any]) -> float | None:
-    """The peak memory of a step, beyond what was there before; ``None`` on a CPU."""
+    """The peak memory of a step, without the memory in use before; ``None`` on a CPU."""
     if DEVICE.type != "cuda":
         return None
     before = torch.cuda.memory_allocated()
@@ -186,7 +185,7 @@ def peak_mib(step: Callable[[int], Any]) -> float | None:
 
 
 class OnDevice:
-    """Lets a step of any kind run on the device."""
+    """Runs any kind of step on the device."""
 
     device = DEVICE
 
@@ -198,28 +197,28 @@ class OnDevice:
         return moved
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Do it with batch ``index`` and wait for the end."""
+        """Run batch ``index`` and wait for the end."""
         super().__call__(index)
         wait()
         return {}
 
 
 class DeviceStep(OnDevice, TrainingStep):
-    """A training step on the device, in the precision that its options ask for."""
+    """A training step on the device, in the precision of its options."""
 
     def build_optimizer(self, cfg: Any) -> Any:
-        """The optimiser of fairseq's trainer, in half precision where that is asked for."""
+        """The optimiser of fairseq's trainer, in half precision if requested."""
         self.tf32 = getattr(cfg.task, "tf32", False)
         return gpu_training.half_optimizer(cfg, self.model, DEVICE) or super().build_optimizer(cfg)
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Do it with batch ``index`` and wait for the end."""
+        """Run batch ``index`` and wait for the end."""
         from wean_fairseq.host.precision import set_tf32
 
         set_tf32(self.tf32)
         try:
             return super().__call__(index)
-        except OverflowError:  # the loss scale is halved, and the update left out, as the trainer does it
+        except OverflowError:  # the loss scale is halved, and the update skipped, as in the trainer
             self.optimizer.zero_grad()
             return {}
 
@@ -263,19 +262,19 @@ def measure_table(title: str, args: argparse.Namespace) -> dict[str, dict[str, A
 
 
 def try_table(title: str, words: Sequence[str], args: argparse.Namespace, left_s: float) -> dict[str, dict[str, Any]]:
-    """The rows of one table, or one with the reason why there are none; in ``left_s`` seconds at most."""
+    """The rows of one table, or one row with the reason for the failure, in at most ``left_s`` seconds."""
     if left_s <= 0:
         return {FAILED: {"error": "the time of this call is over: call again with --resume"}}
     try:
         if DEVICE.type == "cuda":
             return harness.run_child(Path(__file__), [*words, "--table", title], min(left_s, ONE_TABLE))
         return measure_table(title, args)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other tables do not depend on it
-        return {FAILED: {"error": described(error, line=-1)}}  # where the error of a child stands
+    except Exception as error:  # noqa: BLE001 - the other tables do not depend on this one
+        return {FAILED: {"error": described(error, line=-1)}}  # a child's error is in its last line
 
 
 def described(error: Exception, line: int = 0) -> str:
-    """An error in one line: its kind, and one of the lines that it says."""
+    """An error in one line: its type, and one line of its message."""
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[line]}"
 
@@ -303,7 +302,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def kept_tables(args: argparse.Namespace, data: Mapping[str, Any]) -> dict[str, Any]:
-    """With ``--resume`` the finished tables of the last call, if that measured the same on the same machine."""
+    """With ``--resume``, the finished tables of the last call, if it measured the same on the same machine."""
     path = args.output.with_suffix(".json")
     if not args.resume or not path.exists():
         return {}
@@ -315,7 +314,7 @@ def kept_tables(args: argparse.Namespace, data: Mapping[str, Any]) -> dict[str, 
 
 
 def report_nothing(args: argparse.Namespace) -> None:
-    """Say for every table that it has not been measured, unless there are results already."""
+    """Report every table as not measured, unless there are results already."""
     path = args.output.with_suffix(".md")
     if not path.exists():
         rows = [[title, target, NOT_MEASURED] for title, target in TARGETS.items()]
@@ -358,13 +357,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         "rounds": args.rounds,
         "warmup": args.warmup,
     }
-    kept = kept_tables(args, data)
+    finished_tables = kept_tables(args, data)
     data["tables"] = {}
     end = time.monotonic() + ALL_TABLES
     for title in TARGETS:
         left_s = end - time.monotonic()
-        data["tables"][title] = kept[title] if title in kept else try_table(title, words, args, left_s)
-        harness.write_results(args.output, data, report(data))  # now, lest a later table take it along
+        data["tables"][title] = (
+            finished_tables[title] if title in finished_tables else try_table(title, words, args, left_s)
+        )
+        harness.write_results(args.output, data, report(data))  # write now, in case a later table fails
     print("\n".join(report(data)))
 
 

@@ -1,4 +1,4 @@
-"""Training as ``fairseq-train`` does it, for ``gpu.py``: optimisers of half precision, and the speed of whole runs."""
+"""Training as in ``fairseq-train``, for ``gpu.py``: optimisers of half precision, and the speed of whole runs."""
 
 import gc
 import json
@@ -27,12 +27,12 @@ from training_step import FUSED, OURS, PEER
 from workload import ADAM, Size, Variant, make_batches, write_dictionaries
 
 HALVES = ("--fp16", "--bf16", "--amp")
-# Logged four times, of which the first has the start in it.
+# Logged four times; the first time includes the start.
 INTERVALS = 4
 
 
 class TransformerVariant(Variant):
-    """fairseq's Transformer or ours: heads of 64 units, an inner width of four times the model's."""
+    """fairseq's Transformer or ours, with heads of 64 units and an inner width of four times the model's."""
 
     def command(self, size: Size) -> list[str]:
         """The options that a user would give to fairseq-train."""
@@ -83,7 +83,7 @@ def measure_runs(size: Size, device: torch.device, updates: int, seed: int, *mor
             words = [word for word in run.command(size) if word != "--cpu" or device.type == "cpu"]
             try:
                 rows[run.name] = measure_run([folder, *words, *more], size, device, updates, seed)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the other rows do not depend on it
+            except Exception as error:  # noqa: BLE001 - the other rows do not depend on this one
                 rows[run.name] = {"error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
     peer = next((row["wall_ms"] for row in rows.values() if "wall_ms" in row), None)
     return {
@@ -93,17 +93,17 @@ def measure_runs(size: Size, device: torch.device, updates: int, seed: int, *mor
 
 @contextmanager
 def short_goodbyes() -> Iterator[None]:
-    """Let torch wait 0.1 s for a data worker to end, not 5.
+    """Let torch wait only 0.1 s instead of 5 s for a data worker to end.
 
-    Each training in this process leaves one to the garbage collector, which closes the queue that would tell it to end,
-    so that every wait lasts as long as it may.
+    Each training in this process leaves one to the garbage collector, which closes the queue that would end it, so that
+    every wait takes its full time.
     """
     workers = torch.utils.data._utils
     before, workers.MP_STATUS_CHECK_INTERVAL = workers.MP_STATUS_CHECK_INTERVAL, 0.1
     try:
         yield
     finally:
-        gc.collect()  # while the wait is short
+        gc.collect()  # collect while the short wait is active
         workers.MP_STATUS_CHECK_INTERVAL = before
 
 
@@ -120,21 +120,21 @@ def measure_run(words: Sequence[str], size: Size, device: torch.device, updates:
     with logged_statistics() as logged:
         distributed_utils.call_main(cfg, train.main)
     timed = logged[1:]
-    row = {"words_per_s": statistics.median(float(one["wps"]) for one in timed)}
-    row["wall_ms"] = 1e3 * statistics.median(1 / float(one["ups"]) for one in timed)
+    row = {"words_per_s": statistics.median(float(entry["wps"]) for entry in timed)}
+    row["wall_ms"] = 1e3 * statistics.median(1 / float(entry["ups"]) for entry in timed)
     peak = torch.cuda.max_memory_allocated() / 2**20 if device.type == "cuda" else None
     return row | {"peak_mib": peak}
 
 
 @contextmanager
 def logged_statistics() -> Iterator[list[dict[str, Any]]]:
-    """The statistics that fairseq logs meanwhile."""
-    found: list[dict[str, Any]] = []
+    """Collect the statistics that fairseq logs in this context."""
+    statistics_so_far: list[dict[str, Any]] = []
 
     class Reader(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.name == "train_inner":
-                found.append(json.loads(record.getMessage()))
+                statistics_so_far.append(json.loads(record.getMessage()))
 
     reader, root = Reader(), logging.getLogger()
     before = root.manager.disable, root.level
@@ -142,7 +142,7 @@ def logged_statistics() -> Iterator[list[dict[str, Any]]]:
     root.setLevel(logging.INFO)
     root.addHandler(reader)
     try:
-        yield found
+        yield statistics_so_far
     finally:
         root.removeHandler(reader)
         root.setLevel(before[1])
@@ -150,12 +150,12 @@ def logged_statistics() -> Iterator[list[dict[str, Any]]]:
 
 
 def write_data(folder: Path, size: Size, batches: int, seed: int) -> None:
-    """Binarised pairs for so many batches, as ``fairseq-preprocess`` would leave them."""
+    """Binarised pairs for this number of batches, as ``fairseq-preprocess`` would write them."""
     write_dictionaries(folder, size.vocabulary)
     made = make_batches(size, batches, seed)
     for language, rows in (
-        ("src", (row for one in made for row in one["net_input"]["src_tokens"])),
-        ("tgt", (row for one in made for row in one["target"])),
+        ("src", (row for batch in made for row in batch["net_input"]["src_tokens"])),
+        ("tgt", (row for batch in made for row in batch["target"])),
     ):
         prefix = str(folder / f"train.src-tgt.{language}")
         builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=size.vocabulary)

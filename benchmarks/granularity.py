@@ -1,11 +1,11 @@
 """The cost of granularities: training step and peak memory of C-DNPG against the plain Transformer of the same size.
 
     python benchmarks/granularity.py              the paper's size, 1 and 2 threads, some minutes
-    python benchmarks/granularity.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+    python benchmarks/granularity.py --quick      a toy size, as a smoke test; ignore its numbers
 
-The variants of C-DNPG are built from the same parts as the Transformer and differ in nothing but what the paper adds
-(Gu et al., COLING 2022); DNPG, which it is compared with, is a network of its own in the sizes of its paper. The steps
-are timed twice: whole, and with a dictionary so small that the output layer and the embeddings cost nothing.
+The variants of C-DNPG are built from the same modules as the Transformer and differ only in the additions of the paper
+(Gu et al., COLING 2022). DNPG, its baseline, is a different network in the sizes of its paper. The steps are timed
+twice: whole, and with a dictionary so small that output layer and embeddings cost almost no time.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 import torch  # noqa: E402
 from training_step import (  # noqa: E402
     add_memory_options,
@@ -40,7 +40,7 @@ PEER = "paraphrase_transformer"
 # C-DNPG's setting: WordPiece vocabulary, width 450, 3+3 layers, 32 pairs padded to 20 tokens.
 PAPER = Size(30_522, dim=450, layers=3, dropout=0.1, batch_size=32, source_length=20, target_length=20)
 TOY = replace(PAPER, vocabulary=60, dim=8, batch_size=4, source_length=6, target_length=5)
-FEW_WORDS = 50  # a dictionary without an output layer to speak of
+FEW_WORDS = 50  # a dictionary with a negligible output layer
 TABLES = {"whole step": None, "layers alone": FEW_WORDS}
 
 
@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "memory": {},
         "time": {},
     }
-    # Memory first: its processes are small and leave nothing behind for the timing.
+    # Memory first: its processes are small and do not affect the later timing.
     if not args.no_memory:
         data["memory"] = measure_each_memory(__file__, words, VARIANTS)
     for threads in args.threads:

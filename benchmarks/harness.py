@@ -1,8 +1,8 @@
 """Common parts of the benchmarks: interleaved timing, memory of a fresh process, the machine, the two output files.
 
-Variants are timed in turn within every round of one process, so that whatever else the machine does falls on all of
-them alike, and a ratio is the median over rounds of the ratio within a round. CPU time counts all threads of the
-process and is steady on a busy machine; wall time means something on a quiet one only.
+Variants are timed in turn within every round of one process, so that other load on the machine affects all of them
+equally, and a ratio is the median over rounds of the ratio within a round. CPU time counts all threads of the process
+and is reliable on a busy machine; wall time only on an idle one.
 """
 
 import json
@@ -18,9 +18,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Settings of the memory allocator that move time and memory of anything that holds large arrays.
+# Settings of the memory allocator that affect time and memory of code with large arrays.
 ALLOCATOR_VARIABLES = ("LD_PRELOAD", "GLIBC_TUNABLES", "THP_MEM_ALLOC_ENABLE", "MALLOC_ARENA_MAX")
-# The processors, as Linux describes them.
+# The processors, from Linux.
 CPU_INFO = Path("/proc/cpuinfo")
 
 Phases = dict[str, float]
@@ -43,9 +43,9 @@ def time_step(step: Step, index: int) -> Timing:
 
 
 def interleave(steps: Mapping[str, Step], rounds: int, warmup: int) -> dict[str, list[Timing]]:
-    """Time all ``steps`` once in every round, after ``warmup`` rounds that do not count.
+    """Time all ``steps`` once in every round, after ``warmup`` rounds that are not counted.
 
-    Every second round goes through them backwards, so that none always follows the same one.
+    Every second round runs them in reverse order, so that no step always follows the same one.
     """
     timings: dict[str, list[Timing]] = {name: [] for name in steps}
     for index in range(warmup + rounds):
@@ -89,7 +89,7 @@ def resident_mib() -> float:
 
 
 def peak_resident_mib() -> float:
-    """The most that this process has held so far (Linux)."""
+    """The peak memory of this process so far (Linux)."""
     return _status_mib("VmHWM")
 
 
@@ -100,10 +100,10 @@ def _status_mib(name: str) -> float:
 
 
 def run_child(script: Path, arguments: Sequence[str], limit_s: float | None = None) -> dict[str, Any]:
-    """Run ``script`` in a fresh process; its last line of output is the JSON object returned.
+    """Run ``script`` in a fresh process. Its last line of output is the returned JSON object.
 
     Raises:
-        RuntimeError: if it fails, with the last lines it wrote, or takes longer than ``limit_s``.
+        RuntimeError: if it fails, with its last lines of output, or takes longer than ``limit_s``.
     """
     command = [sys.executable, str(script), *arguments]
     try:
@@ -117,7 +117,7 @@ def run_child(script: Path, arguments: Sequence[str], limit_s: float | None = No
 
 
 def describe_run(command: str, packages: Sequence[str]) -> dict[str, Any]:
-    """The machine and the versions of this measurement; nothing that names a folder of the machine."""
+    """The machine and the versions of this measurement, without any folder of the machine."""
     return {
         "date": date.today().isoformat(),
         "command": command,
@@ -139,7 +139,7 @@ def _version(package: str) -> str:
 
 
 def _describe_cpu() -> str:
-    """Name of the first processor; on Linux with family and model, and on x86 whether it has AVX-512."""
+    """Name of the first processor, on Linux with family and model, and on x86 with its support of AVX-512."""
     text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
     pairs = [line.split(":", 1) for line in text.split("\n\n")[0].splitlines() if ":" in line]
     facts = {name.strip(): value.strip() for name, value in pairs}
@@ -165,7 +165,7 @@ def run_lines(run: Mapping[str, Any]) -> list[str]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """A Markdown table; the first column is text, the others are numbers."""
+    """A Markdown table. The first column is text, the others are numbers."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return ["| " + " | ".join(map(str, cells)) + " |" for cells in (header, rule, *rows)]
 

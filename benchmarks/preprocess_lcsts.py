@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Peak memory and speed of preprocess/lcsts.py on generated text of LCSTS's shape and size, split into characters.
 
-    python benchmarks/preprocess_lcsts.py              2,400,591 pairs, as many as PART_I has, and a tenth of it
-    python benchmarks/preprocess_lcsts.py --quick      a toy size, to see that it runs; its numbers mean nothing
+    python benchmarks/preprocess_lcsts.py              2,400,591 pairs, the number of PART_I, and a tenth of it
+    python benchmarks/preprocess_lcsts.py --quick      a toy size, as a smoke test; ignore its numbers
 
-The released format is written to a temporary directory (about 1.3 GB of text, and as much again for the output) and
-prepared by the command in a process of its own, checksums of all files, cleaning and the leak check included. The exit
-status is 1 if a limit is broken: 500 MiB, 20,000 pairs for each CPU second.
+The released format is written to a temporary directory (about 1.3 GB of text, and the same for the output) and prepared
+by the command in a separate process, including checksums of all files, cleaning and the leak check. The exit status is
+1 if a limit is broken: 500 MiB, 20,000 pairs per CPU second.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the file beside this one, wherever it is called from
+import harness  # noqa: E402 - module of this folder, independent of the working directory
 
 PAIRS, HELD_OUT = 2_400_591, {"PART_II": 10_666, "PART_III": 1_106}
 LIMIT_MIB, LIMIT_PAIRS = 500, 20_000
@@ -31,7 +31,7 @@ TEXT, SUMMARY = (60, 140), (10, 30)  # characters
 
 
 def write_part(path: Path, pairs: int, *, scored: bool, seed: int) -> None:
-    """Write a released file: random pieces of one long text whose characters are about as frequent as Chinese ones."""
+    """Write a released file: random pieces of one long text with approximately the character frequencies of Chinese."""
     generator = random.Random(seed)
     characters = [chr(0x4E00 + rank) for rank in range(4000)] + list("，。、：！？“”《》0123456789abcdefgh")
     weights = [1 / (rank + 10) for rank in range(len(characters))]
@@ -52,8 +52,8 @@ def piece(text: str, generator: random.Random, lengths: tuple[int, int]) -> str:
     return text[start : start + length]
 
 
-# Runs a command from a small process and prints its CPU seconds and peak memory in KiB: Linux counts the memory of the
-# process that starts a command as that command's own, until the command's is larger.
+# Runs a command from a small process and prints its CPU seconds and peak memory in KiB. Linux counts the memory of the
+# parent process for the command until the command needs more.
 PROBE = """
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
@@ -64,7 +64,7 @@ sys.exit(done.returncode)
 
 
 def measure(pairs: int, folder: Path) -> dict[str, Any]:
-    """Prepare so many training pairs; their number, seconds, and the peak memory of the process."""
+    """Prepare this number of training pairs; return the number, seconds, and the peak memory of the process."""
     data = folder / f"data{pairs}"
     data.mkdir()
     write_part(data / "PART_I.txt", pairs, scored=False, seed=1)

@@ -1,12 +1,12 @@
-"""Sentences a second from running text to running text: wean-generate against fairseq-interactive in a pipe.
+"""Sentences per second from running text to running text: wean-generate against fairseq-interactive in a pipe.
 
     python benchmarks/raw_text.py              4,000 sentences, 5 rounds, about ten minutes
-    python benchmarks/raw_text.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+    python benchmarks/raw_text.py --quick      a toy size, as a smoke test; ignore its numbers
 
-Both are whole commands, their start and the reading of the model included, and take turns in every round. The pipe is
-the one that users type: lower-casing, Moses's tokens by sacremoses, fairseq-interactive, the H lines sorted, Moses
-undone; it searches in the same batches as wean-generate. A WEAN is trained for a moment on generated sentences first,
-so that outputs end. The exit status is 1 if the two wrote different lines.
+Both are whole commands, including their start and the loading of the model, and alternate in every round. The pipe is
+the usual one: lower-casing, Moses tokens by sacremoses, fairseq-interactive, sorted H lines, and detokenisation. It
+searches in the same batches as wean-generate. A WEAN model is first trained for a moment on generated sentences, so
+that its outputs end. The exit status is 1 if the two wrote different lines.
 """
 
 import argparse
@@ -24,20 +24,20 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the file beside this one, wherever it is called from
+import harness  # noqa: E402 - module of this folder, independent of the working directory
 
 PEER, OURS = "fairseq-interactive in a pipe", "wean-generate"
 PLUGIN = ["--user-dir", str(ROOT / "wean_fairseq"), "--task", "paraphrase", "--cpu"]
 SEARCH = ["--beam", "5", "--max-len-a", "2", "--max-len-b", "10", "--search-preset", "wean"]
-BATCHES = ["--buffer-size", "2000", "--batch-size", "64"]  # those of wean-generate
+BATCHES = ["--buffer-size", "2000", "--batch-size", "64"]  # the values of wean-generate
 SIZES = ["--embed-dim", "256", "--hidden-size", "256", "--criterion", "query_embedding", "--batch-size", "64"]
 
 
 def shell(line: str, folder: Path) -> harness.Timing:
-    """Run a line of the shell; its seconds, and the CPU seconds of all its commands.
+    """Run a shell command line; return its seconds, and the CPU seconds of all its commands.
 
     Raises:
-        SystemExit: with the end of what it said, if it fails.
+        SystemExit: with the end of its output, if it fails.
     """
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -52,7 +52,7 @@ def shell(line: str, folder: Path) -> harness.Timing:
 
 
 def prepare(folder: Path, pairs: int, sentences: int, updates: int) -> None:
-    """Write ``model``, an export, and ``input.txt``, running text that the model is for."""
+    """Write ``model``, an export, and ``input.txt``, running text of the model's domain."""
     sizes = f"--train {pairs} --valid 100 --test {sentences}"
     shell(f"python {shlex.quote(str(ROOT / 'preprocess/synthetic_paraphrase.py'))} --output made {sizes}", folder)
     own = shlex.quote(str(ROOT / "preprocess" / "own_pairs.py"))
@@ -67,12 +67,12 @@ def prepare(folder: Path, pairs: int, sentences: int, updates: int) -> None:
     (folder / "input.txt").write_text("".join(f"{line[:1].upper()}{line[1:]}\n" for line in lines), encoding="utf-8")
 
 
-# The commands of this checkout, installed or not.
+# The commands of this checkout, whether installed or not.
 CALL = "import sys; from wean_fairseq.{0} import {1}; sys.exit({1}())"
 
 
 def commands() -> dict[str, str]:
-    """The two lines of the shell, each of which writes a file of its name."""
+    """The two shell command lines, each of which writes a file of its name."""
     interactive = ["fairseq-interactive", "bin", *PLUGIN, "--path", "saved/checkpoint_last.pt", *SEARCH, *BATCHES]
     pipe = [
         "tr '[:upper:]' '[:lower:]' < input.txt",
@@ -88,13 +88,13 @@ def commands() -> dict[str, str]:
 
 
 def measure(folder: Path, rounds: int) -> tuple[dict[str, Any], int]:
-    """The medians of both, and how many lines they wrote differently."""
+    """The medians of both, and the number of lines that differ."""
     lines = commands()
     timings: dict[str, list[harness.Timing]] = {name: [] for name in lines}
     for number in range(rounds + 1):
         for name in list(lines) if number % 2 else list(reversed(lines)):
             timing = shell(lines[name], folder)
-            if number:  # the first round reads the disk
+            if number:  # the first round reads the disk and is not counted
                 timings[name].append(timing)
     ours, peer = ((folder / name).read_text(encoding="utf-8").split("\n") for name in ("ours.txt", "peer.txt"))
     different = abs(len(ours) - len(peer)) + sum(a != b for a, b in zip(ours, peer, strict=False))

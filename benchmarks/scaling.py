@@ -1,10 +1,10 @@
-"""Two processes that share a batch against one that has all of it, on two cores, and what gradients cost on the way.
+"""Two processes that share a batch against one with the whole batch, on two cores, and the cost of the exchange.
 
     python benchmarks/scaling.py              the published size, some minutes, on a machine with two free cores
-    python benchmarks/scaling.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+    python benchmarks/scaling.py --quick      a toy size, as a smoke test; ignore its numbers
 
-Both processes (gloo, fairseq's ``--ddp-backend legacy_ddp``) and the single one take turns within each round: the
-second process waits while the first one works alone.
+The two processes (gloo, fairseq's ``--ddp-backend legacy_ddp``) and the single one alternate within each round. The
+second process waits while the first one runs alone.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 import torch  # noqa: E402
 from fairseq.distributed import LegacyDistributedDataParallel, ModuleProxyWrapper  # noqa: E402
 from torch import distributed  # noqa: E402
@@ -46,7 +46,7 @@ VARIANTS = (
 
 
 class SharedStep(TrainingStep):
-    """The step of one of ``PROCESSES`` on its part of the batch: as the base class's, and an exchange of gradients."""
+    """The base class's step on the part of the batch of one of ``PROCESSES``, with an exchange of gradients."""
 
     def __init__(
         self, variant: Variant, size: Size, data_dir: Path, batches: Sequence[dict[str, Any]], seed: int
@@ -55,11 +55,11 @@ class SharedStep(TrainingStep):
         self.model = ModuleProxyWrapper(LegacyDistributedDataParallel(self.model, distributed.group.WORLD))
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on this process's part of batch ``index``; CPU seconds of the phases, wall seconds of the exchange."""
+        """Train on this process's part of a batch; return CPU seconds of the phases, wall seconds of the exchange."""
         return {**super().__call__(index), EXCHANGE: self.exchanged}
 
     def average(self, sample_size: int) -> None:
-        """As the base class's, over all processes; notes the wall seconds of the exchange."""
+        """Average like the base class, over all processes, and record the wall seconds of the exchange."""
         start = time.perf_counter()
         total = torch.tensor(float(sample_size))
         distributed.all_reduce(total)
@@ -69,7 +69,7 @@ class SharedStep(TrainingStep):
 
 
 def part_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """The sentences of a batch that are this process's; all are equally long."""
+    """The sentences of a batch that belong to this process. All have the same length."""
     mine = slice(distributed.get_rank(), None, PROCESSES)
     net_input = {name: value[mine].contiguous() for name, value in batch["net_input"].items()}
     target = batch["target"][mine].contiguous()
@@ -77,7 +77,7 @@ def part_of(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def turns(variants: Sequence[Variant], size: Size, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Time every variant in every way; the same calls in both processes, which wait for each other after each."""
+    """Time every variant in every way. Both processes make the same calls, and wait for each other after each."""
     rank, count = distributed.get_rank(), args.warmup + args.rounds
     alone = variants if rank == 0 else ()
 
@@ -110,7 +110,7 @@ def turns(variants: Sequence[Variant], size: Size, args: argparse.Namespace) -> 
 
 
 def summarise(timings: dict[str, Any]) -> dict[str, Any]:
-    """Medians of one variant in milliseconds, and how many times as fast two processes are as one."""
+    """Medians of one variant in milliseconds, and the speed-up of two processes over one."""
     walls = {way: [timing.wall for timing in timings[way]] for way in (ALONE, THREADS, TOGETHER)}
     exchange = [timing.phases[EXCHANGE] for timing in timings[TOGETHER]]
     gradients = 4 * timings["parameters"]
@@ -127,7 +127,7 @@ def summarise(timings: dict[str, Any]) -> dict[str, Any]:
 
 
 def work(args: argparse.Namespace, size: Size) -> None:
-    """One of the two processes; the first one prints the results as JSON."""
+    """Run one of the two processes. The first one prints the results as JSON."""
     distributed.init_process_group(
         "gloo", init_method=f"file://{args.meeting}", rank=args.rank, world_size=PROCESSES, timeout=PATIENCE
     )
@@ -138,7 +138,7 @@ def work(args: argparse.Namespace, size: Size) -> None:
 
 
 def measure(words: Sequence[str]) -> dict[str, Any]:
-    """Start both processes and wait for what the first one says.
+    """Start both processes and return the output of the first one.
 
     Raises:
         RuntimeError: if it fails.
@@ -188,7 +188,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output", type=Path, default=ROOT / "benchmarks/results/scaling", help="where .json and .md go"
     )
-    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)  # of a process that was started here
+    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)  # of a process started by this script
     parser.add_argument("--meeting", help=argparse.SUPPRESS)
     return parser
 

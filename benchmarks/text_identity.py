@@ -1,11 +1,11 @@
-"""Share of lines that are the same after text to tokens to text, and lines per second, for each unit of preprocess/.
+"""Share of lines that are unchanged after text to tokens to text, and lines per second, for each unit of preprocess/.
 
     python benchmarks/text_identity.py train.src train.tgt
     python benchmarks/text_identity.py --catalogues de th zh_CN --prose --units joiner moses
 
-A line counts as the same if it is the line that was cleaned (Unicode NFC, single spaces, no control characters).
-``--catalogues`` reads the translated messages of the programs that are installed, which are raw text in many languages.
-The status is 1 if a line of the unit joiner is not the same.
+A line is unchanged if it equals the cleaned line (Unicode NFC, single spaces, no control characters). ``--catalogues``
+reads the translated messages of installed programs, which are raw text in many languages. The status is 1 if a line of
+the unit joiner is changed.
 """
 
 import argparse
@@ -22,27 +22,27 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "preprocess")]
 
-import harness  # noqa: E402 - the file beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 from corpus import learnt  # noqa: E402
 
 from wean_fairseq.text import Text, TextSettings, steps  # noqa: E402
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL  # noqa: E402
 
-_CODE = re.compile(r"[][%<>=\\{}|`_*^+~]|--| [.,;:!?]")  # placeholders, options, and text that is in tokens already
+_CODE = re.compile(r"[][%<>=\\{}|`_*^+~]|--| [.,;:!?]")  # placeholders, options, and text that is already tokenised
 
 
 def read_catalogues(folder: Path, language: str) -> set[str]:
-    """The lines of all messages in a language, or of the originals where the language is ``en``."""
+    """The lines of all messages in a language, or of the originals for the language ``en``."""
     lines: set[str] = set()
     for path in sorted(folder.glob(f"{'*' if language == 'en' else language}/LC_MESSAGES/*.mo")):
         try:
             with path.open("rb") as file:
                 messages = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
-        except (OSError, ValueError, LookupError, struct.error):  # a catalogue that is not UTF-8, or is damaged
+        except (OSError, ValueError, LookupError, struct.error):  # a catalogue that is damaged or not UTF-8
             continue
         for key, message in messages.items():
             original = key[0] if isinstance(key, tuple) else key
-            if not original:  # which is the head of the catalogue
+            if not original:  # header of the catalogue
                 continue
             if language == "en" or message != original:
                 lines.update((original if language == "en" else message).splitlines())
@@ -61,7 +61,7 @@ def read_texts(options: argparse.Namespace) -> Iterator[tuple[str, str, list[str
 
 
 def learn(text: Text, lines: Sequence[str], folder: Path, merges: int) -> None:
-    """Write into the folder what the steps learn from the lines."""
+    """Learn the steps from the lines, and write their models into the folder."""
     clean = [text.clean(line) for line in lines]
     learnt.learn_truecaser(clean, folder / TRUECASE_MODEL)
     if merges:
@@ -70,14 +70,14 @@ def learn(text: Text, lines: Sequence[str], folder: Path, merges: int) -> None:
 
 
 def measure(lines: Sequence[str], settings: TextSettings, options: argparse.Namespace) -> tuple[float, float, float]:
-    """Percentage of lines that are the same, and lines per second to tokens and back."""
+    """Percentage of unchanged lines, and lines per second to tokens and back."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         untrained = Text(settings, wordpieces=options.wordpiece_vocab)
         learn(untrained, lines, folder, options.bpe)
         text = Text(settings, folder, options.wordpiece_vocab)
         clean = [line for line in map(untrained.clean, lines) if line]
-        text.restore(text.prepare("x"))  # reads what the steps need
+        text.restore(text.prepare("x"))  # loads the models of the steps
         start = time.perf_counter()
         tokens = [text.prepare(line) for line in clean]
         between = time.perf_counter()

@@ -1,7 +1,7 @@
 """Step time and peak memory in training: wean_lstm against fairseq's own lstm at the same size, on the CPU, in float32.
 
     python benchmarks/training_step.py              the published size, 1 and 2 threads, some minutes
-    python benchmarks/training_step.py --quick      a toy size that shows that everything runs; its numbers mean nothing
+    python benchmarks/training_step.py --quick      a toy size, as a smoke test; ignore its numbers
 
 Models, criterions and optimisers are the registered ones, built from command lines by fairseq's own parser.
 """
@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 import torch  # noqa: E402
 from workload import (  # noqa: E402
     PHASES,
@@ -40,9 +40,9 @@ FLOOR = "output products alone"
 FLOOR_ONEDNN = "output products alone, oneDNN"
 OUTPUT_LAYER = "output layer alone"
 FUSED = ("--optimizer", "fused_adam")
-# Fresh processes for each number of the memory tables: the peaks of equal ones differ by some tens of MiB.
+# Fresh processes for each number of the memory tables, because equal processes differ by some tens of MiB.
 PROCESSES = 3
-# Sentences of the batch that shows how memory grows, times those of the batch that is timed.
+# Batch size for the growth of memory, relative to the batch that is timed.
 LARGER = 8
 
 VARIANTS = (
@@ -55,9 +55,9 @@ VARIANTS = (
     Variant("wean_lstm --criterion cross_entropy", "wean_lstm", "cross_entropy"),
     Variant("seq2seq_lstm --optimizer fused_adam", "seq2seq_lstm", "query_embedding", FUSED),
 )
-# Trained first, at toy size, by every process that measures memory: fairseq's own code alone.
+# Trained first, at toy size, by every process that measures memory: only fairseq's own code.
 PEER_VARIANT = VARIANTS[0]
-# Many times slower than the others: measured by itself.
+# Much slower than the others, so it is measured separately.
 CONCAT = Variant(f"{OURS} --query-score concat", "wean_lstm", "query_embedding", (*FUSED, "--query-score", "concat"))
 
 
@@ -65,7 +65,7 @@ def measure_time(
     variants: Iterable[Variant], size: Size, threads: int, rounds: int, warmup: int, seed: int
 ) -> dict[str, dict[str, Any]]:
     """Medians and ratios of all variants, interleaved in this process."""
-    # The plugin is there by now; which library is the faster one depends on the machine.
+    # The plugin is loaded by now. Which library is faster depends on the machine.
     from wean_fairseq.modules.chunked_loss import product_cross_entropy
     from wean_fairseq.modules.output_matmul import exact_products
 
@@ -101,11 +101,11 @@ def time_steps(steps: Mapping[str, harness.Step], rounds: int, warmup: int, peer
 
 
 def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> dict[str, float]:
-    """Peak of this process, which must be fresh, over ``steps`` steps, and what it held before there was a model.
+    """Peak of this process, which must be fresh, over ``steps`` steps, and its memory before there was a model.
 
-    A toy step of the peer comes first, whatever ``variant`` is: it does the imports that PyTorch puts off until then.
-    So idle is the same for all variants, and what the plugin's own steps load into the process (oneDNN for its
-    products, say) counts as theirs.
+    A toy step of the peer comes first, for every ``variant``, because it triggers PyTorch's deferred imports. So the
+    idle memory is the same for all variants, and libraries that are loaded only by the plugin's steps (such as oneDNN
+    for its products) count as theirs.
     """
     train(PEER_VARIANT, TOY, seed, steps=1)
     idle = harness.resident_mib()
@@ -139,16 +139,16 @@ def measure_all_memory(words: Sequence[str], size: Size) -> dict[str, dict[str, 
 
 
 def median_memory(words: Sequence[str]) -> dict[str, Any]:
-    """The one of ``PROCESSES`` fresh processes whose peak above idle is their median, and that of all of them."""
+    """The result of the process with the median peak above idle among ``PROCESSES`` fresh processes, and all peaks."""
     answers = [harness.run_child(Path(__file__), words) for _ in range(PROCESSES)]
     middle = sorted(answers, key=lambda answer: float(answer["above_idle_mib"]))[PROCESSES // 2]
     return {**middle, "all_above_idle_mib": [answer["above_idle_mib"] for answer in answers]}
 
 
 def growth(batch: dict[str, Any], larger: dict[str, Any]) -> dict[str, float]:
-    """The growth of the peak with a larger batch: what depends on the vocabulary alone is in both, and drops out."""
-    one, more = batch["above_idle_mib"], larger["above_idle_mib"]
-    return {"batch_mib": one, "larger_batch_mib": more, "growth_mib": round(more - one, 1)}
+    """The growth of the peak with a larger batch. Memory that depends only on the vocabulary is in both and cancels."""
+    smaller, more = batch["above_idle_mib"], larger["above_idle_mib"]
+    return {"batch_mib": smaller, "larger_batch_mib": more, "growth_mib": round(more - smaller, 1)}
 
 
 def train(variant: Variant, size: Size, seed: int, steps: int) -> None:
@@ -184,7 +184,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def roofline(summary: dict[str, dict[str, Any]]) -> str:
-    """The output layer's share of what the machine can do, and where the rest of a step goes; in CPU time."""
+    """The output layer's share of the machine's peak rate, and the shares of the rest of a step; in CPU time."""
     floor = min((FLOOR, FLOOR_ONEDNN), key=lambda name: summary[name]["cpu_ms"])
     layer, step = summary[OUTPUT_LAYER]["cpu_ms"], summary[OURS]
     phases = step["phases_cpu_ms"]
@@ -206,7 +206,7 @@ def size_line(size: Size) -> str:
 
 
 def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
-    """A table of times, one row a variant; ``what`` is the head of its names."""
+    """A table of times, one row per variant. ``what`` is the header of the first column."""
     rows = [
         [
             name,
@@ -224,7 +224,7 @@ def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, title: str = "") -> list[str]:
-    """A section on peak memory, with ratios to ``peer``; nothing where it was not measured."""
+    """A section on peak memory, with ratios to ``peer``; empty if it was not measured."""
     if not memory:
         return []
     least = memory[peer]["above_idle_mib"]
@@ -238,7 +238,7 @@ def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, titl
 
 
 def growth_table(rows: dict[str, dict[str, dict[str, float]]], batch_size: int) -> list[str]:
-    """A section on what ``LARGER`` times the sentences add to the peak, by vocabulary; nothing where not measured."""
+    """A section on the added peak memory of ``LARGER`` times the sentences, by vocabulary; empty if not measured."""
     if not rows:
         return []
     header = ["variant", "V", f"batch {batch_size}, MiB", f"batch {LARGER * batch_size}, MiB", "**growth MiB**"]
@@ -254,11 +254,11 @@ def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, war
     """The options of every benchmark of steps.
 
     Args:
-        parser: gets them.
+        parser: to extend.
         name: of the result files.
-        rounds: that count, by default.
-        warmup: rounds before, by default.
-        hint: what else to say about rounds.
+        rounds: default number of counted rounds.
+        warmup: default number of rounds before.
+        hint: addition to the help of rounds.
     """
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
     parser.add_argument("--rounds", type=int, default=rounds, help=f"rounds that count{hint} (default: {rounds})")
@@ -277,7 +277,7 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
 
 
 def print_memory(args: argparse.Namespace, variants: Iterable[Variant], size: Size) -> None:
-    """Measure the one of ``variants`` that ``--memory-of`` names, for the process that asks for it."""
+    """Measure the variant that ``--memory-of`` names, for the parent process."""
     torch.set_num_threads(1)
     variant = next(variant for variant in variants if variant.name == args.memory_of)
     print(json.dumps(measure_memory(variant, size, args.seed)))
@@ -322,7 +322,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "time": {},
         "concat": {},
     }
-    # Memory first: its processes are small and leave nothing behind for the timing.
+    # Memory first: its processes are small and do not affect the later timing.
     if not args.no_memory:
         data |= measure_all_memory(words, size)
     for threads in args.threads if rounds else ():
@@ -334,12 +334,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def shown(words: Sequence[str]) -> list[str]:
-    """The options as they are recorded: without where the results go."""
-    kept = list(words)
-    if "--output" in kept:
-        start = kept.index("--output")
-        del kept[start : start + 2]
-    return [word for word in kept if not word.startswith("--output=")]
+    """The options as recorded, without the output path."""
+    options = list(words)
+    if "--output" in options:
+        start = options.index("--output")
+        del options[start : start + 2]
+    return [word for word in options if not word.startswith("--output=")]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """The Transformer families against fairseq's own and CTranslate2: training step, peak memory, and beam search.
 
     python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, 18 minutes
-    python benchmarks/transformer_families.py --quick      a toy size that shows that it runs; its numbers mean nothing
+    python benchmarks/transformer_families.py --quick      a toy size, as a smoke test; ignore its numbers
 
-Like is compared with like: two embeddings, the decoder's tied to the output, Adam on both sides, and in CTranslate2 the
-weights of fairseq's Transformer. CTranslate2 takes part where it is installed (pip install ctranslate2). With
-``--trained CHECKPOINT --data FOLDER`` a trained model searches the test sentences of its data as well.
+All systems have two embeddings, the decoder's tied to the output, Adam, and in CTranslate2 the weights of fairseq's
+Transformer. CTranslate2 takes part if it is installed (pip install ctranslate2). With ``--trained CHECKPOINT --data
+FOLDER`` a trained model also searches the test sentences of its data.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 import torch  # noqa: E402
 from decoding import SearchStep  # noqa: E402
 from fairseq import checkpoint_utils  # noqa: E402
@@ -42,10 +42,10 @@ from workload import ADAM, OutputProducts, Size, Variant, built_steps, use_plugi
 
 PACKAGES = ("torch", "fairseq-fixed", "ctranslate2")
 BEAM = 8
-LONGEST = 20  # words of an output of a trained model, end symbol included
-FEW_WORDS = 8_000  # a vocabulary at which the layers count
-SENTENCES = (32, 1)  # of a batch that is searched
-FEW_ROUNDS = 3  # at most, of searches of a batch
+LONGEST = 20  # words of a trained model's output, including the end symbol
+FEW_WORDS = 8_000  # a vocabulary with which the layers matter
+SENTENCES = (32, 1)  # batch sizes of the search
+FEW_ROUNDS = 3  # maximum number of rounds of batch searches
 STOCK, INT8 = "--stock-search", "--int8-scores"
 FUSED = ("--optimizer", "fused_adam")
 PEER = "fairseq transformer"
@@ -54,7 +54,7 @@ CT2_TYPES = ("float32", "int8")
 
 
 class PeerVariant(Variant):
-    """fairseq's Transformer in the sizes of ours; the decoder's embedding is tied to the output, as there."""
+    """fairseq's Transformer in the sizes of ours. The decoder's embedding is tied to the output, as in ours."""
 
     def command(self, size: Size) -> list[str]:
         """The options that a user would give to fairseq-train."""
@@ -110,18 +110,18 @@ class BeamSearchStep(SearchStep):
 
 @dataclass
 class SearchProducts:
-    """The products of the output layer in a search and nothing else, a step after the other.
+    """Only the products of the output layer in a search, step by step.
 
     Args:
         size: of the layer.
-        factors: what they are rounded to.
+        factors: precision of the products.
     """
 
     size: Size
     factors: str
 
     def __post_init__(self) -> None:
-        # The plugin is there by now.
+        # The plugin is loaded by now.
         from wean_fairseq.search.packed_linear import Int8Linear, PackedLinear
 
         rows = self.size.batch_size * BEAM
@@ -130,12 +130,12 @@ class SearchProducts:
         self.products = [product(chunk, None, rows) for chunk in self.weight().split(2**21 // rows)]
 
     def weight(self) -> torch.Tensor:
-        """Of the words, (V, D)."""
+        """Weights of the words, (V, D)."""
         return torch.randn(self.size.vocabulary, self.size.dim)
 
     @torch.no_grad()
     def __call__(self, index: int) -> dict[str, float]:
-        """The first step has a hypothesis a sentence, the others the whole beam."""
+        """Compute all steps. The first step has one hypothesis per sentence, the others the whole beam."""
         for step in range(self.size.target_length):
             features = self.features[: self.size.batch_size] if step == 0 else self.features
             for product in self.products:
@@ -144,16 +144,16 @@ class SearchProducts:
 
 
 class CTranslate2Step:
-    """A call searches with CTranslate2 for the outputs of a batch of another step, as long as those.
+    """A call searches with CTranslate2 on a batch of another step, for outputs of the same lengths.
 
     Args:
         step: its model is converted.
-        kind: how CTranslate2 computes.
-        threads: that it may use.
+        kind: CTranslate2's compute type.
+        threads: number of threads.
     """
 
     def __init__(self, step: SearchStep, kind: str, threads: int) -> None:
-        import ctranslate2  # where it is installed
+        import ctranslate2  # optional
 
         from wean_fairseq.checkpoints.ctranslate2_format import convert
 
@@ -177,7 +177,7 @@ class CTranslate2Step:
 
 
 def has_ctranslate2() -> bool:
-    """Whether CTranslate2 can take part."""
+    """Return True if CTranslate2 is installed."""
     try:
         import ctranslate2  # noqa: F401
     except ImportError:
@@ -186,7 +186,7 @@ def has_ctranslate2() -> bool:
 
 
 def has_int8() -> bool:
-    """Whether scores by 8-bit integers can be had on this processor."""
+    """Return True if this processor supports scores by 8-bit integers."""
     from wean_fairseq.search.packed_linear import int8_is_exact
 
     return int8_is_exact()
@@ -194,7 +194,7 @@ def has_int8() -> bool:
 
 def measure_steps(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
     """Training steps, interleaved in this process."""
-    # The plugin is there by now.
+    # The plugin is loaded by now.
     from wean_fairseq.modules.output_matmul import exact_products
 
     torch.set_num_threads(threads)
@@ -220,7 +220,7 @@ def measure_search(size: Size, threads: int, rounds: int, warmup: int, seed: int
 
 
 class TrainedStep(BeamSearchStep):
-    """A call searches with a trained model for the outputs of one batch of its test sentences, as long as it likes.
+    """A call searches with a trained model on one batch of its test sentences, without a fixed output length.
 
     Args:
         checkpoint: of the model.
@@ -242,7 +242,7 @@ class TrainedStep(BeamSearchStep):
 
 
 def measure_trained(args: argparse.Namespace, sentences: int, rounds: int, warmup: int) -> dict[str, Any]:
-    """Searches of a trained model, interleaved in this process, and how many first outputs are fairseq's."""
+    """Searches of a trained model, interleaved in this process, and the number of first outputs equal to fairseq's."""
     torch.set_num_threads(1)
     ways: dict[str, dict[str, bool]] = {STOCK: {"stock_search": True}, "exact": {}}
     if has_int8():
@@ -262,7 +262,7 @@ def measure_trained(args: argparse.Namespace, sentences: int, rounds: int, warmu
 
 
 def search_table(sentences: int, summary: dict[str, dict[str, Any]], peer: str = PEER) -> list[str]:
-    """A table of searches, and how near each is to the products that it cannot do without."""
+    """A table of searches, and how close each is to the time of its necessary products."""
     header = ["variant", "CPU ms", "sentences / CPU s", "**times as fast**", "wall ms", "times as fast", "products"]
     rows = []
     for name, row in summary.items():
@@ -333,13 +333,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "search": {},
         "trained": {},
     }
-    # Memory first: its processes are small and leave nothing behind for the timing.
+    # Memory first: its processes are small and do not affect the later timing.
     if not args.no_memory:
         data["memory"] = measure_each_memory(__file__, words, TRAINED_STEPS)
     for threads in args.threads:
         for vocabulary in (size.vocabulary, min(FEW_WORDS, size.vocabulary - 1)):
-            found = measure_steps(replace(size, vocabulary=vocabulary), threads, rounds, warmup, args.seed)
-            data["steps"][f"{vocabulary:,} words, threads: {threads}"] = found
+            times = measure_steps(replace(size, vocabulary=vocabulary), threads, rounds, warmup, args.seed)
+            data["steps"][f"{vocabulary:,} words, threads: {threads}"] = times
         for sentences in SENTENCES:
             batch = replace(size, batch_size=min(size.batch_size, sentences))
             few = rounds if sentences == 1 else min(rounds, FEW_ROUNDS)

@@ -1,10 +1,11 @@
-"""What the processes of a training exchange per update: the parameters of every arch in its paper's size, as bytes.
+"""Bytes that the processes of a training exchange per update: the parameters of every arch in its paper's size.
 
-    python benchmarks/update_bytes.py              prints the tables that docs/scaling.md has
+    python benchmarks/update_bytes.py              prints the tables in docs/scaling.md
 
-Every gradient is dense here, those of embeddings too: a softmax over all words reaches each row of a tied embedding in
-each update, and fairseq exchanges no sparse gradients. So an update moves each trainable number once, four bytes in
-float32, two with --fp16. Models are built by fairseq's parser and tasks, without memory for their numbers.
+Every gradient is dense here, including those of embeddings: a softmax over all words reaches each row of a tied
+embedding in each update, and fairseq exchanges no sparse gradients. So an update transfers each trainable number once,
+four bytes in float32, two with --fp16. Models are built by fairseq's parser and tasks, without memory for their
+numbers.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import harness  # noqa: E402 - the files beside this one, wherever it is called from
+import harness  # noqa: E402 - modules of this folder, independent of the working directory
 import torch  # noqa: E402
 from fairseq import options, tasks  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
@@ -27,10 +28,10 @@ from torch import nn  # noqa: E402
 from workload import use_plugin, write_dictionaries  # noqa: E402
 
 BASELINE = "seq2seq_lstm"
-SPECIALS = 4  # of fairseq, on top of the words
+SPECIALS = 4  # fairseq's special symbols, in addition to the words
 BERT = Namespace(num_layers=12, dim=768, digest="00" * 32, path="")  # as wide as BERT-base; frozen, without gradients
-# The estimate, of what nobody has measured: milliseconds of a step without the exchange, GPUs, and the slowest link on
-# the way around a ring of them, in GB/s: within a machine of 8, and between machines.
+# Assumptions of the estimate, not measured: milliseconds of a step without the exchange, GPUs, and the slowest link in
+# a ring of them in GB/s, within a machine of 8 and between machines.
 STEP_MS, GPUS, PER_MACHINE = 50.0, (8, 16, 32, 64), 8
 WITHIN, BETWEEN = 300.0, {"100 Gbit/s": 12.5, "10 Gbit/s": 1.25}
 ESSAYS = ("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "ppg", "pc_san")
@@ -38,7 +39,7 @@ ESSAYS = ("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "ppg", "pc_san")
 
 @dataclass(frozen=True)
 class Model:
-    """A row: an arch with the options that make it the paper's."""
+    """A row: an arch with the options of the paper."""
 
     arch: str
     note: str = ""
@@ -46,7 +47,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """The arch, and what is special."""
+        """The arch, and its special options."""
         return f"`{self.arch}`" + (f", {self.note}" if self.note else "")
 
 
@@ -87,7 +88,7 @@ def build(model: Model, data: Path) -> nn.Module:
     """The model for the dictionary in ``data``, without memory for its parameters."""
     task = "topic_essay" if model.arch in ESSAYS else "paraphrase"
     line = [str(data), "--source-lang", "src", "--target-lang", "tgt", "--task", task, "--arch", model.arch]
-    line += ["--criterion", "query_embedding"]  # which goes with all of them, fairseq's too
+    line += ["--criterion", "query_embedding"]  # works with all of them, including fairseq's
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=[*line, *model.flags])
     cfg = convert_namespace_to_omegaconf(args)
     ready = tasks.setup_task(cfg.task)
@@ -99,7 +100,7 @@ def build(model: Model, data: Path) -> nn.Module:
 
 
 def counted(models: Sequence[Model], words: int) -> dict[str, int]:
-    """Trainable numbers of each model, with a dictionary of so many words."""
+    """Trainable numbers of each model, with a dictionary of this number of words."""
     with tempfile.TemporaryDirectory() as folder:
         write_dictionaries(Path(folder), words + SPECIALS)
         return {
@@ -109,7 +110,7 @@ def counted(models: Sequence[Model], words: int) -> dict[str, int]:
 
 
 def render(words: int, numbers: dict[str, int]) -> list[str]:
-    """The table of a dictionary, as Markdown; the first baseline in it is what the others are compared with."""
+    """The table of a dictionary, as Markdown. The first baseline in it is the reference of the others."""
     header = ["arch", "parameters", "MiB per update, fp32", "fp16", "**share of the baseline's**"]
     baseline = next(name for name in numbers if name.startswith(f"`{BASELINE}"))
     rows = [
@@ -120,7 +121,7 @@ def render(words: int, numbers: dict[str, int]) -> list[str]:
 
 
 def exchange_ms(parameters: int, gpus: int, between: float) -> float:
-    """Milliseconds of a ring all-reduce of float32 gradients, by its bytes alone: 2 (N - 1) / N of them on each link.
+    """Milliseconds of a ring all-reduce of float32 gradients, from its bytes only: 2 (N - 1) / N of them on each link.
 
     Args:
         parameters: trainable numbers.

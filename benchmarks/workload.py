@@ -1,7 +1,7 @@
-"""One training step of any arch and criterion, built from a fairseq command line, and the batches that it works on.
+"""One training step of any arch and criterion, built from a fairseq command line, and the batches for it.
 
-A step is what fairseq's trainer does with one batch: clear the gradients, forward, backward, divide by the tokens,
-clip, optimiser. The trainer's own overhead is left out, for every arch alike.
+A step does the work of fairseq's trainer for one batch: clear the gradients, forward, backward, divide by the tokens,
+clip, optimiser. The trainer's own overhead is excluded for every arch.
 """
 
 import argparse
@@ -23,13 +23,13 @@ from fairseq.tasks import FairseqTask
 
 PHASES = ("forward", "backward", "update")
 ADAM = ("--optimizer", "adam", "--lr", "0.001", "--clip-norm", "5")
-# Rows at a time of the bare matrix products: large enough for the machine's full rate.
+# Rows per call of the bare matrix products: large enough for the machine's full rate.
 PRODUCT_ROWS = 448
 
 
 @dataclass(frozen=True)
 class Size:
-    """Sizes that are the same for all variants."""
+    """Sizes shared by all variants."""
 
     vocabulary: int = 50_000
     dim: int = 256
@@ -66,18 +66,18 @@ class Variant:
 
 
 def use_plugin() -> None:
-    """Load the plugin as --user-dir does."""
+    """Load the plugin like --user-dir."""
     utils.import_user_module(argparse.Namespace(user_dir=str(Path(__file__).resolve().parents[1] / "wean_fairseq")))
 
 
 class TrainingStep:
-    """A model with its criterion and optimiser; a call trains it on one of the batches.
+    """A model with its criterion and optimiser. A call trains it on one of the batches.
 
     Args:
-        variant: what to build.
+        variant: to build.
         size: of model and batches.
         data_dir: a folder with the dictionaries.
-        batches: taken in turn.
+        batches: used in turn.
         seed: of the parameters and dropout.
     """
 
@@ -98,7 +98,7 @@ class TrainingStep:
         self.clip_norm = cfg.optimization.clip_norm
 
     def setup_task(self, cfg: Any) -> FairseqTask:
-        """The task that the model is built for."""
+        """The task for building the model."""
         return tasks.setup_task(cfg)
 
     def build_optimizer(self, cfg: Any) -> Any:
@@ -126,27 +126,27 @@ class TrainingStep:
         self.optimizer.clip_grad_norm(self.clip_norm)
         self.optimizer.step()
         marks.append(time.process_time())
-        # What the next variant would otherwise find occupied; the trainer clears them before the next batch as well.
+        # Free the gradients' memory for the next variant. The trainer also clears them before the next batch.
         self.optimizer.zero_grad()
         spans = [end - start for start, end in pairwise(marks)]
         return dict(zip(PHASES, spans, strict=True))
 
     def average(self, sample_size: int) -> None:
-        """Make the gradients of the batch's summed loss those of its mean."""
+        """Turn the gradients of the batch's summed loss into those of its mean."""
         self.optimizer.multiply_grads(1.0 / sample_size)
 
     def num_parameters(self) -> int:
-        """Trainable numbers, shared ones once."""
+        """Number of trainable parameters; shared ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
 class OutputProducts:
-    """The three matrix products of an output layer and nothing else: what no exact softmax over all words can avoid.
+    """Only the three matrix products of an output layer, which every exact softmax over all words needs.
 
     Args:
         size: of the layer.
         seed: of its numbers.
-        library: makes a context in which the products are computed: which library of PyTorch does it.
+        library: creates the context that selects PyTorch's library for the products.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class OutputProducts:
         self.query = torch.randn(rows, size.dim, generator=generator)
         self.weight = torch.randn(size.vocabulary, size.dim, generator=generator)
         self.flops = 3 * 2 * rows * size.dim * size.vocabulary
-        # Into kept memory, so that no time goes into getting it.
+        # Into preallocated memory, so that no time is spent on allocation.
         self.chunks = self.query.split(PRODUCT_ROWS)
         self.scores = torch.empty(len(self.chunks[0]), size.vocabulary)
         self.grad_query = torch.empty_like(self.chunks[0])
@@ -175,7 +175,7 @@ class OutputProducts:
 
 
 class OutputLayer:
-    """Loss and gradients of the output layer alone, as it is in training: the products, the softmax and the rest.
+    """Loss and gradients of only the output layer, as in training: the products, the softmax and the rest.
 
     Args:
         size: of the layer.
@@ -192,7 +192,7 @@ class OutputLayer:
         self.loss = loss
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Forward and backward; the gradients are dropped."""
+        """Run forward and backward. The gradients are dropped."""
         self.loss(self.query, self.weight, None, self.target).backward()
         self.query.grad = self.weight.grad = None
         return {}
@@ -202,7 +202,7 @@ class OutputLayer:
 def built_steps(
     variants: Iterable[Variant], size: Size, count: int, seed: int, step: type[TrainingStep] = TrainingStep
 ) -> Iterator[dict[str, TrainingStep]]:
-    """A ``step`` for each variant, on the same ``count`` batches; what it keeps in files is there until the end."""
+    """A ``step`` for each variant, on the same ``count`` batches. Its files exist until the end of the context."""
     with tempfile.TemporaryDirectory() as folder:
         write_dictionaries(Path(folder), size.vocabulary)
         batches = make_batches(size, count, seed)
@@ -219,9 +219,10 @@ def write_dictionaries(folder: Path, vocabulary: int) -> None:
 
 
 def make_batches(size: Size, count: int, seed: int) -> list[dict[str, Any]]:
-    """``count`` batches, collated by fairseq; every sentence is exactly as long as ``size`` says, end symbol included.
+    """``count`` batches, collated by fairseq.
 
-    Words are random with the frequencies of Zipf's law.
+    Every sentence has exactly the length in ``size``, including the end symbol. Words are random with the frequencies
+    of Zipf's law.
     """
     symbols = Dictionary()
     generator = torch.Generator().manual_seed(seed)

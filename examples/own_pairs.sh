@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
-# Sentence pairs of your own -> a trained model that rewrites running text, beside a baseline, with scores and a report.
+# Your own sentence pairs -> a trained model that rewrites running text, compared with a baseline, with scores and a
+# report.
 #
 #   DATA=pairs.csv bash examples/own_pairs.sh
 #
-# DATA is a table with both sides (CSV, TSV, JSON lines, ...), or two text files ("mine.src mine.tgt"). Beside what every
-# recipe takes:
-#   COLUMNS=a,b  names of the source's and the target's column (default: the two that there are); further names are
-#                columns with further references
+# DATA is a table with both sides (CSV, TSV, JSON lines, ...), or two text files ("mine.src mine.tgt"). In addition to the
+# variables of every recipe:
+#   COLUMNS=a,b  names of the source and the target column (default: the only two); further names are columns with
+#                further references
 #   HEADER       yes or no: whether the first row has the names of the columns (default: a guess, which is printed)
 #   TEST, VALID  number of test and of validation pairs, or files with them in the form of DATA (default: 5 %, at most 1000)
-#   SPLIT_SEED   seed of the draw of the splits (default: 1); SEED and SEEDS are seeds of the trainings alone
-#   ARCH         what is trained beside the baseline, one or several (default: fits the number of pairs): wean_lstm,
-#                copynet, pointer_generator, residual_lstm, paraphrase_transformer, copy_transformer,
-#                granularity_transformer and its presets. Later ones reuse the text, the dictionary and the baseline of RUN
+#   SPLIT_SEED   seed of the draw of the splits (default: 1); SEED and SEEDS are only seeds of the trainings
+#   ARCH         archs to train in addition to the baseline (default: chosen by the number of pairs): wean_lstm, copynet,
+#                pointer_generator, residual_lstm, paraphrase_transformer, copy_transformer, granularity_transformer and
+#                its presets. Later runs reuse the text, the dictionary and the baseline of RUN
 #   CASE         truecase (default), lowercase, or keep      BPE   merges of byte pair encoding (default: 0 = words)
 #   UNIT         joiner (default: words, from which the text can be restored), moses, words, characters, jieba
-#   LANGUAGE     of UNIT=moses: two letters (default: en)    WIDTH of embeddings and layers (default: fits the pairs)
-# Ends with the folder $RUN/model of the first ARCH, which wean-generate, wean-inspect and wean_fairseq.load read.
+#   LANGUAGE     of UNIT=moses: two letters (default: en)    WIDTH of embeddings and layers (default: by number of pairs)
+# Its result is the folder $RUN/model of the first ARCH, for wean-generate, wean-inspect and wean_fairseq.load.
 set -euo pipefail
-shopt -u checkwinsize # else bash sets COLUMNS to the width of the terminal
+shopt -u checkwinsize # otherwise bash sets COLUMNS to the width of the terminal
 RECIPE=own_pairs
 : "${BASELINE:=seq2seq_lstm}" "${CASE:=truecase}" "${BPE:=0}" "${UNIT:=joiner}" "${SPLIT_SEED:=1}" "${HEADER:=}"
 : "${ARCH:=}" "${TEST:=}" "${VALID:=}" "${COLUMNS:=}" "${LANGUAGE:=}"
@@ -53,7 +54,7 @@ if [[ " $BASELINE $ARCH" == *_transformer* ]]; then
   ((${WIDTH:-4} % 4 == 0)) || die "WIDTH must be a multiple of 4, the attention heads of Transformers, but is $WIDTH."
 fi
 
-# own_split NAME OPTION: adds OPTION to `text`, with the number of pairs or the files that the variable NAME has.
+# own_split NAME OPTION: adds OPTION to `text`, with the number of pairs or the files in the variable NAME.
 own_split() {
   [[ -n ${!1} ]] || return 0
   files_of "$1"
@@ -74,9 +75,9 @@ own_split VALID --valid
 [[ -z $LANGUAGE ]] || text+=(--language "$LANGUAGE")
 [[ $CASE == keep ]] || text+=("--$CASE")
 
-# choose_defaults PAIRS: sets WIDTH, EPOCHS, RATE and ARCH where they are not given. Few pairs are learnt by heart by a wide
-# model, so it is narrower then, and sees them more often. The archs for up to 10,000 pairs are measured
-# (results/few_pairs_*.json); --patience mostly ends the trainings before EPOCHS does.
+# choose_defaults PAIRS: sets WIDTH, EPOCHS, RATE and ARCH if they are not given. A wide model overfits few pairs, so it
+# is narrower then, and trained for more epochs. The archs for up to 10,000 pairs are based on measurements
+# (results/few_pairs_*.json); --patience usually ends the trainings before EPOCHS does.
 choose_defaults() {
   local row limit width epochs rate arch
   # fewer pairs than, width, epochs, rate, arch
@@ -97,8 +98,8 @@ settings() {
   case $1 in
     wean_lstm* | seq2seq_lstm*) criterion=query_embedding search=(--search-preset wean --replace-unk) ;;
     copynet*) search=(--search-preset copynet) ;;
-    pointer_generator*) dropout=() ;; # it has none
-    residual_lstm | stacked_lstm) ;; # no attention: nothing to put in the place of <unk>
+    pointer_generator*) dropout=() ;; # it has no dropout
+    residual_lstm | stacked_lstm) ;; # no attention, so <unk> cannot be replaced
     paraphrase_transformer | copy_transformer | granularity_transformer*)
       sizes=(--embed-dim "$WIDTH" --ffn-dim $((WIDTH * 4)) --attention-heads 4)
       [[ $1 == copy_transformer ]] || search=(--replace-unk)
@@ -118,7 +119,7 @@ remember_data "DATA=$data" ${COLUMNS:+"COLUMNS=$COLUMNS"} ${HEADER:+"HEADER=$HEA
 prepared='.' prepare own_pairs "${text[@]}"
 test_of_text test
 raw_test_set
-# Words seen once become <unk>, so that <unk> itself is trained; pieces of words are all known.
+# Words seen once become <unk>, so that <unk> itself is trained. All word pieces are known.
 binarise 50000 "$((BPE > 0 ? 0 : 2))" --dataset-impl raw
 RUN=$of_seed
 share_data
@@ -127,8 +128,8 @@ share_data
 
 choose_defaults "$(wc -l <"$RUN/text/train.src")"
 decoding=(--beam 5 --max-len-a 2 --max-len-b 10)
-: "${SYSTEMS:=$(tr ' ' '\n' <<<"$BASELINE $ARCH" | awk 'NF && !seen[$0]++' | paste -sd ' ')}" # a JOB has one
-for system in $SYSTEMS; do # before the first is trained
+: "${SYSTEMS:=$(tr ' ' '\n' <<<"$BASELINE $ARCH" | awk 'NF && !seen[$0]++' | paste -sd ' ')}" # a JOB has only one
+for system in $SYSTEMS; do # check all before the first training
   settings "$system"
   check_training "$system" "$system" "${optimisation[@]}"
 done
@@ -139,7 +140,7 @@ for system in $SYSTEMS; do
 done
 [[ -z ${JOB:-} ]] || exit 0
 
-# Systems that were trained here before, as long and with the same search, are scored with these.
+# Systems that were trained here before, with the same epochs and search, are included in the scores.
 for system in ${archs:+$archs}; do
   [[ -n $SEEDS || " $SYSTEMS " == *" $system "* || ! -f $RUN/$system/checkpoint_best.pt ]] && continue
   settings "$system"
@@ -166,7 +167,7 @@ for system in $ARCH; do
   number=$((number + 1))
   export_model "$system" "$folder"
 done
-[[ $RECIPE_STAGE != score ]] || exit 0 # the first seed's process reports all of them
+[[ $RECIPE_STAGE != score ]] || exit 0 # the first seed's process reports all seeds
 runs=("$RUN")
 [[ -z $SEEDS ]] || read -ra runs <<<"$SEEDS"
 tool wean-report "${runs[@]/#/${SEEDS:+$TABLE/seed}}" --output "$TABLE/report" >"$TABLE/report.log"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every table of the four papers in Markdown: the published numbers beside those of results/, each with where it comes from,
-# and what is missing with the command that would measure it. Nothing is trained or decoded.
+# Every table of the four papers in Markdown: the published numbers next to those of results/ with their sources, and
+# for missing ones the command that would measure them. No model is trained or decoded.
 #
 #   bash examples/paper_tables.sh
 #   RELEASED="pwkp=path/to/outputs" bash examples/paper_tables.sh   # scores released outputs again

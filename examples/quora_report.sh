@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Every Quora system in one page: trains and scores what is missing, then reports all that is there.
+# Every Quora system on one page: trains and scores missing systems, then reports all that exist.
 #
 #   DATA=path/to/quora bash examples/quora_report.sh
 #   FAMILIES="" bash examples/quora_report.sh                            # reports what has been trained, trains nothing
 #   FAMILIES="" RUNS="a/run another/run" bash examples/quora_report.sh   # of any run directories
 #
-#   FAMILIES  which recipes run first, each as examples/FAMILY/quora.sh with the variables of this shell, such as EPOCHS;
-#             what a recipe has done before is skipped (default: all six)
-#   RUN       directory for the runs, in place of the recipes' own, runs/FAMILY/quora
-#   RUNS      what is reported: run directories, or files of wean-evaluate record (default: the runs, and the seeds of
+#   FAMILIES  recipes to run first, each as examples/FAMILY/quora.sh with the variables of this shell, such as EPOCHS;
+#             finished steps are skipped (default: all six)
+#   RUN       directory for the runs, instead of the recipes' own, runs/FAMILY/quora
+#   RUNS      run directories or files of wean-evaluate record to report (default: the runs, and the seeds of
 #             granularity_transformer/table2.sh)
-#   OUTPUT    where the page goes (default: runs/quora_report)
+#   OUTPUT    path of the page (default: runs/quora_report)
 set -euo pipefail
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${FAMILIES=wean_lstm copy_transformer granularity_transformer pointer_generator residual_lstm dnpg}"

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# Runs a training until it is done. When it was killed or has crashed it is started again, and goes on from its last
-# checkpoint to the same end, to the last bit (see docs/reliability.md).
+# Run a training until it is finished. If it is killed or crashes, it is restarted, resumes from its last checkpoint and
+# ends with bit-identical results (see docs/reliability.md).
 #
 #   bash examples/train_until_done.sh fairseq-train DATA --user-dir wean_fairseq --save-dir FOLDER ...
 #   bash examples/train_until_done.sh torchrun --standalone --nproc-per-node 8 --no-python fairseq-train DATA ...
 #
-#   TRIES=5   how many times in a row it may end without having written a checkpoint
-#   WAIT=10   seconds before it is started again, twice as many each time it has not written one, at most 600
+#   TRIES=5   number of consecutive ends without a new checkpoint after which it gives up
+#   WAIT=10   seconds before a restart, doubled after each try without a checkpoint, at most 600
 #
-# Give --save-interval-updates: what was learnt since the last checkpoint is learnt again. The exit status is
+# Use --save-interval-updates, because work since the last checkpoint is repeated. The exit status is
 #
-#   0            the training is done
-#   1            it has ended TRIES times in a row without having written a checkpoint
-#   2            starting it again cannot mend it: its options are wrong (its exit status is 2), or it said
-#                `wean_fairseq: error: ...`, as when it diverges, its data is damaged or the disk is full
-#   129 130 143  this script was stopped (HUP, INT: Ctrl-C, TERM); so was the training, which got the same signal
+#   0            the training is finished
+#   1            it has ended TRIES times in a row without writing a checkpoint
+#   2            a restart cannot help: its options are wrong (its exit status is 2), or it printed
+#                `wean_fairseq: error: ...`, for example because it diverged, its data is damaged or the disk is full
+#   129 130 143  this script was stopped (HUP, INT: Ctrl-C, TERM), and so was the training, which got the same signal
 set -euo pipefail
 
 : "${TRIES:=5}" "${WAIT:=10}"
 readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are more than the longest
 
-# Control characters of names are left out, because a terminal would obey them.
+# Control characters are removed from names, because a terminal would execute them.
 say() { printf '[until done] %s\n' "$*" | tr -d '\000-\010\013-\037\177' >&2; }
 
 die() { # die STATUS WHAT
@@ -48,16 +48,16 @@ save_dir() {
 
 FOLDER=$(save_dir "$@")
 TEMPORARY=$(mktemp -d)
-# What every process of the training has in its environment, whatever has started it.
+# Marks the environment of every process of the training, however it was started.
 MARK="WEAN_TRAIN_UNTIL_DONE=$TEMPORARY"
 readonly FOLDER TEMPORARY MARK
 trap 'rm -rf -- "$TEMPORARY"' EXIT
 
-running='' # what is waited for: the training, or the time until it is started again
-stopped='' # the signal that has come
+running='' # the current child: the training, or the pause before a restart
+stopped='' # the received signal
 pass_on() {
   stopped=$1
-  # In a group of its own, it gets no signal but this one.
+  # It is in a separate process group and gets only this signal.
   [[ -z $running ]] || kill -s "$1" -- "-$running" 2>/dev/null || true
 }
 for signal in HUP INT TERM; do
@@ -65,10 +65,10 @@ for signal in HUP INT TERM; do
   trap "pass_on $signal" "$signal"
 done
 
-# wait_for PROCESS: sets `status`; signals that come meanwhile are passed on.
+# wait_for PROCESS: sets `status`; passes on signals that arrive in the meantime.
 wait_for() {
   running=$1
-  # It came before there was anything to pass it on to; what has only just begun could miss it.
+  # The signal arrived before the process was started; a process that has just started could miss it.
   [[ -z $stopped ]] || { sleep 1 && pass_on "$stopped"; }
   while true; do
     status=0
@@ -78,17 +78,16 @@ wait_for() {
   running=''
 }
 
-# start COMMAND...: one try, unless a signal has come; sets `status`, and leaves what was said on stderr in
-# $TEMPORARY/errors.
+# start COMMAND...: one try, unless a signal has arrived; sets `status`, and writes its stderr to $TEMPORARY/errors.
 start() {
   local copying
   rm -f -- "$TEMPORARY/pipe"
   mkfifo "$TEMPORARY/pipe"
   [[ -z $stopped ]] || return 0
-  set -m # what is started now is in process groups of its own
+  set -m # start children in separate process groups
   tee "$TEMPORARY/errors" <"$TEMPORARY/pipe" >&2 &
   copying=$!
-  exec 3>"$TEMPORARY/pipe" # waits for tee, which would wait for ever for a training that is killed before it opens it
+  exec 3>"$TEMPORARY/pipe" # waits for tee, which would wait forever for a training that is killed before opening it
   touch "$TEMPORARY/begin"
   env "$MARK" "$@" </dev/null 2>&3 3>&- &
   exec 3>&-
@@ -98,8 +97,8 @@ start() {
   wait "$copying" 2>/dev/null || true
 }
 
-# end_the_rest GROUP: processes whose leader was killed would go on writing into the folder: data workers, other ranks,
-# and torchrun's, which are in groups of their own.
+# end_the_rest GROUP: end processes whose leader was killed and that would continue to write into the folder: data
+# workers, other ranks, and those of torchrun, which have separate process groups.
 end_the_rest() {
   local file process
   kill -s KILL -- "-$1" 2>/dev/null || true
@@ -113,7 +112,7 @@ wrote_a_checkpoint() {
   [[ -n $(find "$FOLDER" -maxdepth 1 -name 'checkpoint*.pt' -newer "$TEMPORARY/begin" 2>/dev/null) ]]
 }
 
-# What the plugin says where somebody has to do something; that another process is gone is mended by starting all again.
+# Errors of the plugin that need the user. A lost process is not one of them: restarting all of them helps.
 sentence() {
   grep -aE '^(wean_fairseq: error: |wean_fairseq\.[a-z_.]+\.[A-Z][A-Za-z]*: )' "$TEMPORARY/errors" |
     grep -av '^wean_fairseq: error: another process of this training' | tail -n 1

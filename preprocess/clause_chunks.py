@@ -1,12 +1,12 @@
-"""Essays cut into one chunk of clauses a topic, for ``ppg``, which writes the i-th chunk from the i-th topic.
+"""Split essays into one chunk of clauses per topic, for ``ppg``, which writes the i-th chunk from the i-th topic.
 
     python preprocess/clause_chunks.py --data data/zhihu --output data/zhihu-chunks
     python preprocess/clause_chunks.py --generated LOG --output outputs.txt
 
-The first reads {train,valid,test}.{src,tgt}, topic words and essays that are in tokens already, and puts ``<chunk>``
-between the chunks. Topics are put into the order in which they first occur in the essay, those that do not behind
-them, except in the test split, whose essays nobody has seen. The second takes the symbol out of outputs again; LOG is
-the output of fairseq-generate, and ``--input`` takes plain text instead, an output a line.
+The first command reads {train,valid,test}.{src,tgt}, topic words and tokenised essays, and puts ``<chunk>`` between the
+chunks. Topics are sorted by their first occurrence in the essay, followed by those that do not occur, except in the
+test split, whose essays must not be used. The second command removes the symbol from outputs. LOG is the output of
+fairseq-generate, and ``--input`` takes plain text instead, one output per line.
 """
 
 import sys
@@ -22,7 +22,7 @@ from corpus.outputs import rewrite_outputs
 from corpus.plain import plain_files
 from corpus.preparation import Preparation
 
-# No enumeration comma: what it separates are words.
+# No enumeration comma, because it separates words.
 CLAUSE_ENDS = frozenset(",.;:!?，。；：！？…")
 CLOSERS = frozenset("'’”」』)）")
 
@@ -30,12 +30,14 @@ CLOSERS = frozenset("'’”」』)）")
 def parser() -> ArgumentParser:
     """The options."""
     options = build_parser("clause_chunks", __doc__)
-    given = options.add_mutually_exclusive_group(required=True)
-    given.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
-    given.add_argument("--generated", type=Path, metavar="LOG", help="take the symbol out of fairseq-generate's output")
-    given.add_argument("--input", type=Path, metavar="FILE", help="take the symbol out of a file, an output a line")
+    group = options.add_mutually_exclusive_group(required=True)
+    group.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
+    group.add_argument("--generated", type=Path, metavar="LOG", help="remove the symbol from fairseq-generate's output")
+    group.add_argument(
+        "--input", type=Path, metavar="FILE", help="remove the symbol from a file with one output per line"
+    )
     options.add_argument("--chunk-symbol", default="<chunk>", metavar="WORD", help="separator between chunks")
-    options.add_argument("--given-order", action="store_true", help="leave all topics in the order they have")
+    options.add_argument("--given-order", action="store_true", help="do not change the order of topics")
     return options
 
 
@@ -50,7 +52,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def split_clauses(tokens: list[str]) -> list[int]:
-    """The lengths of the clauses: each ends with its punctuation, and what closes quotes or brackets after it."""
+    """The lengths of the clauses: each ends with its punctuation and the closing quotes or brackets after it."""
     lengths, ended = [0], False
     for token in tokens:
         ends = set(token) <= CLAUSE_ENDS
@@ -63,13 +65,13 @@ def split_clauses(tokens: list[str]) -> list[int]:
 
 
 def split_evenly(lengths: list[int], parts: int) -> list[int]:
-    """Group neighbours into ``parts`` groups whose lengths are as equal as can be; return the groups' lengths.
+    """Group neighbours into ``parts`` groups whose lengths are as equal as possible; return the groups' lengths.
 
-    As equal as can be: the sum of squares is least, which for a given total is the least variance. Of several such
-    groupings it is the one whose last group is longest, then the one before, and so on.
+    The sum of squares is minimal, which for a given total is the minimal variance. Of several such groupings the result
+    is the one with the longest last group, then the longest second to last group, and so on.
     """
     place = [0, *accumulate(lengths)]
-    best = [size * size for size in place]  # the least sum for the first n clauses in one group, then in two, ...
+    best = [size * size for size in place]  # minimum for the first n clauses in one group, then in two, ...
     choices = []
     for group in range(2, parts + 1):
         sums, begins = [0] * len(place), [0] * len(place)
@@ -87,12 +89,12 @@ def split_evenly(lengths: list[int], parts: int) -> list[int]:
 
 
 def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
-    """An essay with the symbol between its chunks, and whether it was cut inside of clauses, having too few of them.
+    """An essay with the symbol between its chunks, and whether clauses had to be split because there were too few.
 
     Args:
         tokens: the essay.
-        parts: chunks wanted; an essay of fewer words has one a word.
-        symbol: what to put between chunks.
+        parts: number of chunks; an essay with fewer words has one chunk per word.
+        symbol: separator of the chunks.
     """
     clauses = split_clauses(tokens)
     inside = len(clauses) < parts
@@ -105,7 +107,7 @@ def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
 
 
 def order_topics(topics: list[str], essay: list[str]) -> list[str]:
-    """The topics in the order in which they first occur, those that do not behind them as they were given."""
+    """The topics in the order of their first occurrence, followed by those that do not occur, in their given order."""
     first = {token: place for place, token in reversed(list(enumerate(essay)))}
     return sorted(topics, key=lambda topic: first.get(topic, len(essay)))
 
@@ -134,7 +136,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def remove(options: Namespace) -> int:
-    """Take the symbol out of outputs; return the exit status."""
+    """Remove the symbol from outputs; return the exit status."""
 
     def remove_symbol(line: str) -> str:
         return " ".join(token for token in line.split() if token != options.chunk_symbol)

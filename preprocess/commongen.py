@@ -1,11 +1,12 @@
-"""CommonGen, concept words -> a sentence that has them all -> {train,valid,test}.{src,tgt}, a pair for each sentence.
+"""CommonGen, concept words -> a sentence with all of them -> {train,valid,test}.{src,tgt}, one pair per sentence.
 
     python preprocess/commongen.py --data DIR --output data/commongen
 
-DIR holds commongen.{train,dev,test}.jsonl as released, with a concept set (``ski#mountain#skier``) and its sentences in
-each line; the public test file has no sentences, and then there is no test split. The sentences are cut into Moses
-tokens unless ``--unit`` asks for others. Plain {train,valid,test}.{src,tgt} are taken as they are. ``--references``
-writes valid and test with a line for each concept set, and its sentences as .ref0, .ref1, ..., to score against.
+DIR contains commongen.{train,dev,test}.jsonl as released, with a concept set (``ski#mountain#skier``) and its sentences
+in each line. The public test file has no sentences, and then there is no test split. The sentences are split into Moses
+tokens unless ``--unit`` selects another tokeniser. Plain {train,valid,test}.{src,tgt} are used unchanged.
+``--references`` writes valid and test with one line per concept set, and its sentences as .ref0, .ref1, ..., for
+scoring.
 """
 
 import sys
@@ -43,7 +44,7 @@ def released(options: Namespace) -> dict[str, Path]:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files; the released sentences are running text, a directory with splits has tokens already."""
+    """The source files. The released sentences are running text; plain splits are already tokenised."""
     options.unit = options.unit or ("moses" if released(options) else "words")
     files = list(released(options).values()) or [path for paths in plain_files(options.data).values() for path in paths]
     if not files:
@@ -55,7 +56,7 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
     """Yield (concepts, sentences) of each line.
 
     Raises:
-        InputError: naming the line that is something else.
+        InputError: with the first invalid line.
     """
     for number, line in enumerate(preparation.lines(path), start=1):
         _, entry, problem = parse_line(line, number)

@@ -1,10 +1,10 @@
-"""Generate the synthetic rule data of CopyNet (Gu et al., ACL 2016, section 5.1): copy what stands for x and y.
+"""Generate the synthetic rule data of CopyNet (Gu et al., ACL 2016, section 5.1): copy the strings for x and y.
 
     python preprocess/copynet_rules.py --output data/copynet-rules
 
-writes {train,valid,test}.{src,tgt}, beside each pair of files the number and the type of every line's rule
-({train,valid,test}.{rule,type}), the rules themselves (rules.json) and manifest.json. The same options give the same
-bytes on every machine.
+writes {train,valid,test}.{src,tgt}, for each pair of files the number and the type of every line's rule
+({train,valid,test}.{rule,type}), the rules (rules.json) and manifest.json. The same options give the same bytes on
+every machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ REMARK = (
 
 SYMBOLS = tuple(f"{number:03d}" for number in range(1000))
 MIN_TEMPLATE, MAX_TEMPLATE = 5, 20  # symbols and variables of one side of a rule
-MIN_FILLING, MAX_FILLING = 1, 15  # symbols that stand for one variable
+MIN_FILLING, MAX_FILLING = 1, 15  # symbols that replace one variable
 # The five types by name: the variables of the source and of the target.
 TYPES = {
     "x-to-empty": ("x", ""),
@@ -53,7 +53,7 @@ class Rule(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """One pair of sentences, and which rule it came from."""
+    """One pair of sentences, and the index of its rule."""
 
     rule: int
     source: str
@@ -61,7 +61,7 @@ class Instance(NamedTuple):
 
 
 def draw_template(rng: Random, variables: str) -> Template:
-    """Draw a length, symbols, and for each variable an own place that is neither the first nor the last."""
+    """Draw a length, symbols, and for each variable its own position that is neither the first nor the last."""
     template = [pick(rng, SYMBOLS) for _ in range(between(rng, MIN_TEMPLATE, MAX_TEMPLATE))]
     interior = list(range(1, len(template) - 1))
     for variable in variables:
@@ -70,7 +70,7 @@ def draw_template(rng: Random, variables: str) -> Template:
 
 
 def draw_rules(rng: Random, count: int) -> list[Rule]:
-    """Draw so many rules, the types in turn: their shares differ by one rule at most."""
+    """Draw this number of rules, cycling through the types, so that their shares differ by at most one rule."""
     names = list(TYPES)
     rules = []
     for number in range(count):
@@ -81,12 +81,12 @@ def draw_rules(rng: Random, count: int) -> list[Rule]:
 
 
 def fill(template: Template, fillings: dict[str, Template]) -> str:
-    """Return the template with every variable replaced by what stands for it."""
+    """Return the template with every variable replaced by its filling."""
     return " ".join(symbol for item in template for symbol in fillings.get(item, (item,)))
 
 
 def draw_instance(rng: Random, rules: Sequence[Rule], number: int) -> Instance:
-    """Replace each variable of one rule by a fresh string of symbols, the same wherever the variable stands."""
+    """Replace each variable of one rule by a new string of symbols, the same at every occurrence of the variable."""
     rule = rules[number]
     fillings = {
         variable: tuple(pick(rng, SYMBOLS) for _ in range(between(rng, MIN_FILLING, MAX_FILLING)))
@@ -96,10 +96,10 @@ def draw_instance(rng: Random, rules: Sequence[Rule], number: int) -> Instance:
 
 
 def draw_splits(rng: Random, rules: Sequence[Rule], per_rule: dict[str, int]) -> Iterator[tuple[str, Instance]]:
-    """Yield every instance with its split, test first; no source occurs twice in the whole.
+    """Yield every instance with its split, test first. No source occurs twice in all splits.
 
-    The rules take turns, so that the first lines of a file are a fair sample of it; test and validation instances stay
-    the same when only the number of training instances changes.
+    The rules take turns, so that the first lines of a file are a representative sample of it. Test and validation
+    instances stay the same when only the number of training instances changes.
     """
     seen: set[str] = set()
     for split in reversed(SPLITS):
@@ -113,12 +113,13 @@ def draw_splits(rng: Random, rules: Sequence[Rule], per_rule: dict[str, int]) ->
 
 
 def find_fillings(rule: Rule, source: Template) -> Iterator[dict[str, Template]]:
-    """Yield every way to read the source as this rule's, all equally likely to have made it.
+    """Yield every way to parse the source with this rule. All are equally likely.
 
-    One variable leaves no choice. Where x and y touch in the source template any border between them fits.
+    One variable allows only one way. If x and y are adjacent in the source template, any border between them is
+    possible.
     """
     order = [item for item in rule.source if item in ("x", "y")]
-    total = len(source) - len(rule.source) + len(order)  # symbols that stand for variables
+    total = len(source) - len(rule.source) + len(order)  # symbols that replace variables
     lengths = [(total,)] if len(order) == 1 else [(first, total - first) for first in range(1, total)]
     for chosen in lengths:
         if not all(MIN_FILLING <= length <= MAX_FILLING for length in chosen):
@@ -137,21 +138,21 @@ def find_fillings(rule: Rule, source: Template) -> Iterator[dict[str, Template]]
 
 
 def chance_of_success(rule: Rule, source: str) -> float:
-    """Return how often the best answer to this source is right, if the rule is known: 1 unless x and y blur."""
+    """Return the expected accuracy of the best answer if the rule is known: 1 unless x and y are ambiguous."""
     targets = Counter(fill(rule.target, fillings) for fillings in find_fillings(rule, tuple(source.split())))
     return max(targets.values()) / sum(targets.values())
 
 
 def measure_ceiling(rules: Sequence[Rule], instances: Sequence[Instance]) -> dict[str, float]:
-    """Return for each type the accuracy, in percent, that knowing all the rules gives on these instances."""
+    """Return for each type the accuracy, in percent, that is possible on these instances if all rules are known."""
     chances: dict[str, list[float]] = {}
     for number, source, _ in instances:
         chances.setdefault(rules[number].type, []).append(chance_of_success(rules[number], source))
-    return {name: round(100 * sum(found) / len(found), 1) for name, found in chances.items()}
+    return {name: round(100 * sum(values) / len(values), 1) for name, values in chances.items()}
 
 
 def write_output(output: Output, rules: Sequence[Rule], instances: Iterable[tuple[str, Instance]]) -> None:
-    """Write every instance beside the number and the type of its rule, the rules, and facts for the manifest."""
+    """Write every instance with the number and the type of its rule, the rules, and facts for the manifest."""
     tested = []
     with ExitStack() as stack:
         files = {name: stack.enter_context(output.split(name, COLUMNS)) for name in SPLITS}
@@ -166,7 +167,7 @@ def write_output(output: Output, rules: Sequence[Rule], instances: Iterable[tupl
 
 
 def format_rules(rules: Sequence[Rule]) -> str:
-    """Return the rules as JSON, one a line."""
+    """Return the rules as JSON, one per line."""
     listed = [
         {"rule": number, "type": rule.type, "source": " ".join(rule.source), "target": " ".join(rule.target)}
         for number, rule in enumerate(rules)
@@ -192,7 +193,7 @@ def generate(options: argparse.Namespace, rng: Random) -> tuple[list[Rule], Iter
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory; return what it has."""
+    """Write the directory; return a description of its content."""
     total = options.rules * sum(getattr(options, f"{split}_per_rule") for split in SPLITS)
     rules, instances = generate(options, Random(options.seed))
     write_output(output, rules, tqdm(instances, "generating", total, unit=" pairs", disable=None))

@@ -1,12 +1,13 @@
 """The grammar of the synthetic dialogues, `grammars/dialogues.toml`: patterns of a turn, and fillers of their slots.
 
-There are 173 patterns, in Chinese: what is said, and one or more responses. `{person}` is a filler of that type,
-`{person2}` another one of the same type. A slot that only a response has is an entity that cannot be copied.
+There are 173 patterns in Chinese, each with an utterance and one or more responses. `{person}` is a filler of that
+type, `{person2}` another one of the same type. A slot that occurs only in a response is an entity that cannot be
+copied.
 
-A filler (a name, dish, title, number) is put together from parts. A part is a list of words; where it has two halves,
-`a b / c d`, the sets of DS-II take the words before the slash for training and those behind it for testing, and those
-of DS-I take both. So no filler is in both halves, and as the words of the second are rarer, most of its fillers have a
-character that no filler of the first has.
+A filler (a name, dish, title, number) is composed of parts. A part is a list of words. If it has two halves, `a b / c
+d`, the sets of DS-II use the words before the slash for training and those after it for testing, and the sets of DS-I
+use both. So no filler is in both halves. As the words of the second half are rarer, most of its fillers have a
+character that no filler of the first half has.
 """
 
 import re
@@ -19,9 +20,9 @@ from corpus.grammar import read_grammar
 
 GRAMMAR = read_grammar("dialogues")
 PARTS: dict[str, str] = GRAMMAR["parts"]
-# The forms of each type: the parts that are put together; a name that is no part stands for itself.
+# The forms of each type: the parts that are composed. A name that is not a part represents itself.
 FORMS: dict[str, list[str]] = GRAMMAR["forms"]
-MAX_MISSES = 500  # repeated fillers in a row after which a pool holds all there are
+MAX_MISSES = 500  # repeated fillers in a row after which a pool is considered complete
 
 HALVES = ("train", "test")
 SLOT = re.compile(r"\{([a-z]+)(\d?)\}")
@@ -38,12 +39,12 @@ PATTERNS = [Pattern(said, responses) for said, responses in GRAMMAR["turns"].ite
 
 
 def slots(text: str) -> list[str]:
-    """Return the slots of a pattern's side, in their order, each once: "person", "person2"."""
+    """Return the distinct slots of a pattern's side in order: "person", "person2"."""
     return list(dict.fromkeys(name + number for name, number in SLOT.findall(text)))
 
 
 def words_of(part: str, halves: Sequence[str]) -> list[str]:
-    """Return the words of a part in these of its halves, a name that is no part as itself."""
+    """Return the words of a part in these of its halves. A name that is not a part is returned unchanged."""
     text = PARTS.get(part, part)
     first, _, second = text.partition("/")
     chosen = {"train": first, "test": second or first}
@@ -51,7 +52,7 @@ def words_of(part: str, halves: Sequence[str]) -> list[str]:
 
 
 def draw_pool(rng: Random, kind: str, halves: Sequence[str], size: int) -> list[str]:
-    """Draw so many different fillers of one type, all that there are if they are fewer."""
+    """Draw this number of different fillers of one type, or all if there are fewer."""
     forms = [[words_of(part, halves) for part in form.split()] for form in FORMS[kind]]
     pool: dict[str, None] = {}
     misses = 0

@@ -1,11 +1,11 @@
-"""Generate single-turn dialogues after those of CopyNet (Gu et al., ACL 2016, section 5.3): 173 patterns with slots.
+"""Generate single-turn dialogues like those of CopyNet (Gu et al., ACL 2016, section 5.3): 173 patterns with slots.
 
     python preprocess/dialogue_patterns.py --output data/dialogue
 
-writes DS-I (the test set's names, places, ... are those of the training set) into DIR/ds1 and DS-II (they are all new)
-into DIR/ds2: {train,valid,test}.{src,tgt}, a token a character, and beside each pair its pattern (.pattern), what its
-response needs (.kind: copied, free or foreign) and all acceptable responses, its own first (.responses, separated by
-tabs). The same options give the same bytes on every machine.
+writes DS-I (names, places, ... of the test set also occur in the training set) into DIR/ds1 and DS-II (all of them are
+new) into DIR/ds2: {train,valid,test}.{src,tgt}, one token per character, and for each pair its pattern (.pattern), the
+kind of its response (.kind: copied, free or foreign) and all acceptable responses, its own first (.responses, separated
+by tabs). The same options give the same bytes on every machine.
 """
 
 import argparse
@@ -34,23 +34,23 @@ REMARK = (
     "Synthetic text, written by patterns and not by people. The paper's corpus and patterns were never published: "
     "a score on this re-creation can be compared with the paper's in kind, not digit by digit."
 )
-MAX_MISSES = 5000  # repeated sources in a row after which the patterns count as exhausted
+MAX_MISSES = 5000  # repeated sources in a row after which the patterns are considered exhausted
 
 Pools = dict[str, list[str]]  # type of slot -> fillers
 
 
 class Turn(NamedTuple):
-    """An utterance, its response, all acceptable responses with this one first, and where they are from."""
+    """An utterance, its response, all acceptable responses with this one first, and their origin."""
 
     pattern: int
     source: str
     responses: tuple[str, ...]
     kind: str
-    fillers: tuple[str, ...]  # those of the source
+    fillers: tuple[str, ...]  # fillers of the source
 
 
 def draw_pools(rng: Random, name: str, size: int) -> dict[str, Pools]:
-    """Draw the fillers of each split: one pool for all in DS-I, in DS-II another one for the test set."""
+    """Draw the fillers of each split: one pool for all in DS-I, a different one for the test set in DS-II."""
     if name == "ds1":
         shared = {kind: draw_pool(rng, kind, HALVES, size) for kind in FORMS}
         return dict.fromkeys(SPLITS, shared)
@@ -64,7 +64,7 @@ def type_of(slot: str) -> str:
 
 
 def draw_fillers(rng: Random, pattern: Pattern, pools: Pools) -> dict[str, str]:
-    """Draw something for every slot of a pattern, never the same for two of them."""
+    """Draw a filler for every slot of a pattern. Two slots never have the same one."""
     fillers: dict[str, str] = {}
     for slot in slots(" ".join((pattern.said, *pattern.responses))):
         filler = pick(rng, pools[type_of(slot)])
@@ -80,19 +80,19 @@ def fill(text: str, fillers: dict[str, str]) -> str:
 
 
 def foreign_slots(pattern: Pattern, response: str) -> list[str]:
-    """Return the slots of a response that are not in what is said."""
+    """Return the slots of a response that are not in the utterance."""
     return [slot for slot in slots(response) if slot not in slots(pattern.said)]
 
 
 def kind_of(pattern: Pattern, response: str) -> str:
-    """Return what a response needs: entities that are all "copied", none ("free"), or a "foreign" one."""
+    """Return the kind of a response: its entities are all "copied", there are none ("free"), or one is "foreign"."""
     if not slots(response):
         return "free"
     return "foreign" if foreign_slots(pattern, response) else "copied"
 
 
 def draw_turn(rng: Random, pools: Pools) -> Turn:
-    """Draw a pattern, its fillers, and which of its responses is given."""
+    """Draw a pattern, its fillers, and one of its responses."""
     number = int(rng.random() * len(PATTERNS))
     pattern = PATTERNS[number]
     fillers = draw_fillers(rng, pattern, pools)
@@ -108,10 +108,10 @@ def draw_turn(rng: Random, pools: Pools) -> Turn:
 
 
 def draw_splits(rng: Random, pools: dict[str, Pools], counts: dict[str, int]) -> Iterator[tuple[str, Turn]]:
-    """Yield every turn with its split, test first; no source occurs twice in the whole.
+    """Yield every turn with its split, test first. No source occurs twice in all splits.
 
     Raises:
-        InputError: if there are no more different ones.
+        InputError: if there are not enough different ones.
     """
     seen: set[str] = set()
     for split in reversed(SPLITS):
@@ -131,7 +131,7 @@ def draw_splits(rng: Random, pools: dict[str, Pools], counts: dict[str, int]) ->
 
 
 def chance_of_success(pattern: Pattern, pools: Pools, guesses: int) -> float:
-    """Return how often the pair's own response is among the best guesses of a model that knows all patterns."""
+    """Return the probability that the own response is among the best guesses of a model that knows all patterns."""
     chances: list[float] = []
     said = Counter(type_of(slot) for slot in slots(pattern.said))
     for response in pattern.responses:
@@ -142,7 +142,7 @@ def chance_of_success(pattern: Pattern, pools: Pools, guesses: int) -> float:
 
 
 def measure(turns: dict[str, list[Turn]], pools: Pools) -> dict[str, object]:
-    """Return facts for the manifest: kinds of responses, what a model can reach, and how new the test set is."""
+    """Return facts for the manifest: kinds of responses, best possible accuracy, and novelty of the test set."""
     known = {character for turn in turns["train"] for text in (turn.source, *turn.responses) for character in text}
     fillers = {filler for turn in turns["train"] for filler in turn.fillers}
     new = [set(turn.source + turn.responses[0]) - known for turn in turns["test"]]
@@ -168,13 +168,13 @@ def write_output(
 ) -> None:
     """Write the turns, the patterns and the fillers, and put the facts into the manifest."""
     cut = splitter(unit)
-    found: dict[str, list[Turn]] = {split: [] for split in SPLITS}
+    turns_by_split: dict[str, list[Turn]] = {split: [] for split in SPLITS}
     with ExitStack() as stack:
         files = {split: stack.enter_context(output.split(split, COLUMNS)) for split in SPLITS}
         for split, turn in turns:
             responses = [cut(response) for response in turn.responses]
             files[split].write(cut(turn.source), responses[0], str(turn.pattern), turn.kind, "\t".join(responses))
-            found[split].append(turn)
+            turns_by_split[split].append(turn)
     listed = [{"pattern": number, **pattern._asdict()} for number, pattern in enumerate(PATTERNS)]
     lines = (json.dumps(entry, ensure_ascii=False) for entry in listed)
     output.write_text("patterns.json", "[\n" + ",\n".join(lines) + "\n]\n")
@@ -182,7 +182,7 @@ def write_output(
     output.write_text("fillers.json", json.dumps(fillers, ensure_ascii=False, indent=1) + "\n")
     output.facts["remark"] = REMARK
     output.facts["patterns"] = len(PATTERNS)
-    output.facts.update(measure(found, pools["test"]))
+    output.facts.update(measure(turns_by_split, pools["test"]))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -194,7 +194,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--train", type=whole_number(1), default=6500, metavar="N", help="number of training pairs")
     parser.add_argument("--valid", type=whole_number(1), default=500, metavar="N", help="number of validation pairs")
     parser.add_argument("--test", type=whole_number(1), default=1500, metavar="N", help="number of test pairs")
-    parser.add_argument("--pool-size", type=whole_number(5), default=200, metavar="N", help="fillers a type, at most")
+    parser.add_argument(
+        "--pool-size", type=whole_number(5), default=200, metavar="N", help="maximum number of fillers per type"
+    )
     parser.add_argument("--unit", choices=("characters", "jieba"), default="characters", help="tokens")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
     return parser
@@ -209,7 +211,7 @@ def generate(
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory of one set; return what it has."""
+    """Write the directory of one set; return a description of its content."""
     total = options.train + options.valid + options.test
     pools, turns = generate(options.set, options, Random(options.seed))
     write_output(output, pools, tqdm(turns, options.set, total, unit=" pairs", disable=None), options.unit)

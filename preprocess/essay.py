@@ -2,9 +2,9 @@
 
     python preprocess/essay.py --train TrainingData.txt --test TestData.txt --output data/zhihu --max-topics 5
 
-Each line of a released file is an essay, already in words, then ``</d>``, then its topic words. There is no validation
-set: the last hundredth of the training essays is taken, in an order drawn by the seed. ``--data`` takes a directory
-with {train,valid,test}.{src,tgt} as it is split.
+Each line of a released file is a tokenised essay, then ``</d>``, then its topic words. There is no validation set, so
+1% of the training essays are drawn for it with the seed. ``--data`` takes a directory that is already split into
+{train,valid,test}.{src,tgt}.
 """
 
 import sys
@@ -49,21 +49,21 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def read_essays(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[tuple[str, str] | None]:
-    """Yield (topics, essay) for each line, None for a line that is not an essay, one separator and topics.
+    """Yield (topics, essay) for each line, None for a line without an essay, one separator and topics.
 
     Raises:
-        InputError: if no line is.
+        InputError: if all lines are invalid.
     """
-    found = False
+    has_essays = False
     for line in preparation.lines(path, count=first):
         words = line.split()
         if words.count(SEPARATOR) != 1:
             yield None
             continue
-        found = True
+        has_essays = True
         end = words.index(SEPARATOR)
         yield " ".join(words[end + 1 :]), " ".join(words[:end])
-    if not found:
+    if not has_essays:
         raise InputError(
             f"no line of {path} is an essay, {SEPARATOR} and its topics, as the corpora are released: "
             "give --data a directory with {train,valid,test}.{src,tgt} if topics and essays are in separate files."
@@ -71,7 +71,7 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
 
 
 def objection(options: Namespace, essay: tuple[str, str] | None) -> str:
-    """Why an essay is to be left out; empty if it is not."""
+    """The reason for dropping an essay; empty to keep it."""
     if essay is None:
         return f"essays_without_one_{SEPARATOR}"
     topics, words = (part.count(" ") + 1 if part else 0 for part in essay)
@@ -81,7 +81,7 @@ def objection(options: Namespace, essay: tuple[str, str] | None) -> str:
 
 
 def add(writer: PairWriter, options: Namespace, essay: tuple[str, str] | None) -> None:
-    """Write an essay, or count why not."""
+    """Write an essay, or count the reason for dropping it."""
     reason = objection(options, essay)
     if reason or essay is None:
         writer.split.drop(reason)
@@ -115,7 +115,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
         chosen = iter(splits)
         with preparation.split(split) as writer:
             for essay in writer.until_full(read_essays(preparation, options.train)):
-                drawn = "train" if objection(options, essay) else next(chosen)  # what is left out is counted once
+                drawn = "train" if objection(options, essay) else next(chosen)  # dropped essays are counted only once
                 if drawn == split:
                     add(writer, options, essay)
 

@@ -1,8 +1,8 @@
-"""The domains of the synthetic topic essays: what their sentences say, and their topic words.
+"""The domains of the synthetic topic essays: their sentences and their topic words.
 
 A domain of `grammars/essays.toml` has three kinds of sentences without a topic, and five roles with topics: a role's
-sentences, and for each of its topic words the things to say about it. `{}` stands for the topic word, `{more}` for one
-of these things. An essay tells the roles in the order of `ROLES`; the first one, if it is a topic, replaces the
+sentences, and for each of its topic words the statements about it. `{}` is replaced by the topic word, `{more}` by one
+of these statements. An essay follows the roles in the order of `ROLES`. The first role, if it is a topic, replaces the
 opening, the last one the closing.
 """
 
@@ -16,7 +16,7 @@ ROLES = ("scene", "people", "deed", "thing", "feeling")
 
 
 class Role(NamedTuple):
-    """The sentences about one topic, and its possible words with what there is to say about each."""
+    """The sentences about one topic, and its possible words with the statements about each."""
 
     sentences: list[str]
     words: dict[str, list[str]]
@@ -33,7 +33,7 @@ def build_domains(grammar: Mapping[str, Mapping[str, Any]]) -> dict[str, Domain]
     """Return the domains of a language.
 
     Raises:
-        ValueError: naming the domain that lacks a part.
+        ValueError: with the domain that lacks a part.
     """
     domains = {}
     for name, parts in grammar.items():

@@ -3,9 +3,9 @@
     python preprocess/ew_sew.py --match aligned-good-0.67 0.67 --match aligned-good_partial-0.53 0.45 \\
       --turk path/to/turkcorpus --output data/ew_sew --lowercase
 
-The training pairs come from the match files of Hwang et al. (a sentence, its simple counterpart and their similarity in
-each line, tab-separated), those that are at least as similar as the threshold; or, with ``--train``, from two aligned
-files such as train.en and train.sen of NTS. Brackets are spelt as in the references, -lrb- and -rrb-.
+The training pairs are taken from the match files of Hwang et al. (a sentence, its simple counterpart and their
+similarity in each line, tab-separated) if their similarity reaches the threshold. With ``--train`` they come from two
+aligned files such as train.en and train.sen of NTS. Brackets are spelt as in the references, -lrb- and -rrb-.
 """
 
 import sys
@@ -30,7 +30,7 @@ def parser() -> ArgumentParser:
         action="append",
         default=[],
         metavar=("FILE", "THRESHOLD"),
-        help="match file and lowest similarity taken from it; several may be given",
+        help="match file and its minimum similarity; may be given several times",
     )
     options.add_argument(
         "--train", nargs=2, type=Path, action="append", default=[], metavar=("EN", "SEN"), help="aligned files"
@@ -54,10 +54,10 @@ def turk_files(options: Namespace, split: str) -> list[Path]:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files; the match files become paths and, kept in the manifest, ``similarity`` thresholds.
+    """The source files. The match files become paths and, recorded in the manifest, ``similarity`` thresholds.
 
     Raises:
-        InputError: if there are none, or a threshold is no number.
+        InputError: if there are none, or a threshold is not a number.
     """
     try:
         options.similarity = [float(threshold) for _, threshold in options.match]
@@ -85,12 +85,14 @@ def read_matches(preparation: Preparation, path: Path, lowest: float) -> Iterato
 
 
 def write_dev(preparation: Preparation, paths: list[Path]) -> None:
-    """Write NTS's development files, which have each sentence once for each reference: the first one is the target."""
+    """Write NTS's development files, which repeat each sentence for each reference. The first one is the target."""
     groups: dict[str, list[str]] = {}
     for _, (source, target) in preparation.aligned_lines(paths):
         groups.setdefault(source, []).append(target)
     number = min(map(len, groups.values()), default=0)
-    preparation.left_out["dev_references_beyond_the_fewest"] = sum(len(found) - number for found in groups.values())
+    preparation.left_out["dev_references_beyond_the_fewest"] = sum(
+        len(references) - number for references in groups.values()
+    )
     with preparation.split("valid", sides(number)) as writer:
         writer.add_all((source, targets[0], *targets[:number]) for source, targets in groups.items())
 

@@ -2,10 +2,10 @@
 
     python preprocess/lcsts.py --data DIR --output data/lcsts --setting wean
 
-DIR holds the released PART_I.txt, PART_II.txt and PART_III.txt, of which the last two are scored by people: pairs with
-a score below 3, or without one, are left out, as in all papers; or plain {train,valid,test}.{src,tgt}. The settings are
-those of the papers: ``wean`` is characters with a dictionary of 4,000, ``copynet-characters`` of 3,000,
-``copynet-words`` is jieba's words with one of 10,000. ``--unit`` and ``--words`` replace either part.
+DIR contains the released PART_I.txt, PART_II.txt and PART_III.txt. The last two are scored by people: pairs with a
+score below 3, or without one, are dropped, as in all papers. DIR may also contain plain {train,valid,test}.{src,tgt}.
+The settings are those of the papers: ``wean`` is characters with a dictionary of 4,000, ``copynet-characters`` of
+3,000, ``copynet-words`` is jieba's words with a dictionary of 10,000. ``--unit`` and ``--words`` replace either part.
 """
 
 import re
@@ -20,7 +20,7 @@ from corpus.preparation import Preparation
 
 PARTS = {"test": "PART_III.txt", "valid": "PART_II.txt", "train": "PART_I.txt"}
 SETTINGS = {"wean": ("characters", 4000), "copynet-characters": ("characters", 3000), "copynet-words": ("jieba", 10000)}
-LONGEST_FIELD = 1 << 20  # characters: where the end tag is missing, the rest of the file is not kept
+LONGEST_FIELD = 1 << 20  # characters: limits the memory if an end tag is missing
 _TAG = re.compile(r"(</?(?:doc|summary|short_text|human_label)\b[^>]*>)", re.IGNORECASE)
 Document = tuple[int | None, str, str]
 
@@ -36,7 +36,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files; the setting becomes the options that it stands for."""
+    """The source files. The setting is expanded into options."""
     unit, words = SETTINGS[options.setting]
     options.unit = options.unit or unit
     options.words = words if options.words is None else options.words
@@ -52,8 +52,8 @@ def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document
     """Yield (score, text, summary) of every document.
 
     Args:
-        lines: of a released file; the tags stand on lines of their own, or around the text on one line.
-        broken: gets the number of each document that has no end.
+        lines: of a released file, with the tags on separate lines, or around the text on one line.
+        broken: gets the number of each document without an end.
     """
     fields: dict[str, str] = {}
     field, inside, number = "", False, 0

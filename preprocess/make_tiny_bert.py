@@ -1,10 +1,10 @@
-"""A tiny BERT with a vocabulary from the text at hand, and on request pre-trained on it -> a transformers directory.
+"""Make a tiny BERT with a vocabulary from given text, optionally pre-trained on it, as a transformers directory.
 
     python preprocess/make_tiny_bert.py --text data/essays/train.tgt --output data/bert --updates 2000
 
-For tests, smoke runs and machines that have no published BERT: what reads a real one (--bert DIR) reads this. Without
---updates the weights are random. Pre-training is masked-word prediction as in BERT (Devlin et al., 2019, section 3.1,
-task 1): of 15 in 100 pieces, 80 in 100 become [MASK], 10 another piece, 10 stay. The loss is that of held-out lines.
+It replaces a published BERT (--bert DIR) in tests, smoke runs and on machines without one. Without --updates the
+weights are random. Pre-training is masked-word prediction as in BERT (Devlin et al., 2019, section 3.1, task 1): of 15%
+of the pieces, 80% become [MASK], 10% another piece, 10% are unchanged. The loss is measured on held-out lines.
 """
 
 import os
@@ -24,7 +24,7 @@ from wean_fairseq.optional import hide_broken_torchaudio
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 HELD_OUT_EVERY, MOST_HELD_OUT = 20, 512
 MASKED, UNCHANGED, OTHER_PIECE = 0.15, 0.1, 0.1
-_IGNORED = -100  # transformers' label of a piece that is not to be guessed
+_IGNORED = -100  # transformers' label of a piece without a prediction
 
 
 def parser() -> ArgumentParser:
@@ -45,7 +45,7 @@ def parser() -> ArgumentParser:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Make the vocabulary and the model, train it, and write both; return what was written."""
+    """Make the vocabulary and the model, train it, and write both; return a description."""
     if options.dim % options.heads:
         raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
     transformers = _import_transformers()
@@ -71,13 +71,13 @@ def write(options: Namespace, output: Output) -> str:
         output.facts["pretraining"] = pretrain(options, tokenizer, model)
     tokenizer.save_pretrained(output.folder)
     model.save_pretrained(output.folder)
-    # transformers writes tokenizer.json alone; --wordpiece-vocab and older readers look for this one.
+    # transformers writes only tokenizer.json; --wordpiece-vocab and older readers need this file.
     output.write_text("vocab.txt", "".join(f"{piece}\n" for piece in vocabulary))
     return f"wrote {options.output}"
 
 
 def _import_transformers() -> Any:
-    """transformers, where a torchaudio that cannot be loaded is in its way, and without its bars and advice."""
+    """Import transformers despite a broken torchaudio, without its progress bars and advice."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     hide_broken_torchaudio()
     import transformers
@@ -88,10 +88,11 @@ def _import_transformers() -> Any:
 
 
 def learn_vocabulary(options: Namespace) -> list[str]:
-    """Word pieces in the order of their numbers; Chinese characters are pieces of their own, as in BERT.
+    """Word pieces in the order of their numbers. Chinese characters are separate pieces, as in BERT.
 
-    The trainer of tokenizers numbers the characters inside of words by chance, and by numbers it settles ties: they are
-    given to it as special tokens, in the order of the alphabet, so that a text has one vocabulary.
+    The trainer of tokenizers numbers the characters inside words randomly, and uses these numbers to resolve ties. The
+    characters are therefore passed to it as special tokens in alphabetical order, so that the same text always gives
+    the same vocabulary.
     """
     from tokenizers import BertWordPieceTokenizer
 
@@ -118,10 +119,10 @@ def learn_vocabulary(options: Namespace) -> list[str]:
 
 
 def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]:
-    """Train by masked-word prediction; return the loss on held-out lines before and after, nats a masked piece."""
+    """Train by masked-word prediction; return the loss on held-out lines before and after, in nats per masked piece."""
     import torch
 
-    lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]  # more than [CLS] and [SEP]
+    lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]  # longer than [CLS] and [SEP]
     out = set(range(0, len(lines), HELD_OUT_EVERY)[:MOST_HELD_OUT])
     held_out = [lines[number] for number in sorted(out)]
     training = [ids for number, ids in enumerate(lines) if number not in out]
@@ -151,13 +152,13 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
 
 
 def _encoded(options: Namespace, tokenizer: Any) -> Iterator[list[int]]:
-    """The ids of each line, cut where the model's positions end."""
+    """The ids of each line, truncated to the model's positions."""
     for line in text_lines(options.text):
         yield tokenizer(line, truncation=True, max_length=options.max_positions).input_ids
 
 
 def held_out_loss(model: Any, tokenizer: Any, lines: list[list[int]], batch_size: int) -> float:
-    """Mean loss of a masked piece, the same pieces every time."""
+    """Mean loss per masked piece, with the same masked pieces in every call."""
     import torch
 
     chance = torch.Generator().manual_seed(0)
@@ -173,10 +174,10 @@ def held_out_loss(model: Any, tokenizer: Any, lines: list[list[int]], batch_size
 
 
 def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: Any) -> dict[str, Any]:
-    """Input with some pieces hidden, and labels that are those pieces: shapes (lines, pieces).
+    """Input with some hidden pieces, and labels with only these pieces: shapes (lines, pieces).
 
     Args:
-        lines: ids of each.
+        lines: ids of each line.
         tokenizer: of the model.
         chance: a ``torch.Generator``.
         device: of the model.
@@ -187,9 +188,9 @@ def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: An
     ids = torch.tensor([line + [tokenizer.pad_token_id] * (width - len(line)) for line in lines])
     lengths = torch.tensor([len(line) for line in lines])
     place = torch.arange(width)
-    is_piece = (place > 0) & (place < lengths.unsqueeze(1) - 1)  # neither [CLS] nor [SEP] nor padding
+    is_piece = (place > 0) & (place < lengths.unsqueeze(1) - 1)  # not [CLS], [SEP] or padding
     hidden = is_piece & (torch.rand(ids.shape, generator=chance) < MASKED)
-    hidden[:, 1] |= ~hidden.any(dim=1)  # at least one of a line: a step must have something to learn
+    hidden[:, 1] |= ~hidden.any(dim=1)  # at least one per line, so that every step has a loss
     way = torch.rand(ids.shape, generator=chance)
     others = torch.randint(len(SPECIAL), len(tokenizer), ids.shape, generator=chance)
     inputs = torch.where(hidden & (way >= UNCHANGED), tokenizer.mask_token_id, ids)

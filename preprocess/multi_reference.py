@@ -26,7 +26,7 @@ def parser() -> ArgumentParser:
     options.add_argument("--data", type=Path, metavar="DIR", help="directory with TurkCorpus or ASSET")
     for split in HELD_OUT:
         options.add_argument(f"--{split}", nargs="+", type=Path, metavar="FILE", help="sentences, then references")
-    options.add_argument("--train-on-valid", action="store_true", help="the validation pairs are training pairs, too")
+    options.add_argument("--train-on-valid", action="store_true", help="also use the validation pairs for training")
     options.add_argument("--brackets", action="store_true", help="spell brackets and quotes as TurkCorpus does")
     return options
 
@@ -37,19 +37,19 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
     Raises:
         InputError: if there is no set, or one without references.
     """
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for layout in (TURK, ASSET) if options.data is not None else ():
         for split, names in layout.items():
-            if (options.data / names[0]).is_file():  # whichever of its references is missing is named later
-                found[split] = [options.data / name for name in names]
-    found.update({split: getattr(options, split) for split in HELD_OUT if getattr(options, split)})
-    if not found:
+            if (options.data / names[0]).is_file():  # a missing reference is reported later
+                files[split] = [options.data / name for name in names]
+    files.update({split: getattr(options, split) for split in HELD_OUT if getattr(options, split)})
+    if not files:
         where = "" if options.data is None else f"{options.data} has neither TurkCorpus nor ASSET; "
         raise InputError(f"{where}give --data, or --valid or --test with the sentences and their references.")
-    for split, paths in found.items():
+    for split, paths in files.items():
         if len(paths) < 2:
             raise InputError(f"--{split} needs the file of the sentences and at least one of references.")
-    return {split: found[split] for split in HELD_OUT if split in found}
+    return {split: files[split] for split in HELD_OUT if split in files}
 
 
 def inputs(options: Namespace) -> list[Path]:
@@ -58,17 +58,17 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
-    """Write the sets, and the training pairs if they are asked for."""
-    found = files_of(options)
-    if options.train_on_valid and "valid" not in found:
+    """Write the sets, and the training pairs if they are requested."""
+    files = files_of(options)
+    if options.train_on_valid and "valid" not in files:
         raise InputError("--train-on-valid needs a validation set.")
     if options.train_on_valid:
         preparation.leaks.ignore("valid")
-    for split, paths in found.items():
+    for split, paths in files.items():
         write_references(preparation, split, paths)
     if options.train_on_valid:
         with preparation.split("train") as writer:
-            for _, (source, *references) in writer.until_full(preparation.aligned_lines(found["valid"])):
+            for _, (source, *references) in writer.until_full(preparation.aligned_lines(files["valid"])):
                 writer.add_all((source, reference) for reference in references)
 
 

@@ -1,19 +1,18 @@
-"""Sentence pairs of your own (CSV, TSV, JSON, Parquet, or two text files) -> {train,valid,test}.{src,tgt}.
+"""Turn your own sentence pairs (CSV, TSV, JSON, Parquet, or two text files) into {train,valid,test}.{src,tgt}.
 
     python preprocess/own_pairs.py --data pairs.csv --columns original,rewritten --output data/mine --truecase
 
-Format, delimiter, quotation marks and header are recognised by the content of the file. The script prints what it
-understood before it writes the splits. ``--columns`` names the columns of the source and the target. ``--header``
-overrides the guess about the first row. Pairs are drawn into the three splits by their sources, so that no source
-sentence is in two of them. The draw depends on the seed and the pairs alone. ``--valid`` and ``--test`` also take files
-with your own splits. Exact duplicates of a pair are left out. The sentences are cut into tokens from which their text
-comes back exactly (``--unit joiner``), unless ``--unit`` asks for others. Beside the tokens of valid and test is their
-text, unchanged but for harmful characters: ``test.raw.src``, ``test.raw.tgt`` and, for further columns in
-``--columns``, ``test.raw.tgt.1``, ...
+Format, delimiter, quotation marks and header are detected from the content of the file. The script prints the detected
+format before it writes the splits. ``--columns`` names the columns of the source and the target. ``--header`` overrides
+the guess about the first row. Pairs are drawn into the three splits by their sources, so that no source sentence is in
+two of them. The draw depends only on the seed and the pairs. ``--valid`` and ``--test`` also take files with your own
+splits. Exact duplicates of a pair are dropped. The sentences are tokenised reversibly (``--unit joiner``), unless
+``--unit`` selects another tokeniser. Valid and test also have their text, unchanged except for harmful characters:
+``test.raw.src``, ``test.raw.tgt`` and, for further columns in ``--columns``, ``test.raw.tgt.1``, ...
 
     python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
 
-Sources without targets, one per line, become test.src alone: tokens as an earlier run made them for its training.
+Sources without targets, one per line, become test.src only, tokenised like the training text of an earlier run.
 """
 
 import shutil
@@ -34,7 +33,7 @@ from wean_fairseq.text import Cleaner, prepared_text
 from wean_fairseq.text.settings import MANIFEST
 
 FEWEST = 10  # pairs
-SHARE, MOST = 20, 1000  # valid and test: one of 20 pairs each, but at most 1,000
+SHARE, MOST = 20, 1000  # valid and test: 1 of 20 pairs each, but at most 1,000
 HELD_OUT = ("test", "valid")
 
 
@@ -61,7 +60,7 @@ def parser() -> ArgumentParser:
             help=f"number of {split} pairs (default: 5%%, at most 1000), or your own {split} pairs in one or two files",
         )
     options.add_argument(
-        "--prepared", type=Path, metavar="DIR", help="output of an earlier run: --test has sources alone"
+        "--prepared", type=Path, metavar="DIR", help="output of an earlier run: --test has only sources"
     )
     options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
     return options
@@ -100,28 +99,28 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
-    """Open and survey the pairs to draw from (``data``) and the splits that the user has made.
+    """Open and survey the pairs to draw from (``data``) and the user's own splits.
 
-    In the user's valid and test sets exact duplicates stay. Where there is such a set, the other pairs need not have
+    In the user's valid and test sets exact duplicates are kept. If there is such a set, the other pairs need not have
     its further references.
     """
     partly = any(own_files(options, split) for split in HELD_OUT)
-    found: dict[str, Pairs] = {}
+    pairs_by_split: dict[str, Pairs] = {}
     for name in ("data", *HELD_OUT):
         paths = list(options.data) if name == "data" else own_files(options, name)
         if paths:
             columns = options.columns if len(paths) == 1 else None
-            found[name] = open_pairs(preparation, paths, columns=columns, header=options.header, partly=partly)
-            found[name].survey(keep_duplicates=name != "data")
-    tables = {name: pairs.facts() for name, pairs in found.items() if isinstance(pairs, Table)}
+            pairs_by_split[name] = open_pairs(preparation, paths, columns=columns, header=options.header, partly=partly)
+            pairs_by_split[name].survey(keep_duplicates=name != "data")
+    tables = {name: pairs.facts() for name, pairs in pairs_by_split.items() if isinstance(pairs, Table)}
     preparation.output.facts["tables"] = tables
-    return found
+    return pairs_by_split
 
 
 def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts], references: int) -> None:
-    """Write valid or test: tokens, and the raw text beside them.
+    """Write valid or test: tokens and raw text.
 
-    The line of a further reference that a pair does not have is empty, and wean-evaluate leaves it out.
+    The line of a missing further reference is empty, and wean-evaluate skips it.
     """
     options = preparation.options
     raw = Cleaner("none" if options.unicode == "none" else "NFC", joiners=True)
@@ -137,9 +136,9 @@ def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts],
 
 
 def write_sources(options: Namespace, preparation: Preparation) -> None:
-    """Write sources alone, with the steps that the text in ``--prepared`` has been through."""
+    """Write only sources, with the steps of the text in ``--prepared``."""
     text = prepared_text(Path(), options.prepared)
-    assert text is not None, "a directory that is given has settings, or is refused"
+    assert text is not None, "a directory without settings is rejected"
     preparation.text, preparation.cleaner = text, text.cleaner
     with preparation.split("test", ["src"]) as writer:
         for number, line in enumerate(preparation.lines(options.test[0]), start=1):
@@ -155,7 +154,7 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
     """The split of each pair.
 
     Args:
-        options: sizes, seed, and when two sources are the same.
+        options: sizes, seed, and the comparison of sources.
         pairs: to draw from.
         files: the splits that are not drawn.
 
@@ -177,8 +176,8 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
     share = max(1, min(MOST, len(draw) // SHARE))
     sizes = {split: (getattr(options, split) or [share])[0] for split in HELD_OUT if split not in files}
     splits = draw.assign(sizes, rest="train")
-    found = Counter(splits)
-    if any(not found[split] for split in ("train", *sizes)):
+    counts = Counter(splits)
+    if any(not counts[split] for split in ("train", *sizes)):
         raise InputError("the pairs cannot be drawn into three splits, as too many share a source: ask for fewer.")
     return splits
 
@@ -188,12 +187,12 @@ def build(options: Namespace, preparation: Preparation) -> None:
     if options.prepared:
         write_sources(options, preparation)
         return
-    found = open_all(options, preparation)
-    data = found.pop("data")
-    splits = draw_splits(options, data, set(found))
+    pairs_by_split = open_all(options, preparation)
+    data = pairs_by_split.pop("data")
+    splits = draw_splits(options, data, set(pairs_by_split))
     for split in HELD_OUT:
-        if split in found:
-            write_held_out(preparation, split, found[split].pairs(), found[split].references)
+        if split in pairs_by_split:
+            write_held_out(preparation, split, pairs_by_split[split].pairs(), pairs_by_split[split].references)
         else:
             drawn = (texts for chosen, texts in zip(splits, data.pairs(), strict=True) if chosen == split)
             write_held_out(preparation, split, drawn, data.references)

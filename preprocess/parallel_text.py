@@ -1,9 +1,9 @@
-"""Aligned text files -> {train,valid,test}.{src,tgt}: checked, cleaned, lower-cased or cut into tokens if you like.
+"""Aligned text files -> {train,valid,test}.{src,tgt}: checked, cleaned, optionally lower-cased or tokenised.
 
     python preprocess/parallel_text.py --output DIR --train SRC TGT [--train SRC TGT ...] --valid SRC TGT --test SRC TGT
 
-Sides of different length, missing files and bytes that are no UTF-8 are refused by name; pairs with an empty side are
-refused too, or left out of the training data and counted with ``--drop-empty``.
+Sides of different length, missing files and bytes that are not UTF-8 are errors with the name of the file. Pairs with
+an empty side are errors too, or, with ``--drop-empty``, dropped from the training data and counted.
 """
 
 import sys
@@ -33,7 +33,12 @@ def parser() -> ArgumentParser:
     options.add_argument("--drop-empty", action="store_true", help="leave training pairs with an empty side out")
     options.add_argument("--brackets", action="store_true", help="spell brackets and quotes as TurkCorpus does")
     options.add_argument(
-        "--held-out", nargs="+", type=Path, default=[], metavar="FILE", help="test sentences for the leak check alone"
+        "--held-out",
+        nargs="+",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="test sentences that are only used for the leak check",
     )
     return options
 

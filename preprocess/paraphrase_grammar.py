@@ -1,8 +1,8 @@
 """Grammar of the synthetic paraphrase pairs, `grammars/paraphrases.toml`: constructions, wordy phrases, domains.
 
 A template gives the source and the target pattern of one construction. `{slot}` or `{slot.form}` is filled once for the
-pair and written on each side in that side's words. Capital slots are scene parts (`paraphrase_scene.Scene` documents
-each), small ones synonym sets, `{~cue}` one of the wordy source phrases of `CUES`.
+pair and written on each side in that side's words. Upper-case slots are scene parts (documented in
+`paraphrase_scene.Scene`), lower-case ones synonym sets, `{~cue}` one of the wordy source phrases of `CUES`.
 """
 
 from typing import NamedTuple
@@ -12,13 +12,13 @@ from corpus.grammar import read_grammar
 GRAMMAR = read_grammar("paraphrases")
 
 TEMPLATES: list[tuple[int, str, str]] = [tuple(row) for row in GRAMMAR["templates"]]  # weight, source, target
-# Wordy source phrases; the template's target says the same in one plain way.
+# Wordy source phrases. The template's target has one plain phrase for them.
 CUES: dict[str, str] = GRAMMAR["cues"]
 NOMINALS: dict[str, str] = GRAMMAR["nominals"]
 
 
 class Domain(NamedTuple):
-    """A field of life: who acts in it, what they do to what, and how."""
+    """A domain of life: people, their actions and the objects, manners and places of these actions."""
 
     roles: list[str]
     groups: list[str]
@@ -27,13 +27,13 @@ class Domain(NamedTuple):
 
 
 def _build_domain(roles: str, groups: str, adverbs: str, frames: list[str]) -> Domain:
-    """A domain of the grammar, each of whose frames is a verb and its objects."""
+    """A domain of the grammar. Each frame is a verb and its objects."""
     pairs = [(verb, noun) for verb, *nouns in map(str.split, frames) for noun in nouns]
     return Domain(roles.split(), groups.split(), pairs, adverbs.split())
 
 
 DOMAINS = [_build_domain(**domain) for domain in GRAMMAR["domains"]]
-# Nouns that are never plural here, that stay in one place, that someone owns, and those of things close to disasters.
+# Nouns that are never plural here, that cannot move, that have an owner, and those of things endangered by disasters.
 SINGULAR_ONLY, IMMOVABLE, OWNABLE, ENDANGERED, HAZARDS = (
     GRAMMAR[name].split() for name in ("singular_only", "immovable", "ownable", "endangered", "hazards")
 )

@@ -1,7 +1,7 @@
-"""Words of the synthetic paraphrase grammar, authored for this project: synonym sets, names and English inflection.
+"""Words of the synthetic paraphrase grammar, written for this project: synonym sets, names and English inflection.
 
-Every synonym set lists its plainest word first and the most formal one last. No inflected form belongs to two sets
-(tests/unit/preprocess checks it), so a word is enough to know its set.
+Every synonym set starts with its plainest word and ends with the most formal one. No inflected form belongs to two sets
+(checked by tests/unit/preprocess), so a word identifies its set.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ GRAMMAR = read_grammar("paraphrases")
 FEMALE_NAMES, MALE_NAMES, SURNAMES, COUNTRIES = (
     GRAMMAR[name].split() for name in ("female_names", "male_names", "surnames", "countries")
 )
-# Invented towns: of all endings on all beginnings, in their order, every fourth is left out.
+# Invented towns: all combinations of beginnings and endings in order, without every fourth.
 TOWNS = [begin + end for begin in GRAMMAR["town_beginnings"].split() for end in GRAMMAR["town_endings"].split()]
 del TOWNS[3::4]
 
@@ -57,8 +57,8 @@ def _plural(noun: str) -> str:
 def _build_sets() -> dict[str, SynonymSet]:
     """All sets by their plainest word.
 
-    A set is words, of which "_" joins those of a phrase; behind a colon, the first words of the adjective sets that go
-    with a noun.
+    A set is a list of words, in which "_" joins the words of a phrase. After a colon follow the first words of the
+    adjective sets that fit a noun.
     """
     sets: dict[str, SynonymSet] = {}
     for kind in ("verb", "noun", "adjective", "other"):
@@ -73,11 +73,11 @@ LEXICON: dict[str, SynonymSet] = _build_sets()
 
 
 def surface_sets() -> list[tuple[str, ...]]:
-    """Return every synonym set with two words or more in each form in which it is written, plainest first."""
+    """Return every synonym set with at least two words in each form in which it is written, plainest first."""
     forms = {"verb": ("base", "past", "pp"), "noun": ("s", "p"), "adjective": ("s",), "other": ("s",)}
-    found: dict[tuple[str, ...], None] = {}
+    surfaces: dict[tuple[str, ...], None] = {}
     for entry in LEXICON.values():
         if len(entry.words) > 1:
             for form in forms[entry.kind]:
-                found[tuple(inflect(word, form) for word in entry.words)] = None
-    return list(found)
+                surfaces[tuple(inflect(word, form) for word in entry.words)] = None
+    return list(surfaces)

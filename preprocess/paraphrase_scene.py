@@ -1,7 +1,7 @@
 """The scene of one synthetic pair: draws the parts that fill a template's slots, in the words of both sides.
 
-A source word is any member of its synonym set, the target's word most often the plainest, and never a more formal one
-than the source's. All drawing goes through `random.Random.random`, which Python keeps the same for ever.
+A source word is any member of its synonym set. The target's word is most often the plainest, and never more formal than
+the source's. All drawing uses `random.Random.random`, which is the same in all versions of Python.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,22 +23,22 @@ from paraphrase_grammar import (
 )
 from paraphrase_lexicon import COUNTRIES, FEMALE_NAMES, LEXICON, MALE_NAMES, SURNAMES, TOWNS, inflect
 
-PLAIN_IN_SOURCE = 0.45  # how often a source word is already the plainest of its set
-PLAIN_IN_TARGET = 0.80  # how often the target replaces a more formal word by the plainest
+PLAIN_IN_SOURCE = 0.45  # probability that a source word is already the plainest of its set
+PLAIN_IN_TARGET = 0.80  # probability that the target replaces a more formal word by the plainest
 
 MONTHS = "january february march april may june july august september october november december".split()
 LARGE_NUMBERS = [*(f"{n}00" for n in range(2, 10)), *(f"{n},000" for n in range(1, 10))]
 DIRECTIONS = "northern southern eastern western".split()
-_DRAWN_WITH = {"O": "V", "O2": "V2", "J": "K"}  # parts that come as by-products of another one
+_DRAWN_WITH = {"O": "V", "O2": "V2", "J": "K"}  # parts that are by-products of another one
 _PRONOUNS = {"he": ("he", "she"), "his": ("his", "her")}
 
 
 class Unsuitable(Exception):
-    """The scene drawn cannot fill the template; another one is drawn."""
+    """The drawn scene cannot fill the template; the generator draws another one."""
 
 
 class Part(NamedTuple):
-    """The filling of a slot: its words in the source and the target, and what the grammar must agree with."""
+    """The filling of a slot: its words in the source and the target, and the properties for agreement."""
 
     source: str
     target: str
@@ -48,7 +48,7 @@ class Part(NamedTuple):
     key: str = ""
 
     def write(self, side: int, form: str) -> str:
-        """Return the words of side 0 (source) or 1 (target), inflected or agreeing as `form` says."""
+        """Return the words of side 0 (source) or 1 (target), inflected or agreeing as `form` requires."""
         if form == "was":
             return "were" if self.plural else "was"
         if form == "had":
@@ -68,11 +68,11 @@ class Part(NamedTuple):
 class Scene:
     """Fills the slots of one pair, each once.
 
-    A, A2 anyone acting (B: no group); N, N2 someone's name, M a man's or woman's to marry; R, RP a role, one and many,
-    JOB one that earns a living;
-    V, V2 what is done, O, O2 to what; K with J an object and its adjective; X an immovable, G an owned, E an endangered
-    thing, H a hazard; P, P2 towns, L town or village, D direction, C country; Y, Y2 years, AGE, NUM, NUM2, BIG numbers,
-    Q about/over/almost; WW, TT place and time, W, T the same or nothing; Adv a manner, a filler or nothing.
+    A, A2 any actor (B: no group); N, N2 a person's name, M a man's or woman's to marry; R, RP a role in the singular
+    and plural, JOB one that earns a living; V, V2 an action, O, O2 its object; K with J an object and its adjective; X
+    an immovable, G an owned, E an endangered thing, H a hazard; P, P2 towns, L town or village, D direction, C country;
+    Y, Y2 years, AGE, NUM, NUM2, BIG numbers, Q about/over/almost; WW, TT place and time, W, T the same or nothing; Adv
+    a manner, a filler or nothing.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -155,10 +155,10 @@ class Scene:
         rank = 0
         if len(words) > 1 and self.rng.random() >= PLAIN_IN_SOURCE:
             rank = 1 + int(self.rng.random() * (len(words) - 1))
-        kept = 0
+        target_rank = 0
         if rank and self.rng.random() >= PLAIN_IN_TARGET:
-            kept = 1 + int(self.rng.random() * rank)
-        return Part(words[rank], words[kept], person=key in PEOPLE, key=key)
+            target_rank = 1 + int(self.rng.random() * rank)
+        return Part(words[rank], words[target_rank], person=key in PEOPLE, key=key)
 
     def described(self, key: str, form: str = "s") -> Part:
         """Return a noun, half of the time with one of its adjectives, in the singular or plural."""
@@ -184,7 +184,7 @@ class Scene:
         return Part(source, target, plural=plural, person=noun.person)
 
     def actor(self, groups: bool = True) -> Part:
-        """Return who acts: a name, a role with or without a name, or a group."""
+        """Return an actor: a name, a role with or without a name, or a group."""
         draw = self.rng.random()
         if draw < 0.25:
             return self.name()
@@ -202,13 +202,13 @@ class Scene:
         return self.word(self.new(self.domain.roles, SINGULAR_ONLY))
 
     def name(self) -> Part:
-        """Return a first name and a surname, both new to the pair."""
+        """Return a first name and a surname that the pair has not used yet."""
         female = self.rng.random() < 0.5
         full = f"{self.new(FEMALE_NAMES if female else MALE_NAMES)} {self.new(SURNAMES)}"
         return Part(full, full, female=female, person=True)
 
     def frame(self, slot: str = "O") -> Part:
-        """Draw what is done together with its object, which goes to `slot`."""
+        """Draw an action together with its object, which fills `slot`."""
         verb, noun = self.new_frame(self.domain.frames)
         self.parts[slot] = self.noun_phrase(noun)
         return self.word(verb)
@@ -223,23 +223,23 @@ class Scene:
         return chosen
 
     def object_among(self, nouns: Sequence[str]) -> str:
-        """Draw V with an object out of `nouns` and return the object."""
+        """Draw V with an object from `nouns` and return the object."""
         verb, noun = self.new_frame([frame for frame in self.domain.frames if frame[1] in nouns])
         self.parts["V"] = self.word(verb)
         return noun
 
     def judged(self) -> Part:
-        """Return a bare noun that the domain's people deal with, its adjective in J, and in V what they do to it."""
+        """Return a bare noun of the domain. Its adjective fills J, and an action on it fills V."""
         noun = self.object_among([noun for _, noun in self.domain.frames if LEXICON[noun].adjectives])
         self.parts["J"] = self.word(pick(self.rng, LEXICON[noun].adjectives))
         return self.word(noun)
 
     def town(self) -> Part:
-        """Return a town that the pair has not named yet."""
+        """Return a town that the pair has not used yet."""
         return self.literal(self.new(TOWNS))
 
     def place(self) -> Part:
-        """Return where it happens."""
+        """Return a place."""
         draw, town = self.rng.random(), self.new(TOWNS)
         if draw < 0.4:
             return self.literal(f"in {town}")
@@ -252,7 +252,7 @@ class Scene:
         return Part(f"in the {direction} part of {country}", f"in {direction} {country}")
 
     def time(self) -> Part:
-        """Return when it happens."""
+        """Return a time."""
         draw, year, month = self.rng.random(), self.number(1850, 1999), pick(self.rng, MONTHS)
         if draw < 0.35:
             return self.literal(f"in {year}")
@@ -268,7 +268,7 @@ class Scene:
         return Part(pick(self.rng, wordy).format(year), f"{plain} {year}")
 
     def manner(self) -> Part:
-        """Return an adverb, words that the target drops, or mostly nothing."""
+        """Return an adverb, a phrase that the target drops, or mostly nothing."""
         draw = self.rng.random()
         if draw < 0.35:
             return self.word(pick(self.rng, self.domain.adverbs))

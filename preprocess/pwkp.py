@@ -2,11 +2,11 @@
 
     python preprocess/pwkp.py --data path/to/wikismall --output data/pwkp --lowercase
 
-DIR holds PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, where named entities are placeholders such as PERSON@1,
-and PWKP_108016.tag.80.aner.ori.*, where they are not (``--form original``); splits that are not there are left out.
-With the anonymised form, a file ``<split>.entities`` says in each line, as JSON, what the placeholders of that pair
-stand for: from the bundle's map (``.aner.map.t7``) where it is, else from the two forms of the source.
-restore_entities.py puts the words back into outputs. WikiLarge: ``--name wiki.full.aner``.
+DIR contains PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, with placeholders such as PERSON@1 for named
+entities, and PWKP_108016.tag.80.aner.ori.*, without placeholders (``--form original``). Missing splits are skipped.
+With the anonymised form, each line of the file ``<split>.entities`` maps the placeholders of that pair to their words,
+as JSON. They come from the bundle's map (``.aner.map.t7``) if there is one, else from the two forms of the source.
+restore_entities.py restores the words in outputs. WikiLarge: ``--name wiki.full.aner``.
 """
 
 import json
@@ -39,10 +39,10 @@ def parser() -> ArgumentParser:
 def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
     """The files of each split in a form, the held-out splits first."""
     name = options.name + (".ori" if form == "original" else "")
-    found = {split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in reversed(SPLITS)}
+    files = {split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in reversed(SPLITS)}
     return {
         split: paths
-        for split, paths in found.items()
+        for split, paths in files.items()
         if split in options.split and all(path.is_file() for path in paths)
     }
 
@@ -55,19 +55,19 @@ def map_of(options: Namespace) -> Path | None:
 
 def inputs(options: Namespace) -> list[Path]:
     """The source files."""
-    found = pairs_of(options, options.form)
-    if not found:
+    files_by_split = pairs_of(options, options.form)
+    if not files_by_split:
         raise InputError(
             f"{options.data} has no {options.name}{'.ori' if options.form == 'original' else ''}"
             ".{train,valid,test}.{src,dst}: is it the wikismall directory of the DRESS data bundle?"
         )
-    files = [path for paths in found.values() for path in paths]
+    files = [path for paths in files_by_split.values() for path in paths]
     entity_map = map_of(options)
     if entity_map is not None:
         return [*files, entity_map]
     if options.form == "anonymised":
         originals = pairs_of(options, "original")
-        files += [originals[split][0] for split in found if split in originals]
+        files += [originals[split][0] for split in files_by_split if split in originals]
     return files
 
 
@@ -75,7 +75,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
     """The entity maps of the sentences of one split.
 
     Raises:
-        InputError: if the table is not the map that the bundle has.
+        InputError: if the table is not the bundle's map.
     """
     rows = table.get(split) if isinstance(table, dict) else None
     if not isinstance(rows, dict) or set(rows) != set(range(1, len(rows) + 1)):
@@ -88,7 +88,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
 
 
 def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) -> Iterator[Mapping[str, str] | None]:
-    """The meaning of the placeholders of each pair of a split; None where nobody knows."""
+    """The words of the placeholders of each pair of a split; None if they are unknown."""
     options = preparation.options
     path = map_of(options)
     originals = pairs_of(options, "original").get(split)
@@ -113,15 +113,17 @@ def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[P
             preparation.left_out[f"{writer.split.name}_entities_unknown"] += 1
             names = {}
         words = {word for word in f"{source} {target}".split() if entities.is_placeholder(word)}
-        found = {preparation.clean(word): preparation.clean(names[word]) for word in sorted(words) if word in names}
-        writer.add(source, target, beside=[json.dumps(found, ensure_ascii=False)], where=_held_out(writer, where))
+        clean_names = {
+            preparation.clean(word): preparation.clean(names[word]) for word in sorted(words) if word in names
+        }
+        writer.add(source, target, beside=[json.dumps(clean_names, ensure_ascii=False)], where=_held_out(writer, where))
     else:
         if next(known, None) is not None:
             raise InputError(f"{map_of(preparation.options)} has entities for more lines than {paths[0]}.")
 
 
 def _held_out(writer: PairWriter, where: str) -> str:
-    """A place to refuse an empty side at: test files stay aligned with those of the other form."""
+    """Position for the error about an empty side: test files must stay aligned with those of the other form."""
     return where if writer.held_out else ""
 
 

@@ -2,11 +2,11 @@
 
     python preprocess/quora.py --data quora_duplicate_questions.tsv --output data/quora --lowercase
 
-Only pairs marked as duplicates are taken, in Moses tokens unless ``--unit`` asks for others. The draw depends on the
-seed and the pairs alone. The usual random split has many single questions of its test set in its training set too;
-``--question-disjoint`` shares none between splits (pairs that share questions stay together, so that valid and test may
-end up a pair or two smaller). A directory with {train,valid,test}.{src,tgt} is taken as it is split; ``--train``,
-``--valid`` and ``--test`` then draw so many pairs from its splits, by the places of their lines.
+Only pairs marked as duplicates are used, in Moses tokens unless ``--unit`` selects another tokeniser. The draw depends
+only on the seed and the pairs. In the usual random split, many single questions of the test set are in the training set
+too. ``--question-disjoint`` shares no question between splits (pairs that share questions stay together, so that valid
+and test may be smaller by a pair or two). A directory with {train,valid,test}.{src,tgt} keeps its splits; ``--train``,
+``--valid`` and ``--test`` then draw this number of pairs from its splits, by line number.
 """
 
 import sys
@@ -23,7 +23,7 @@ from corpus.tables import Table
 
 from wean_fairseq.text import Cleaner
 
-SIZES = {"test": 20_000, "valid": 4_000, "train": 100_000}  # pairs that are drawn from the published file
+SIZES = {"test": 20_000, "valid": 4_000, "train": 100_000}  # pairs drawn from the published file
 COLUMNS = ("question1", "question2", "is_duplicate")
 
 
@@ -41,7 +41,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files; the published questions are running text, a directory has tokens already."""
+    """The source files. The published questions are running text; a directory is already tokenised."""
     options.unit = options.unit or ("words" if options.data.is_dir() else "moses")
     if options.data.is_dir():
         files = [path for paths in plain_files(options.data).values() for path in paths]
@@ -58,7 +58,7 @@ def read_duplicates(table: Table, *, first: bool = False) -> Iterator[tuple[str,
 
     Args:
         table: the published file.
-        first: count, in the first pass over the file, the rows that are not taken.
+        first: count the rows that are not used, in the first pass over the file.
     """
     left_out = table.preparation.left_out
     for _, texts, _ in table.items(count=first):
@@ -71,7 +71,7 @@ def read_duplicates(table: Table, *, first: bool = False) -> Iterator[tuple[str,
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
-    """Draw the splits in a first pass over the file, and write one in each of three more, the training pairs last."""
+    """Draw the splits in a first pass over the file, and write each split in another pass, the training pairs last."""
     sizes = {split: getattr(options, split) for split in SIZES}
     if options.data.is_dir():
         write_plain(preparation, plain_files(options.data), sizes, options.seed)

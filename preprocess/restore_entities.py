@@ -1,9 +1,9 @@
-"""Put names back into outputs on anonymised text (PERSON@1), as the papers on PWKP do before they score.
+"""Restore names in outputs on anonymised text (PERSON@1), as the papers on PWKP do before scoring.
 
     python preprocess/restore_entities.py --entities data/pwkp/test.entities --generated LOG --output FILE
 
-``test.entities`` is what pwkp.py wrote beside the text. LOG is the output of fairseq-generate; ``--input`` takes plain
-text instead, an output a line.
+``test.entities`` is written by pwkp.py next to the text. LOG is the output of fairseq-generate. ``--input`` takes plain
+text instead, one output per line.
 """
 
 import sys
@@ -21,15 +21,15 @@ def read_entities(path: Path) -> list[dict[str, str]]:
     """The entities of each line.
 
     Raises:
-        InputError: naming the line that is something else.
+        InputError: with the first invalid line.
     """
-    found = []
+    entities = []
     for number, line in enumerate(read_lines(path), start=1):
         names = parse_line(line, number).value
         if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
             raise InputError(f"line {number} of {path} is not a table of entities: is it an .entities file of pwkp.py?")
-        found.append(names)
-    return found
+        entities.append(names)
+    return entities
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,15 +1,15 @@
-"""For FSET (Kazemnejad et al., ACL 2020): every sentence with the most similar training pair behind it.
+"""For FSET (Kazemnejad et al., ACL 2020): append the most similar training pair to every sentence.
 
     python preprocess/retrieve_pairs.py --data data/quora --output data/quora-pairs
 
-Each line of {train,valid,test}.src becomes ``x <pair> p <pair> q``: of the training pairs (p, q) the one whose p has
-the greatest cosine to the sentence x, both as TF-IDF of their words. Targets stay as they are. A training sentence
-gets no pair in which it or its own target stands, which would tell the answer. One that shares no word with any p gets
-none.
+Each line of {train,valid,test}.src becomes ``x <pair> p <pair> q`` with the training pair (p, q) whose p has the
+greatest cosine to the sentence x, both as TF-IDF of their words. Targets are unchanged. A training sentence gets no
+pair that contains it or its target, because that would reveal the answer. A sentence that shares no word with any p
+gets no pair.
 
     python preprocess/retrieve_pairs.py --data data/new --pairs data/quora --output data/new-pairs
 
-Sentences of another directory, with or without targets, get theirs from the training pairs in ``--pairs``.
+Sentences of another directory, with or without targets, get pairs from the training data in ``--pairs``.
 """
 
 import sys
@@ -27,7 +27,7 @@ from corpus.reading import read_words
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
 
-CELLS = 1 << 25  # similarities at once: 128 MiB, and twice that while they are computed
+CELLS = 1 << 25  # similarities per block: 128 MiB, and twice that while they are computed
 
 Pair = tuple[str, ...]  # a sentence, and its target if it has one
 
@@ -36,9 +36,9 @@ def parser() -> ArgumentParser:
     """The options."""
     options = output_parser("retrieve_pairs", __doc__)
     options.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="where {train,valid,test}.{src,tgt} are, in tokens"
+        "--data", type=Path, required=True, metavar="DIR", help="folder with tokenised {train,valid,test}.{src,tgt}"
     )
-    options.add_argument("--pairs", type=Path, metavar="DIR", help="where train.{src,tgt} are, if not in --data")
+    options.add_argument("--pairs", type=Path, metavar="DIR", help="folder with train.{src,tgt}, if not in --data")
     options.add_argument(
         "--pair-symbol", type=one_word, default="<pair>", metavar="WORD", help="separator between the sentences"
     )
@@ -47,7 +47,7 @@ def parser() -> ArgumentParser:
         type=whole_number(0),
         default=0,
         metavar="N",
-        help="cut sources and training targets to N words first, 0 = no",
+        help="truncate sources and training targets to N words first, 0 = no",
     )
     return options
 
@@ -60,26 +60,26 @@ def one_word(text: str) -> str:
 
 
 class Retriever:
-    """Finds the training pair whose source is most similar to a sentence; of equal ones the first.
+    """Finds the training pair whose source is most similar to a sentence. Ties are resolved in favour of the first.
 
     Args:
-        pairs: that are searched.
+        pairs: to search in.
     """
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self.vectorizer = TfidfVectorizer(analyzer=str.split, dtype=np.float32)
         self.vectors = self.vectorizer.fit_transform([source for source, _ in pairs])
-        self.having: defaultdict[str, list[int]] = defaultdict(list)  # the pairs in which a sentence stands
+        self.having: defaultdict[str, list[int]] = defaultdict(list)  # the pairs that contain a sentence
         for number, pair in enumerate(pairs):
             for sentence in pair:
                 self.having[sentence].append(number)
 
     def find(self, sentences: Sequence[Pair], *, training: bool) -> Iterator[int]:
-        """The number of the pair for each sentence; -1 where none has a word of it.
+        """The index of the pair for each sentence; -1 if no pair shares a word with it.
 
         Args:
             sentences: each with its target, if it has one.
-            training: no pair in which a sentence or its target stands is for it.
+            training: exclude pairs that contain the sentence or its target.
         """
         rows = max(1, CELLS // self.vectors.shape[0])
         for start in range(0, len(sentences), rows):
@@ -96,27 +96,27 @@ def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
     """The sentences of a split, with their targets if there are any.
 
     Raises:
-        InputError: if a line is empty, has the pair symbol, or the sides do not pair up.
+        InputError: if a line is empty or contains the pair symbol, or if the sides have different lengths.
     """
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for where, sides in read_words(files_of(folder, split)):
         if any(options.pair_symbol in words for words in sides):
             raise InputError(f"{where} has the word {options.pair_symbol}: choose another --pair-symbol.")
         for side, words in enumerate(sides):
             if options.max_words and (side == 0 or split == "train"):
                 del words[options.max_words :]
-        found.append(tuple(" ".join(words) for words in sides))
-    return found
+        pairs.append(tuple(" ".join(words) for words in sides))
+    return pairs
 
 
 def files_of(folder: Path, split: str) -> list[Path]:
-    """The files of a split that are there, the source first; none without it."""
+    """The existing files of a split, the source first; none without a source."""
     paths = [folder / f"{split}.{side}" for side in SIDES]
     return [path for path in paths if path.is_file()] if paths[0].is_file() else []
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Write all splits; return how many sentences they are.
+    """Write all splits; return a description of their sizes.
 
     Raises:
         InputError: see ``read_split``.
@@ -129,9 +129,9 @@ def write(options: Namespace, output: Output) -> str:
         if not sentences:
             continue
         numbers = retriever.find(sentences, training=split == "train")
-        found = tqdm(numbers, total=len(sentences), desc=split, leave=False, disable=None)
+        progress = tqdm(numbers, total=len(sentences), desc=split, leave=False, disable=None)
         with output.split(split, SIDES[: len(sentences[0])]) as writer:
-            for (source, *target), number in zip(sentences, found, strict=True):
+            for (source, *target), number in zip(sentences, progress, strict=True):
                 line = source if number < 0 else f" {options.pair_symbol} ".join([source, *pairs[number]])
                 writer.write(line, *target)
                 without += number < 0

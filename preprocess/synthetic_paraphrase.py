@@ -1,4 +1,4 @@
-"""Generate the quickstart's synthetic paraphrase pairs: wordy, formal English -> plain English, from a grammar of ours.
+"""Generate the quickstart's synthetic paraphrase pairs: wordy, formal English -> plain English.
 
     python preprocess/synthetic_paraphrase.py --output data/synthetic
 
@@ -31,17 +31,17 @@ REMARK = (
     "compare it with the score of copying the source."
 )
 
-# The tokens of the grammar are those that these steps make of running text. wean-generate and wean-inspect read the
-# steps from the manifest, so that a model of this text accepts ordinary sentences.
+# The tokens of the grammar are equal to the output of these steps for running text. wean-generate and wean-inspect read
+# the steps from the manifest, so that a model of this text accepts ordinary sentences.
 TEXT = TextSettings(unit="moses", lowercase=True)
 
-PADDING_RATE = 0.12  # how often a source starts with words that say nothing
+PADDING_RATE = 0.12  # share of sources that start with meaningless words
 MIN_SOURCE_TOKENS, MAX_SOURCE_TOKENS = 8, 30
-MAX_MISSES = 2000  # repeated sentences in a row after which the grammar counts as exhausted
+MAX_MISSES = 2000  # repeated sentences in a row after which the grammar is considered exhausted
 
 _SLOT = re.compile(r"\{(~?\w+)(?:\.(\w+))?\}")
-_DRAWN_FIRST = re.compile(r"\{([XGK])\b")  # parts that bring their own verb, which the pattern names earlier
-# Beginnings of words that sound otherwise than their first letter.
+_DRAWN_FIRST = re.compile(r"\{([XGK])\b")  # parts that include their own verb, which the pattern uses earlier
+# Beginnings of words whose sound differs from their first letter.
 _CONSONANT_SOUND = ("us", "uni", "eu", "one")
 _VOWEL_SOUND = ("honest", "hour")
 
@@ -53,7 +53,7 @@ class GrammarExhausted(InputError):
 
 
 def fix_articles(tokens: Sequence[str]) -> list[str]:
-    """Return the tokens with "an" for "a" where a vowel sound follows."""
+    """Return the tokens with "an" instead of "a" before a vowel sound."""
     fixed = list(tokens)
     for index, following in enumerate(tokens[1:]):
         if tokens[index] == "a":
@@ -101,9 +101,9 @@ def draw_pair(rng: Random) -> Pair:
 def collect_splits(
     counts: dict[str, int], seed: int, draw: Callable[[Random], Pair] = draw_pair, quiet: bool = False
 ) -> dict[str, list[Pair]]:
-    """Return so many pairs a split; no source and no target sentence occurs twice in the whole.
+    """Return this number of pairs per split. No source and no target sentence occurs twice in all splits.
 
-    The test and validation pairs are drawn first: they stay the same when only the training size changes.
+    The test and validation pairs are drawn first, so they stay the same when only the training size changes.
     """
     rng = Random(seed)
     sources: set[str] = set()
@@ -133,7 +133,7 @@ def collect_splits(
 
 
 def describe(splits: dict[str, list[Pair]]) -> dict[str, Any]:
-    """Return what the manifest says about the text, beside options, counts and checksums."""
+    """Return the manifest's facts about the text, in addition to options, counts and checksums."""
     pairs = [pair for split in SPLITS for pair in splits[split]]
     vocabulary = [{word for pair in pairs for word in pair[side].split()} for side in (0, 1)]
     sets = [[word for word in words if word in vocabulary[0] | vocabulary[1]] for words in surface_sets()]
@@ -160,7 +160,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory; return what it has."""
+    """Write the directory; return a description of its content."""
     splits = collect_splits({split: getattr(options, split) for split in SPLITS}, options.seed)
     for split in SPLITS:
         with output.split(split) as files:

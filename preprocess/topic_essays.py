@@ -1,10 +1,10 @@
-"""Generate short essays from one to five topic words, in English or Chinese, from a grammar of ours.
+"""Generate short essays from one to five topic words, in English or Chinese, from this project's grammar.
 
     python preprocess/topic_essays.py --language zh --output data/topic-essays-zh
 
-writes {train,valid,test}.{src,tgt} (topic words -> tokens of an essay that uses each of them), beside each pair its
-domain ({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give the same
-bytes on every machine.
+writes {train,valid,test}.{src,tgt} (topic words -> tokens of an essay that uses each of them), for each pair its domain
+({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give the same bytes on
+every machine.
 """
 
 import argparse
@@ -29,9 +29,9 @@ REMARK = (
     "Synthetic text, put together from ready sentences and not written by people. "
     "A score on it shows that a model learns, not how well it writes."
 )
-TOPIC_COUNTS = (1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5)  # each as likely as any other
+TOPIC_COUNTS = (1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5)  # all equally likely
 MIN_TOKENS, MAX_TOKENS = 30, 80
-MAX_MISSES = 5000  # repeated topics in a row after which the grammar counts as exhausted
+MAX_MISSES = 5000  # repeated topics in a row after which the grammar is considered exhausted
 
 
 class Essay(NamedTuple):
@@ -49,17 +49,17 @@ def write_sentence(rng: Random, domain: Domain, role: str, word: str) -> str:
 
 
 def write_essay(rng: Random, domain: Domain, topics: dict[str, str]) -> list[str]:
-    """Draw three to six sentences: an opening, the topics in the order of their roles, perhaps more, a closing."""
+    """Draw three to six sentences: an opening, the topics in the order of their roles, maybe more, a closing."""
     told = {role: write_sentence(rng, domain, role, word) for role, word in topics.items()}
     sentences = [told.pop("scene", "") or pick(rng, domain.plain["opening"])]
     closing = told.pop("feeling", "") or pick(rng, domain.plain["closing"])
     sentences += [told[role] for role in ROLES if role in told]
-    extra = int(rng.random() * 2) + (len(topics) <= 2)  # few topics need more beside them
+    extra = int(rng.random() * 2) + (len(topics) <= 2)  # short essays get additional sentences
     return [*sentences, *shuffle(rng, domain.plain["more"])[:extra], closing]
 
 
 def draw_essay(rng: Random, domains: dict[str, Domain]) -> Essay:
-    """Draw a domain, the topics, each of another role, and an essay about them of a fitting length."""
+    """Draw a domain, topics with different roles, and an essay about them of a suitable length."""
     name = pick(rng, list(domains))
     domain = domains[name]
     roles = shuffle(rng, ROLES)[: pick(rng, TOPIC_COUNTS)]
@@ -71,7 +71,7 @@ def draw_essay(rng: Random, domains: dict[str, Domain]) -> Essay:
 
 
 def draw_splits(rng: Random, domains: dict[str, Domain], counts: dict[str, int]) -> Iterator[tuple[str, Essay]]:
-    """Yield every essay with its split, test first; the same topics, in whatever order, never occur twice.
+    """Yield every essay with its split, test first. The same set of topics never occurs twice.
 
     Raises:
         InputError: if all topics are used up.
@@ -114,18 +114,19 @@ def measure(essays: dict[str, list[Essay]]) -> dict[str, object]:
 
 def write_output(output: Output, domains: dict[str, Domain], essays: Iterable[tuple[str, Essay]]) -> None:
     """Write the essays and the list of topic words, and put the facts into the manifest."""
-    found: dict[str, list[Essay]] = {split: [] for split in SPLITS}
+    essays_by_split: dict[str, list[Essay]] = {split: [] for split in SPLITS}
     with ExitStack() as stack:
         files = {split: stack.enter_context(output.split(split, COLUMNS)) for split in SPLITS}
         for split, essay in essays:
             files[split].write(" ".join(essay.topics), essay.text, essay.domain)
-            found[split].append(essay)
+            essays_by_split[split].append(essay)
     listed = {
-        name: {role: " ".join(found.words) for role, found in domain.roles.items()} for name, domain in domains.items()
+        name: {role: " ".join(essays_by_split.words) for role, essays_by_split in domain.roles.items()}
+        for name, domain in domains.items()
     }
     output.write_text("topics.json", json.dumps(listed, ensure_ascii=False, indent=1) + "\n")
     output.facts["remark"] = REMARK
-    output.facts.update(measure(found))
+    output.facts.update(measure(essays_by_split))
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -145,7 +146,7 @@ def generate(options: argparse.Namespace, rng: Random) -> Iterator[tuple[str, Es
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory; return what it has."""
+    """Write the directory; return a description of its content."""
     total = options.train + options.valid + options.test
     essays = tqdm(generate(options, Random(options.seed)), "generating", total, unit=" essays", disable=None)
     write_output(output, LANGUAGES[options.language], essays)

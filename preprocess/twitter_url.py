@@ -1,13 +1,13 @@
-"""Twitter URL paraphrases -> {train,valid,test}.{src,tgt}, those of the human-rated pairs that enough raters accepted.
+"""Twitter URL paraphrases -> {train,valid,test}.{src,tgt}: human-rated pairs that enough raters accepted.
 
     python preprocess/twitter_url.py --data DIR --output data/twitter_url --lowercase
 
-DIR holds the published files: Twitter_URL_Corpus_train.txt and Twitter_URL_Corpus_test.txt, rated by six people, and
+DIR contains the published files: Twitter_URL_Corpus_train.txt and Twitter_URL_Corpus_test.txt, rated by six people, and
 2016_Oct_10--2017_Jan_08_paraphrase.txt, found automatically. ``--setting c-dnpg`` trains on the automatic pairs,
-validates on the first 1,000 of the rated test file and tests on 5,000 drawn from the rated train file, as C-DNPG does;
-``--setting human`` stays with the rated pairs: their train file, less 1,000 drawn for validation, and their test file.
-The published tweets are cut into Moses tokens unless ``--unit`` asks for others. A directory with
-{train,valid,test}.{src,tgt} is taken as it is split; ``--train``, ``--valid`` and ``--test`` then draw so many pairs
+validates on the first 1,000 of the rated test file and tests on 5,000 drawn from the rated train file, as C-DNPG does.
+``--setting human`` uses only the rated pairs: the train file, without 1,000 drawn for validation, and the test file.
+The published tweets are split into Moses tokens unless ``--unit`` selects another tokeniser. A directory with
+{train,valid,test}.{src,tgt} keeps its splits; ``--train``, ``--valid`` and ``--test`` then draw this number of pairs
 from its splits.
 """
 
@@ -25,12 +25,12 @@ from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
 
-SIZES = {"train": 110_000, "valid": 1_000, "test": 5_000}  # pairs that are drawn from the published files
+SIZES = {"train": 110_000, "valid": 1_000, "test": 5_000}  # pairs drawn from the published files
 CHOICES = {"setting": "c-dnpg", "votes": 4}  # of these pairs
 RATED_TRAIN, RATED_TEST = "Twitter_URL_Corpus_train.txt", "Twitter_URL_Corpus_test.txt"
 AUTOMATIC = "2016_Oct_10--2017_Jan_08_paraphrase.txt"
 _VOTES = re.compile(r"\(\s*([0-6])\s*,\s*6\s*\)")
-PUBLISHED = Dialect("\t")  # in which quotation marks are part of the tweets
+PUBLISHED = Dialect("\t")  # quotation marks are part of the tweets
 Pair = tuple[str, str]
 
 
@@ -40,7 +40,9 @@ def parser() -> ArgumentParser:
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the published files")
     options.add_argument("--setting", choices=("c-dnpg", "human"), help="training pairs (c-dnpg)")
-    options.add_argument("--votes", type=whole_number(1), metavar="N", help="raters of six who accepted it (4)")
+    options.add_argument(
+        "--votes", type=whole_number(1), metavar="N", help="minimum number of the six raters who accepted a pair (4)"
+    )
     options.add_argument("--train", type=whole_number(0), metavar="N", help="automatic pairs (110,000), 0 = all")
     options.add_argument("--valid", type=whole_number(1), metavar="N", help="validation pairs (1,000)")
     options.add_argument("--test", type=whole_number(1), metavar="N", help="test pairs (c-dnpg; 5,000)")
@@ -49,7 +51,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files; the published tweets are running text, a directory with splits has tokens already."""
+    """The source files. The published tweets are running text; a directory with splits is already tokenised."""
     plain = [path for paths in plain_files(options.data).values() for path in paths]
     options.unit = options.unit or ("words" if plain else "moses")
     if plain:
@@ -63,17 +65,17 @@ def inputs(options: Namespace) -> list[Path]:
 def rated(preparation: Preparation, path: Path, votes: int, *, first: bool = False) -> Iterator[Pair]:
     """Yield the pairs that enough raters accepted: lines of sentence, sentence, (votes, 6), address."""
     for _, cells, _ in read_rows(preparation.lines(path, count=first), PUBLISHED):
-        found = _VOTES.fullmatch(cells[2].strip()) if len(cells) in (3, 4) else None
-        if found is None:
+        votes_match = _VOTES.fullmatch(cells[2].strip()) if len(cells) in (3, 4) else None
+        if votes_match is None:
             preparation.left_out["malformed_lines"] += first
-        elif int(found[1]) < votes:
+        elif int(votes_match[1]) < votes:
             preparation.left_out["too_few_votes"] += first
         else:
             yield cells[0], cells[1]
 
 
 def automatic(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[Pair]:
-    """Yield the pairs that were found automatically: lines of sentence, sentence."""
+    """Yield the automatically found pairs: lines of sentence, sentence."""
     for _, cells, problem in read_rows(preparation.lines(path, count=first), replace(PUBLISHED, width=2)):
         if problem:
             preparation.left_out["malformed_lines"] += first

@@ -1,10 +1,10 @@
-"""Turn a model's outputs back into running text: undo what a script of this folder did to the training text.
+"""Restore running text from a model's outputs by undoing the steps of a script of this folder.
 
     python preprocess/undo_text.py --prepared data/quora --generated LOG --output outputs.txt
 
-LOG is the output of fairseq-generate; ``--input`` takes plain text instead, an output a line. The manifest in
-``--prepared`` says what was done: BPE, word pieces, true-casing, joiner marks, Moses tokens, characters, words by
-jieba, and special symbols that were escaped. Lower-casing and normalisation cannot be undone.
+LOG is the output of fairseq-generate. ``--input`` takes plain text instead, one output per line. The manifest in
+``--prepared`` lists the steps: BPE, word pieces, true-casing, joiner marks, Moses tokens, characters, words by jieba,
+and escaped special symbols. Lower-casing and normalisation cannot be undone.
 """
 
 import sys

@@ -1,11 +1,10 @@
-"""Weak labels for DNPG (Li et al., ACL 2019, section 3.2): which words of a pair are of the phrase level.
+"""Weak labels for DNPG (Li et al., ACL 2019, section 3.2): find the words of a pair that belong to the phrase level.
 
     python preprocess/weak_labels.py --data data/quora --output data/quora-labels
 
-The words of train and, if it is there, valid are aligned; in every pair the 1, 2 or 3 aligned phrases with the rarest
-words get the label 0 on both sides, all other words 1. ``{train,valid}.{src,tgt}.z`` have a label for every word of the
-text, which the task ``paraphrase`` reads with ``--granularity-labels``. The text must be the one that
-fairseq-preprocess is given.
+The words of train and, if present, valid are aligned. In every pair the 1, 2 or 3 aligned phrases with the rarest words
+get the label 0 on both sides, all other words 1. ``{train,valid}.{src,tgt}.z`` have a label for every word of the text,
+which the task ``paraphrase`` reads with ``--granularity-labels``. The text must be the input of fairseq-preprocess.
 """
 
 import sys
@@ -30,15 +29,20 @@ PHRASE, SENTENCE = "0", "1"
 def parser() -> ArgumentParser:
     """The options."""
     options = output_parser("weak_labels", __doc__)
-    options.add_argument("--data", type=Path, required=True, metavar="DIR", help="where train.src and train.tgt are")
+    options.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.src and train.tgt")
     count = whole_number(1)
-    options.add_argument("--phrases", type=count, default=3, metavar="N", help="phrases of a pair, at most")
-    options.add_argument("--phrase-length", type=count, default=3, metavar="N", help="words of a phrase, at most")
+    options.add_argument("--phrases", type=count, default=3, metavar="N", help="maximum number of phrases of a pair")
     options.add_argument(
-        "--symmetrise", choices=("grow-diag", "intersection"), default="grow-diag", help="of both directions' links"
+        "--phrase-length", type=count, default=3, metavar="N", help="maximum number of words of a phrase"
+    )
+    options.add_argument(
+        "--symmetrise",
+        choices=("grow-diag", "intersection"),
+        default="grow-diag",
+        help="combination of both directions' links",
     )
     options.add_argument("--iterations", type=count, default=5, metavar="N", help="of the aligner")
-    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="of the number of phrases")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the number of phrases")
     return options
 
 
@@ -56,10 +60,10 @@ def sources(options: Namespace) -> list[Path]:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Align the text, and write the labels; return how many they are.
+    """Align the text, and write the labels; return a description of their number.
 
     Raises:
-        InputError: if the text does not pair up, or has empty lines.
+        InputError: if the sides have different lengths, or lines are empty.
     """
     files = files_of(options)
     links = list(align_both(files, options.iterations, grow=options.symmetrise == "grow-diag"))
@@ -71,7 +75,7 @@ def write(options: Namespace, output: Output) -> str:
 def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> Iterator[Links]:
     """Align all splits together; yield the links of every pair."""
     numbers: dict[str, int] = {}
-    # Twice through the files, so that the text itself is never held.
+    # The files are read twice, so that the text is never in memory.
     sides = [
         number_words((pair[side] for paths in files.values() for _, pair in read_words(paths)), numbers)
         for side in range(len(SIDES))

@@ -1,9 +1,10 @@
-"""Word vectors learnt from text with word2vec (gensim), for --topic-vectors and other embeddings -> vectors.txt.
+"""Learn word vectors from text with word2vec (gensim), for --topic-vectors and other embeddings -> vectors.txt.
 
     python preprocess/word_vectors.py --text data/essays/train.src data/essays/train.tgt --output data/vectors --dim 300
 
-PC-SAN starts from GloVe vectors of BERT's width and MTA-LSTM from word2vec's, both of corpora that were not published:
-these are learnt from the corpus at hand. One worker and a seed: the same options give the same bytes on a machine.
+PC-SAN starts from GloVe vectors of BERT's width and MTA-LSTM from word2vec's, both learnt from unpublished corpora.
+These vectors are learnt from the given text. With one worker and a seed, the same options give the same bytes on one
+machine.
 """
 
 import logging
@@ -21,7 +22,7 @@ METHODS = ("skip-gram", "cbow")
 
 
 class _Sentences:
-    """The lines of the files as words, from the beginning whenever they are asked for."""
+    """The lines of the files as words. Each iteration starts from the beginning."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = paths
@@ -39,12 +40,14 @@ def parser() -> ArgumentParser:
     options.add_argument("--window", type=whole_number(1), default=5, metavar="N", help="words on either side")
     options.add_argument("--negative", type=whole_number(1), default=5, metavar="N", help="noise words for each word")
     options.add_argument("--min-count", type=whole_number(1), default=2, metavar="N", help="rarer words have no vector")
-    options.add_argument("--epochs", type=whole_number(1), default=10, metavar="N", help="times that the text is read")
+    options.add_argument(
+        "--epochs", type=whole_number(1), default=10, metavar="N", help="number of passes over the text"
+    )
     return options
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Learn the vectors, and write them as text; return how many they are."""
+    """Learn the vectors, and write them as text; return a description of their number."""
     logging.getLogger("gensim").setLevel(logging.WARNING)
     from gensim.models import Word2Vec
 
@@ -56,7 +59,7 @@ def write(options: Namespace, output: Output) -> str:
         sg=int(options.method == "skip-gram"),
         negative=options.negative,
         seed=options.seed,
-        workers=1,  # several would learn in an order that chance decides
+        workers=1,  # several workers would learn in a random order
     )
     model.build_vocab(sentences)
     if not len(model.wv):

@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 
 WIDTH, HEIGHT = 1280, 800
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Elements that are wider than the place they have: the page itself, and what scrolls inside of it.
+# Elements that are wider than their container: the page itself, and scrolling elements inside it.
 _TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".md-typeset__scrollwrap, table, pre")]
   .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.getClientRects().length)
   .map((element) => `${element.tagName.toLowerCase()} is ${element.scrollWidth} pixels wide, ` +
@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
 
 def dead_links(site: Path) -> Iterator[str]:
-    """Yield one message for each link that leads nowhere and each file that comes from another host."""
+    """Yield one message for each dead link and each file loaded from another host."""
     pages = {path.resolve(): Page(path) for path in sorted(site.rglob("*.html"))}
     for path, page in pages.items():
         name = path.relative_to(site.resolve())

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Checks what a user does who is no developer: a plain `pip install .` (no -e, with pip's build isolation) into an
-# environment that has torch and fairseq-fixed, then `--user-dir wean_fairseq` in another folder. Takes no arguments;
-# needs the .venv of scripts/setup.sh.
+# Test the installation of an ordinary user: a plain `pip install .` (no -e, with pip's build isolation) into an
+# environment with torch and fairseq-fixed, then `--user-dir wean_fairseq` in another folder. Takes no arguments; needs
+# the .venv of scripts/setup.sh.
 #
-# The second environment gets the package and fairseq-fixed, which looks for a --user-dir beside itself; everything
-# else, torch first of all, it borrows from .venv.
+# The second environment contains the package and fairseq-fixed, which looks for a --user-dir next to itself. Everything
+# else, including torch, is used from .venv.
 set -euo pipefail
 
 ROOT=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
@@ -21,7 +21,7 @@ say "installing a copy of wean_fairseq in a second environment (about 20 seconds
 readonly PYTHON=$ROOT/.venv/bin/python
 readonly OTHER=$TEMPORARY/venv
 "$PYTHON" -m venv --without-pip "$OTHER"
-rm -rf -- "$ROOT/build" # what an earlier build left there would go into this one
+rm -rf -- "$ROOT/build" # old build files would be included in this build
 pip_install() { "$PYTHON" -m pip --python "$OTHER/bin/python" install --quiet --no-deps "$@"; }
 pip_install --no-index --find-links "$ROOT/.venv/.setup/wheels" fairseq-fixed
 pip_install "$ROOT"

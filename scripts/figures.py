@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from wean_fairseq.errors import UserError  # noqa: E402 - the root of the project comes first
+from wean_fairseq.errors import UserError  # noqa: E402 - after adding the project's root to the path
 from wean_fairseq.evaluation.training_log import LogLine, TrainingLog  # noqa: E402
 from wean_fairseq.reporting import curves  # noqa: E402
 
@@ -22,7 +22,7 @@ _FIXED = ("seed", "system", "epoch", "updates")
 
 
 def read_curves(path: Path) -> tuple[list[TrainingLog], list[str]]:
-    """Return the trainings of a table of ``wean-evaluate record --curves``, and the metrics that it has."""
+    """Return the trainings of a table of ``wean-evaluate record --curves``, and its metrics."""
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file, delimiter="\t")
         rows = list(reader)

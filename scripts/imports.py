@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the drawing of the package's imports into docs/architecture.md; with --check it only compares.
+"""Write the drawing of the package's imports into docs/architecture.md; with --check only compare.
 
 A part is a folder or a file directly under wean_fairseq/. Its layer is one above the highest part that it imports, so
-every arrow points down; a circle of imports is an error: between parts, imports inside of functions included, and
-between files when they are imported.
+every arrow points down. A cycle of imports is an error: between parts, including imports inside functions, and between
+files when they are imported.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(path: Path, modules: Mapping[str, Path], *, deferred: bool) -> Iterator[str]:
-    """The modules of the package that a file imports, with those inside of functions where ``deferred``."""
+    """The modules of the package that a file imports; with ``deferred``, including those inside functions."""
     package = path.relative_to(PACKAGE.parent).parts[:-1]
     for node in _running_nodes(ast.parse(path.read_text(encoding="utf-8")), deferred=deferred):
         if isinstance(node, ast.Import):
@@ -40,7 +40,7 @@ def imported_modules(path: Path, modules: Mapping[str, Path], *, deferred: bool)
 
 
 def _running_nodes(node: ast.AST, *, deferred: bool) -> Iterator[ast.AST]:
-    """All nodes but those under ``if TYPE_CHECKING``, and those in functions unless ``deferred``."""
+    """All nodes except those under ``if TYPE_CHECKING``, and except those in functions unless ``deferred``."""
     for child in ast.iter_child_nodes(node):
         for_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
         if not for_types and (deferred or not isinstance(child, ast.FunctionDef)):
@@ -55,7 +55,7 @@ def file_graph(*, deferred: bool) -> dict[str, set[str]]:
 
 
 def part_graph(files: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Each part with the parts that it imports; the package's own ``__init__`` is the part ``__init__``."""
+    """Each part with the parts that it imports. The package's own ``__init__`` is the part ``__init__``."""
 
     def part(name: str) -> str:
         return name.split(".")[1] if "." in name else "__init__"
@@ -67,25 +67,25 @@ def part_graph(files: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 
 def layers(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """The layer of each part, 0 for one that imports none.
+    """The layer of each part, 0 for a part without imports.
 
     Raises:
-        CycleError: naming the circle.
+        CycleError: with the cycle.
     """
-    found: dict[str, int] = {}
+    layer_of: dict[str, int] = {}
     for name in TopologicalSorter(graph).static_order():
-        found[name] = 1 + max((found[other] for other in graph[name]), default=-1)
-    return found
+        layer_of[name] = 1 + max((layer_of[other] for other in graph[name]), default=-1)
+    return layer_of
 
 
 def draw(graph: Mapping[str, set[str]]) -> str:
-    """The drawing: a line a part, the highest layer first."""
-    found = layers(graph)
+    """The drawing: one line per part, the highest layer first."""
+    layer_of = layers(graph)
     width = max(map(len, graph))
     lines = []
-    for layer in range(max(found.values()), -1, -1):
-        for name in sorted(name for name in graph if found[name] == layer):
-            below = sorted(graph[name], key=lambda other: (-found[other], other))
+    for layer in range(max(layer_of.values()), -1, -1):
+        for name in sorted(name for name in graph if layer_of[name] == layer):
+            below = sorted(graph[name], key=lambda other: (-layer_of[other], other))
             lines.append(f"{layer}  {name:<{width}}  {', '.join(below)}".rstrip())
     return "\n".join(["```text", *lines, "```\n"])
 
@@ -93,7 +93,7 @@ def draw(graph: Mapping[str, set[str]]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the drawing; return the exit status."""
     parser = argparse.ArgumentParser(description="Write the drawing of imports into docs/architecture.md.")
-    parser.add_argument("--check", action="store_true", help="write nothing; status 1 if the page is another")
+    parser.add_argument("--check", action="store_true", help="write nothing; status 1 if the page is out of date")
     args = parser.parse_args(arguments)
     try:
         layers(file_graph(deferred=False))

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Breaks the package on purpose, one line at a time, and says which breaks no test noticed.
+"""Mutation tests: break the package on purpose, one line at a time, and report the mutants that no test detects.
 
     python scripts/mutants.py                  # all of scripts/mutants.toml
     python scripts/mutants.py -k dropout -j 4  # those whose file or text has the word, four at a time
     python scripts/mutants.py --random 200     # drawn from the numerical code, see random_mutants.py
 
-Each mutant is a text of a file that is replaced by another, in a copy of the project, where the tests named beside it
-run. An old text that is gone, or stands there twice, is an error: mend the row. Before the mutants, each set of tests
-runs once on an unchanged copy, so that a mutant is not taken for killed by a test that fails anyway.
+Each mutant replaces a text of a file in a copy of the project, in which the tests of its row run. An old text that is
+missing, or occurs twice, is an error, and the row must be fixed. Before the mutants, each set of tests runs once on an
+unchanged copy, so that a mutant does not count as killed by a test that fails anyway.
 """
 
 import argparse
@@ -29,10 +29,10 @@ import random_mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "scripts" / "mutants.toml"
-# Of the project as far as its unit tests look at it.
+# The part of the project that its unit tests need.
 COPIED = ("wean_fairseq", "tests", "preprocess", "pyproject.toml", "setup.py")
 KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "BROKEN"
-LONGEST = 900  # seconds: a mutant that makes a test wait is killed too
+LONGEST = 900  # seconds: a mutant that makes a test hang is killed too
 
 
 class Mutant(NamedTuple):
@@ -59,10 +59,10 @@ class Mutant(NamedTuple):
 
 
 def read_mutants(path: Path) -> list[Mutant]:
-    """The rows of ``path``; every old text must occur once in its file.
+    """The rows of ``path``. Every old text must occur exactly once in its file.
 
     Raises:
-        SystemExit: naming the rows that must be mended.
+        SystemExit: with the rows that must be fixed.
     """
     mutants = []
     for group in tomllib.loads(path.read_text(encoding="utf-8"))["group"]:
@@ -70,9 +70,9 @@ def read_mutants(path: Path) -> list[Mutant]:
     wrong = []
     for mutant in mutants:
         file = ROOT / mutant.file
-        found = file.read_text(encoding="utf-8").count(mutant.old) if file.exists() else 0
-        if found != 1 or mutant.old == mutant.new:
-            wrong.append(f"  {found} times in {mutant.file}: {mutant.old!r}")
+        occurrences = file.read_text(encoding="utf-8").count(mutant.old) if file.exists() else 0
+        if occurrences != 1 or mutant.old == mutant.new:
+            wrong.append(f"  {occurrences} times in {mutant.file}: {mutant.old!r}")
     if wrong:
         sys.exit("\n".join([f"mutants: error: the old text of a mutant must occur once in its file ({path}):", *wrong]))
     return mutants
@@ -89,10 +89,10 @@ def draw_mutants(number: int, seed: int) -> list[Mutant]:
 
 
 def run_tests(mutant: Mutant) -> tuple[Mutant, str, str]:
-    """Run the tests of a mutant in a copy of its own; the process is used for nothing else.
+    """Run the tests of a mutant in a separate copy. The process is used only once.
 
     Returns:
-        The mutant, how it ended, and the end of what pytest said.
+        The mutant, its outcome, and the end of pytest's output.
     """
     signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(LONGEST)
@@ -138,7 +138,7 @@ def _pytest(folder: str, tests: Iterable[str]) -> int:
 
 
 def main() -> int:
-    """Run, report, and fail below the goal."""
+    """Run the mutants, print a report, and fail below the goal."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("-k", metavar="WORD", default="", help="only mutants whose file or text has this word")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: all processors)")
@@ -150,7 +150,8 @@ def main() -> int:
     mutants = [one for one in kept if args.k in one.file or args.k in one.old]
     if not mutants:
         parser.error(f"no mutant has {args.k!r} in its file or text")
-    # Read once here, not in every process that is forked off: most of the time of a short test goes into this.
+    # Imported once here instead of in every forked process, because these imports take most of the time of a short
+    # test.
     for name in ("fairseq.models", "fairseq.tasks", "scipy.stats"):
         importlib.import_module(name)
     sys.dont_write_bytecode = True

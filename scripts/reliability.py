@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes docs/reliability.md from what a run of the tests has counted; `make test-slow` calls it.
+"""Write docs/reliability.md from the counts of a test run; called by `make test-slow`.
 
     python -m pytest -m slow tests --reliability-record RECORD && python scripts/reliability.py RECORD
 
-Several records make one page: that of runs of different tests on the same machine.
+Several records of different tests on the same machine are combined in one page.
 """
 
 import argparse
@@ -15,13 +15,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.harness import describe_run, run_lines  # noqa: E402 - the root of the project comes first
+from benchmarks.harness import describe_run, run_lines  # noqa: E402 - after adding the project's root to the path
 from tests.reliability import read_record  # noqa: E402
 
 PAGE = ROOT / "docs" / "reliability.md"
 PACKAGES = ("fairseq-fixed", "torch", "numpy", "hypothesis")
 
-# Each kind that is counted, with its outcome every time; kinds that are not here get a row too.
+# Each counted kind, with its outcome every time. Kinds that are not listed here also get a row.
 MEANINGS = {
     "kills survived": "SIGKILL at random moments under `examples/train_until_done.sh`: after each kill every file "
     "under a final name was complete, and the finished training equals an uninterrupted one to the last bit",
@@ -97,7 +97,7 @@ See `docs/security.md` for damaged files and `docs/scaling.md` for several proce
 
 
 def results(records: list[list[dict[str, Any]]]) -> Counter[str]:
-    """Counts of tests that passed, failed and so on.
+    """Counts of passed, failed and skipped tests.
 
     Raises:
         SystemExit: if a run has failed or not ended.
@@ -109,7 +109,7 @@ def results(records: list[list[dict[str, Any]]]) -> Counter[str]:
 
 
 def rows(entries: list[dict[str, Any]]) -> list[str]:
-    """A row of the table for each kind, the known ones first."""
+    """One row of the table per kind, the listed ones first."""
     numbers: Counter[str] = Counter()
     files: dict[str, set[str]] = {}
     for entry in entries:
@@ -131,7 +131,7 @@ def main() -> None:
     records = [read_record(path) for path in args.records]
     ended = results(records)
     run = describe_run(args.command, PACKAGES)
-    del run["load_average_at_start"]  # the tests have ended
+    del run["load_average_at_start"]  # not meaningful after the tests have ended
     machine = "\n".join(run_lines(run))
     page = TEMPLATE.format(
         machine=machine, rows="\n".join(rows([entry for record in records for entry in record])), **ended

@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-import verdicts  # noqa: E402 - the folders of the project come first
+import verdicts  # noqa: E402 - after adding the project's folders to the path
 from verdicts import Measured, Outcome  # noqa: E402
 
 from wean_fairseq.errors import UserError  # noqa: E402
@@ -41,10 +41,10 @@ _COMPARISON_KEYS = (
 
 
 def check_claims(content: dict[str, Any]) -> None:
-    """Refuse a file of claims with a misspelt key, or with names that it does not define.
+    """Reject a file of claims with a misspelt key, or with names that it does not define.
 
     Raises:
-        UserError: naming the claim.
+        UserError: with the claim.
     """
     papers = [paper["name"] for paper in content["paper"]]
     for claim in [*content["claim"], *({"paper": OWN, **question} for question in content["question"])]:
@@ -65,7 +65,7 @@ def check_claims(content: dict[str, Any]) -> None:
 
 
 def with_group(metric: str, comparison: dict[str, Any]) -> str:
-    """Return the key of a metric on the part of the test set that a comparison is about."""
+    """Return the key of a metric on the part of the test set that a comparison uses."""
     return f"{metric}[{comparison['group']}]" if "group" in comparison else metric
 
 
@@ -133,7 +133,7 @@ def shown_p(p_value: float) -> str:
 
 
 def short(metric: str) -> str:
-    """Return a metric's name without the word that all presets begin with."""
+    """Return a metric's name without the word that all presets start with."""
     return metric.removeprefix("paper:")
 
 
@@ -194,7 +194,7 @@ def at(content: Any, keys: list[str]) -> Any:
 
 
 def compare_sizes(item: dict[str, Any]) -> Outcome:
-    """Judge the numbers of parameters of two output layers, which are built and counted."""
+    """Judge the numbers of parameters of two output layers by building them and counting."""
     high, low = (count_parameters(item[side], item["words"], item["width"]) for side in ("above", "below"))
     where = f"{item['words']:,} words, width {item['width']}"
     text = f"{where}: {item['above']} {high / 1e6:.2f} M, {item['below']} {low / 1e6:.2f} M"
@@ -225,7 +225,7 @@ def judge_claim(
 
 def block(claim: dict[str, Any], judged: str, outcomes: list[Outcome]) -> str:
     """Return the collapsible block of a claim: reasons, numbers and commands."""
-    # A summary is HTML: Markdown is not read in it.
+    # A summary is HTML, in which Markdown is not interpreted.
     text = re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(claim["text"], quote=False))
     lines = [f'<details markdown="1"><summary>{SIGNS[judged]} {text}: <b>{judged}</b></summary>', ""]
     reasons = list(dict.fromkeys(reason for outcome in outcomes for reason in outcome.reasons))
@@ -241,15 +241,15 @@ def block(claim: dict[str, Any], judged: str, outcomes: list[Outcome]) -> str:
 
 def commands(claim: dict[str, Any], outcomes: list[Outcome]) -> list[str]:
     """Return the commands behind a claim, or the command that would test it."""
-    found = [f"`{claim['run']}`"] if "run" in claim else []
+    lines = [f"`{claim['run']}`"] if "run" in claim else []
     for name in dict.fromkeys(name for outcome in outcomes for name in outcome.results):
         result = verdicts.read_result(name)
         seeds = ", ".join(map(str, result.get("seeds", [result["seed"]])))
         size = f"{result['evaluation']['data']['sentences']:,} test sentences, seed {seeds}"
-        found.append(f"`{result['command']}` ([{name}](../results/{name}.json); {size})")
+        lines.append(f"`{result['command']}` ([{name}](../results/{name}.json); {size})")
     benchmarks = dict.fromkeys(item["benchmark"] for item in claim.get("compare", []) if "benchmark" in item)
-    found += [f"`python benchmarks/{name}.py`" for name in benchmarks]
-    return found + ["`wean-evaluate parameters`"] * any("words" in item for item in claim.get("compare", []))
+    lines += [f"`python benchmarks/{name}.py`" for name in benchmarks]
+    return lines + ["`wean-evaluate parameters`"] * any("words" in item for item in claim.get("compare", []))
 
 
 def read_claims() -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -265,13 +265,13 @@ def read_claims() -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def counts(claims: list[dict[str, Any]]) -> str:
     """Return a sentence with the numbers of verdicts on the papers' claims, for the README."""
-    found = Counter(claim["verdict"] for claim in claims if claim["paper"] != OWN)
-    parts = [f"{found[verdict]} {verdict}" for verdict in verdicts.VERDICTS if found[verdict]]
-    return f"Of {found.total()} claims: {', '.join(parts)}."
+    numbers = Counter(claim["verdict"] for claim in claims if claim["paper"] != OWN)
+    parts = [f"{numbers[verdict]} {verdict}" for verdict in verdicts.VERDICTS if numbers[verdict]]
+    return f"Of {numbers.total()} claims: {', '.join(parts)}."
 
 
 def render_rules(content: dict[str, Any]) -> str:
-    """Return the head of the page: the verdicts, and what they ask for."""
+    """Return the head of the page: the verdicts, and their conditions."""
     rows = [f"| {SIGNS[name]} {name} | {meaning} |" for name, meaning in content["verdicts"].items()]
     numbers = {
         "patience": verdicts.PATIENCE,
@@ -292,9 +292,9 @@ def render() -> str:
     sections = []
     for paper in content["paper"]:
         ours = [claim for claim in claims if claim["paper"] == paper["name"]]
-        found = sorted((claim["verdict"] for claim in ours), key=verdicts.VERDICTS.index)
-        numbers = " | ".join(str(found.count(verdict)) for verdict in verdicts.VERDICTS)
-        matrix.append(f"| {paper['name']} | {''.join(SIGNS[verdict] for verdict in found)} | {numbers} |")
+        judged = sorted((claim["verdict"] for claim in ours), key=verdicts.VERDICTS.index)
+        numbers = " | ".join(str(judged.count(verdict)) for verdict in verdicts.VERDICTS)
+        matrix.append(f"| {paper['name']} | {''.join(SIGNS[verdict] for verdict in judged)} | {numbers} |")
         sections += ["", f"## {paper['name']}", "", paper["summary"], ""]
         sections += [block(claim, claim["verdict"], claim["outcomes"]) for claim in ours]
     sections += ["## Our own questions", "", "No paper claims these.", "", "| question | verdict |", "|---|---|"]

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes .venv with everything that the quickstart, the tests and the linters need, or reuses it; takes no arguments.
+# Create or reuse .venv with everything that the quickstart, the tests and the linters need. Takes no arguments.
 #
 #   PYTHON=/path/to/python3.11   the Python to use (default: the first supported one on PATH)
 #   PIP_EXTRA_INDEX_URL, ...     pip's own variables and configuration are respected
 #
-# Four steps; each leaves a stamp in .venv/.setup when it is complete, keyed by a checksum of what it depends on, so
-# that a second run starts at once. While a step changes .venv there is a file .venv/.setup/unfinished: if it is found
-# at the start, that step did not end, and .venv is made anew: torch has to be fetched again.
+# Four steps. Each leaves a stamp in .venv/.setup when it is complete, keyed by a checksum of its inputs, so that a
+# second run starts immediately. While a step changes .venv, the file .venv/.setup/unfinished exists. If it exists at
+# the start, a step was interrupted, and .venv is created from scratch, including the download of torch.
 set -euo pipefail
-# Ctrl-C must not let the script go on with a half-done step; what is unfinished is seen by the next run.
+# Ctrl-C must end the script instead of continuing after a half-done step. The next run detects unfinished steps.
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -46,7 +46,7 @@ find_python() {
     return
   fi
   for candidate in python3.11 python3.12 python3.13 python3 python; do
-    # A name may be on PATH and not run (a version manager's shim): then the next one is tried.
+    # A name on PATH may not run (a version manager's shim); then the next one is tried.
     version=$(python_version "$candidate") || continue
     if is_supported "$version"; then
       printf '%s\n' "$candidate"
@@ -64,7 +64,7 @@ check_tools() {
     die "\`$python\` must be able to make virtual environments, but its venv or ensurepip module is missing; install" \
       "it (Debian, Ubuntu: apt-get install python3-venv)."
   for name in "${CXX:-}" g++ c++ clang++; do
-    # CXX may hold flags after the name of the compiler.
+    # CXX may contain flags after the name of the compiler.
     if [[ -n "$name" ]] && command -v "${name%% *}" >/dev/null; then
       compiler=$name
       break
@@ -82,7 +82,7 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
 
 # --- stamps ---------------------------------------------------------------------------------------------------------
 
-# What a step depends on: torch and the build of fairseq-fixed on their own pins, the last step on all three files.
+# Inputs of a step: torch and the build of fairseq-fixed depend on their own pins, the last step on all three files.
 pins_key() { grep -E '^(pip|torch|numpy|cython|setuptools|wheel|fairseq-fixed)==' constraints.txt | cksum; }
 full_key() { cat constraints.txt setup.py scripts/setup.sh | cksum; }
 
@@ -90,14 +90,14 @@ is_done() { [[ -f $STATE/$1.done && $(<"$STATE/$1.done") == "$2" ]]; } # is_done
 
 mark_done() { printf '%s\n' "$2" >"$STATE/$1.done"; } # mark_done <step> <key>
 
-# After a changed pin the packages are only brought in line; a moved tree (the programs in .venv/bin hold its path), a
-# dead interpreter or an interrupted step means a new .venv.
+# After a changed pin the packages are only updated. A moved tree (the programs in .venv/bin contain its path), a broken
+# interpreter or an interrupted step require a new .venv.
 discard_unusable_venv() {
   local reason="" made_with
   [[ -e $VENV ]] || return 0
   if [[ ! -d $STATE ]]; then
     if [[ -f $VENV/pyvenv.cfg ]] && is_supported "$(python_version "$VENV_PYTHON" || true)"; then
-      return 0 # made by hand and usable: it is kept, and completed
+      return 0 # made by hand and usable: it is kept and completed
     fi
     die "$VENV must be a virtual environment of a supported Python (${SUPPORTED// /, }), but is not, and this script" \
       "did not make it; move it away and run again."
@@ -105,13 +105,13 @@ discard_unusable_venv() {
   if [[ -e $STATE/unfinished ]]; then
     reason="an earlier set-up was interrupted"
   elif [[ ! -e $STATE/venv.done ]]; then
-    return 0 # nothing was made yet
+    return 0 # no .venv yet
   elif ! is_done venv "$ROOT"; then
     reason="it was made in another folder"
   elif ! made_with=$(python_version "$VENV_PYTHON"); then
     reason="its Python does not run any more"
   elif [[ -n "${PYTHON:-}" && $(python_version "$PYTHON" || true) != "$made_with" ]]; then
-    find_python >/dev/null # a PYTHON that cannot be used must not cost a good .venv
+    find_python >/dev/null # an unusable PYTHON must not cost a good .venv
     reason="it has Python $made_with, and PYTHON names another version"
   fi
   if [[ -n "$reason" ]]; then
@@ -122,7 +122,7 @@ discard_unusable_venv() {
 
 # --- the steps ------------------------------------------------------------------------------------------------------
 
-# run <what> <command...>: the output goes to the log; a failure is one sentence and the end of the log.
+# run <what> <command...>: write the output to the log; a failure prints one sentence and the end of the log.
 run() {
   local what=$1 end
   shift
@@ -146,8 +146,8 @@ run() {
   esac
 }
 
-# pip_install <what> <arguments...>: changes .venv, so it must run to its end. Without bytecode, of which pip would write
-# five times what is ever imported.
+# pip_install <what> <arguments...>: changes .venv, so it must not be interrupted. It writes no bytecode, because pip
+# would write five times the amount that is ever imported.
 pip_install() {
   local what=$1
   shift
@@ -156,8 +156,8 @@ pip_install() {
   rm -f -- "$STATE/unfinished"
 }
 
-# Without an NVIDIA GPU the default Linux build of torch would bring gigabytes of CUDA packages for nothing. Whoever has
-# told pip where to look (an index, a mirror, a folder of wheels) is left alone.
+# Without an NVIDIA GPU the default Linux build of torch would download gigabytes of unused CUDA packages. Users who
+# have configured pip (an index, a mirror, a folder of wheels) keep their configuration.
 cpu_index() {
   local configured
   [[ $(uname -s) == Linux ]] || return 0
@@ -173,7 +173,7 @@ make_venv() {
   STEP=1
   if is_done venv "$ROOT"; then return; fi
   local python
-  # A .venv that is there has passed discard_unusable_venv: it is kept, whatever Python is on PATH.
+  # An existing .venv has passed discard_unusable_venv and is kept, independent of the Python on PATH.
   if [[ -x $VENV_PYTHON ]]; then python=$VENV_PYTHON; else python=$(find_python); fi
   check_tools "$python"
   mkdir -p -- "$STATE"
@@ -194,18 +194,18 @@ install_torch() {
   index=$(cpu_index)
   if [[ -n "$index" ]]; then which+=" without CUDA (no NVIDIA GPU found)"; fi
   say "installing $which and the build tools (about a minute, more on a slow line; log: $LOG)"
-  pip_install "installing pip" pip # the one that comes with Python takes twice as long for the rest
+  pip_install "installing pip" pip # Python's bundled pip takes twice as long for the rest
   pip_install "installing torch" ${index:+"$index"} torch numpy cython setuptools wheel
   mark_done torch "$PINS"
 }
 
-# Most of the build goes into three extensions of PyTorch that no system here calls: they are compiled without
-# optimisation and debug symbols. Those that are called (data_utils_fast, token_block_utils_fast, libbleu) ask for -O3
-# themselves, which comes later on the compiler's line.
+# Most of the build time is spent on three extensions of PyTorch that are never used here, so they are compiled without
+# optimisation and debug symbols. The used ones (data_utils_fast, token_block_utils_fast, libbleu) set -O3 themselves,
+# later on the compiler's command line.
 readonly BUILD_FLAGS="-DNDEBUG -fwrapv -O0 -g0"
 
-# All extensions are built side by side. PyTorch's builder must then not find ninja: it writes one build file in the
-# folder of all, where each would overwrite the others'.
+# All extensions are built in parallel. PyTorch's builder must then not find ninja, because it writes one build file in
+# a shared folder, where each extension would overwrite the others'.
 fast_build() {
   rm -rf -- "$STATE/build"
   mkdir -p -- "$STATE/build"
@@ -219,14 +219,14 @@ build_fairseq() {
   : >"$LOG"
   rm -rf -- "$STATE/wheels"
   fast_build
-  # No build isolation: it would fetch the newest torch with all CUDA packages only to build. No CUDA_HOME: with it the
-  # build looks for CUDA sources that the release does not contain.
+  # No build isolation: it would download the newest torch with all CUDA packages only for the build. No CUDA_HOME: with
+  # it the build looks for CUDA sources that the release does not contain.
   run "building fairseq-fixed" env -u CUDA_HOME PATH="$PWD/$STATE/build:$PATH" \
     CFLAGS="$BUILD_FLAGS ${CFLAGS:-}" CXXFLAGS="$BUILD_FLAGS ${CXXFLAGS:-}" DIST_EXTRA_CONFIG="$PWD/$STATE/build/setup.cfg" \
     "$VENV_PYTHON" -m pip wheel --no-deps --no-build-isolation -c constraints.txt -w "$STATE/wheels" fairseq-fixed
 }
 
-# Writes down what setup.py asks for, a line each, but for fairseq-fixed.
+# Write the requirements of setup.py, one per line, without fairseq-fixed.
 readonly LIST_LIBRARIES='
 import sys
 import setuptools
@@ -238,8 +238,8 @@ needed = [*project.install_requires, *(name for extra in extras for name in proj
 Path(sys.argv[2]).write_text("".join(f"{name}\n" for name in needed if not name.startswith("fairseq-fixed")))
 '
 
-# The build leaves a processor idle half of its time. It is a process group of its own, and ends with this script, unless
-# that is killed with -9: then the build keeps the lock to its end, and the next set-up waits for it.
+# The build leaves a processor idle half of the time. It has a separate process group, and ends with this script, unless
+# the script is killed with -9: then the build holds the lock until its end, and the next set-up waits for it.
 build_and_install_libraries() {
   STEP=3
   if is_done fairseq "$PINS"; then return; fi
@@ -253,13 +253,13 @@ build_and_install_libraries() {
   run "reading setup.py" "$VENV_PYTHON" -W ignore -c "$LIST_LIBRARIES" "$EXTRAS" "$STATE/libraries"
   pip_install "installing the libraries" --no-build-isolation -r "$STATE/libraries"
   say "waiting for the build"
-  wait "$build" || exit 1 # it has said why
+  wait "$build" || exit 1 # it has printed the reason
   trap - EXIT
   mark_done fairseq "$PINS"
 }
 
 # fairseq looks for `--user-dir wean_fairseq` in the current folder, and then among the packages, where development mode
-# puts nothing of that name. pip finds the link in its list of files, and removes it with the rest.
+# creates no folder of that name. pip finds the link in its list of files, and removes it with the rest.
 readonly LINK_PLUGIN='
 import sys
 from importlib.metadata import distribution
@@ -285,14 +285,14 @@ install_plugin() {
   say "installing fairseq-fixed with what it needs, and wean_fairseq in development mode (half a minute; log: $LOG)"
   pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" -e ".[$EXTRAS]"
   run "linking wean_fairseq" "$VENV_PYTHON" -I -c "$LINK_PLUGIN" "$ROOT/wean_fairseq"
-  # Leaves the bytecode of what commands import, where the environment says that no program is to write any, too.
+  # Compile the bytecode of imported modules, even if the environment disables writing bytecode.
   run "starting what was installed" env -u PYTHONDONTWRITEBYTECODE "$VENV_PYTHON" -W ignore -c "$IMPORT_COMMANDS"
   mark_done plugin "$FULL"
 }
 
 main() {
   local PINS FULL STEP="" started=$SECONDS
-  # One set-up at a time: a second one waits on this file (where flock exists) and then finds everything done.
+  # One set-up at a time: a second one waits for this lock (if flock exists) and then finds everything done.
   exec 9<scripts/setup.sh
   if command -v flock >/dev/null && ! flock -n 9; then
     say "waiting for another set-up to finish"

@@ -1,4 +1,4 @@
-"""MkDocs hooks: add the documents outside of docs/ to the site, and point links to where they are there.
+"""MkDocs hooks: add the documents outside docs/ to the site, and point links to their pages.
 
 A link to a file of the project that is not a page of the site becomes the path of the file, as text.
 """
@@ -18,18 +18,18 @@ _CODE = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 
 
 def outside() -> dict[str, Path]:
-    """Return the documents outside of docs/, by their paths in the project."""
-    found = [path for pattern in OUTSIDE for path in sorted(ROOT.glob(pattern))]
-    return {path.relative_to(ROOT).as_posix(): path for path in found}
+    """Return the documents outside docs/, by their paths in the project."""
+    paths = [path for pattern in OUTSIDE for path in sorted(ROOT.glob(pattern))]
+    return {path.relative_to(ROOT).as_posix(): path for path in paths}
 
 
 def on_startup(**_about: Any) -> None:
-    """Index the few Chinese words of the documents as they are: jieba would keep loadable files in the shared /tmp."""
+    """Index the few Chinese words without jieba, which would store loadable files in the shared /tmp."""
     site_search.jieba = None
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the documents outside of docs/, each at its path in the project."""
+    """Add the documents outside docs/, each at its path in the project."""
     for name, path in outside().items():
         files.append(File.generated(config, name, abs_src_path=str(path)))
     return files
@@ -53,7 +53,7 @@ def convert(markdown: str, document: str) -> str:
     def relink(link: re.Match[str]) -> str:
         image, text, target, anchor = link[1], link[2], link[3], link[4] or ""
         path = posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
-        if path == "README.md":  # whose place on the site is taken by the home page
+        if path == "README.md":  # the home page has its place on the site
             place = "index.md"
         elif path.startswith("docs/"):
             place = path.removeprefix("docs/")

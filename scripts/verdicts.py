@@ -1,10 +1,10 @@
 """Rules that turn measured results into verdicts on published claims; `replication` writes the page.
 
-A comparison states that one system is above another by the main metric of its paper, and by how much the paper has it
-above. It is judged in three steps:
+A comparison states that one system is above another by the main metric of its paper, and gives the published
+difference. It is judged in three steps:
 
 1. `find_obstacles` looks for reasons why the trainings cannot decide: they are not complete, their budgets differ, or
-   there are fewer than three runs. Such a comparison is undecided, whatever its scores are.
+   there are fewer than three runs. Such a comparison is undecided for any scores.
 2. `measure` takes the difference of the means over runs, its standard error and its p-value. The p-values of all
    comparisons of a paper are corrected together by Holm's method.
 3. `judge` compares the difference and its 95 % interval with 0 and with half of the published difference.
@@ -39,18 +39,18 @@ HOLDS, IN_PART, DIRECTION, NOT, UNDECIDED, CANNOT, NOT_RUN = VERDICTS = (
 PATIENCE = 8
 #: ... or if its best validation is before this share of its schedule.
 SCHEDULE = 0.9
-#: Fewer runs of a system do not show how much its trainings vary.
+#: With fewer runs of a system, the variance of its trainings is unknown.
 RUNS = 3
-#: A difference of less than this many standard errors over runs is not significant.
+#: A difference smaller than this many standard errors over runs is not significant.
 RUN_ERRORS = 2.0
-#: Lengths of outputs, relative to the references', may differ by this factor where a paper's metrics need equal ones.
+#: Lengths of outputs, relative to the references', may differ by this factor if a paper's metrics need equal lengths.
 LENGTHS = 1.1
 
 _NORMAL = NormalDist()
 _HALF = _NORMAL.inv_cdf(0.975)
 _EPOCHS = re.compile(r"\bEPOCHS=(\d+)")
 _WIDTHS = ("embed-dim", "hidden-size")
-#: Rows that no training made.
+#: Rows that are not trained systems.
 _UNTRAINED = ("copy-source", "lead-")
 
 
@@ -59,11 +59,11 @@ class Measured:
     """The difference of two systems on one metric.
 
     Attributes:
-        scores: mean of the runs of the system that is said to be above, and of the other one.
+        scores: means over runs, first of the system that should be above, then of the other one.
         deviations: standard deviations over runs; None for one run.
         runs: numbers of runs.
         error: standard error of the difference, from sentences and runs.
-        run_error: its standard error over runs alone; 0 where a system has one run.
+        run_error: its standard error over runs only; 0 if a system has one run.
         p_value: of the paired test, else of the 95 % intervals.
     """
 
@@ -95,7 +95,7 @@ class Outcome:
 
     Attributes:
         text: the numbers.
-        reasons: why the verdict is not another one.
+        reasons: the reasons for the verdict.
         result: names of the result files; empty for a count or a benchmark.
     """
 
@@ -130,7 +130,7 @@ def runs_of(training: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_trained(comparison: dict[str, Any], side: str) -> bool:
-    """Return whether the system on a side was trained here: not a copy, a lead or a published output."""
+    """Return True if the system on a side was trained here: not a copy, a lead or a published output."""
     return not comparison[side].startswith(_UNTRAINED) and f"{side}_published" not in comparison
 
 
@@ -164,7 +164,7 @@ def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, 
 
 
 def incompleteness(training: dict[str, Any], command: str) -> str:
-    """Return why a training and those with other settings count as incomplete; empty if they are complete.
+    """Return the reason why a training and those with other settings are incomplete; empty if they are complete.
 
     A try without its best epoch, as in old records, is complete only if the patience ended it.
     """
@@ -183,8 +183,8 @@ def incompleteness(training: dict[str, Any], command: str) -> str:
 
 def option_of(training: dict[str, Any], name: str) -> str | None:
     """Return the value of a training's option, None if it was not given."""
-    found = (option.split() for option in training.get("options", []))
-    return next((words[1] for words in found if words[0] == f"--{name}" and len(words) > 1), None)
+    fields = (option.split() for option in training.get("options", []))
+    return next((words[1] for words in fields if words[0] == f"--{name}" and len(words) > 1), None)
 
 
 def patience_of(training: dict[str, Any]) -> int | None:
@@ -194,13 +194,13 @@ def patience_of(training: dict[str, Any]) -> int | None:
 
 
 def schedule_of(training: dict[str, Any], command: str) -> float:
-    """Return how many epochs were planned: as recorded, else by the command, else those that were trained."""
+    """Return the number of planned epochs: as recorded, else from the command, else the number of trained epochs."""
     stated = _EPOCHS.search(command)
     return float(training.get("schedule") or (stated[1] if stated else training["epochs"]))
 
 
 def budget_of(training: dict[str, Any], command: str) -> dict[str, Any]:
-    """Return what has to be equal for a fair comparison."""
+    """Return the values that must be equal for a fair comparison."""
     return {
         "settings tried": len(training.get("tries", [1])),
         "patience": patience_of(training) or "none",
@@ -210,7 +210,7 @@ def budget_of(training: dict[str, Any], command: str) -> dict[str, Any]:
 
 
 def unequal_lengths(comparison: dict[str, Any]) -> list[str]:
-    """Return a reason if the outputs of the two systems are not of the same length."""
+    """Return a reason if the outputs of the two systems have different lengths."""
     systems = [cells_of(comparison, side) for side in ("above", "below")]
     ratios = [statistics.mean(cells["length-ratio"]["score"] for cells in runs) for runs in systems]
     if max(ratios) <= LENGTHS * min(ratios):
@@ -230,12 +230,12 @@ def cells_of(comparison: dict[str, Any], side: str) -> list[dict[str, Any]]:
 
 
 def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
-    """Measure the difference of two systems; None if a result does not have the metric, or no interval of it."""
+    """Measure the difference of two systems; None if a result lacks the metric or its interval."""
     keys = metric, comparison.get("than", metric)
     sides = [(cells_of(comparison, side), key) for side, key in zip(("above", "below"), keys, strict=True)]
-    if any((found.get(key) or {}).get("ci") is None for files, key in sides for found in files):
+    if any((result.get(key) or {}).get("ci") is None for files, key in sides for result in files):
         return None
-    cells = [[found[key] for found in files] for files, key in sides]
+    cells = [[result[key] for result in files] for files, key in sides]
     runs = [[score for cell in side for score in cell.get("runs", [cell["score"]])] for side in cells]
     halves = [statistics.mean((cell["ci"][1] - cell["ci"][0]) / 2 for cell in side) for side in cells]
     deviations = [statistics.stdev(scores) if len(scores) > 1 else None for scores in runs]
@@ -246,7 +246,7 @@ def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
         p_value = 2 * _NORMAL.cdf(-abs(high - low) / error) if error else float(high == low)
     else:
         p_value = tested
-        # The paired test knows that both systems were scored on the same sentences, the two intervals do not.
+        # The paired test uses that both systems were scored on the same sentences; the two intervals do not.
         error = min(error, abs(high - low) / -_NORMAL.inv_cdf(tested / 2)) if tested < 0.5 else error
     return Measured(
         metric,
@@ -273,7 +273,7 @@ def paired_p(comparison: dict[str, Any], metric: str) -> float | None:
 
 
 def published_difference(comparison: dict[str, Any], measured: Measured) -> float:
-    """Return the published difference in points; 0 where the paper gives none."""
+    """Return the published difference in points; 0 if the paper gives none."""
     if "published_percent" in comparison:
         return float(comparison["published_percent"]) / 100 * measured.scores[1]
     above, below = comparison.get("published", (0.0, 0.0))
@@ -285,8 +285,8 @@ def judge(measured: Measured, p_value: float, published: float, margin: float = 
 
     Args:
         p_value: of the main metric, corrected for all comparisons of the paper.
-        published: difference in the paper; 0 if there is none, and then no size is asked for.
-        margin: how much lower the system may be and count as equally good; 0 if it has to be above.
+        published: difference in the paper; 0 if there is none, in which case any size is accepted.
+        margin: how much lower the system may be and count as equally good; 0 if it must be above.
     """
     low, high = measured.interval
     significant = measured.is_significant(p_value)
@@ -300,17 +300,17 @@ def judge(measured: Measured, p_value: float, published: float, margin: float = 
 
 
 def contradictions(measured: Sequence[Measured]) -> list[str]:
-    """Return the other metrics by which the system that is said to be above is significantly below."""
+    """Return the other metrics by which the system that should be above is significantly below."""
     return [f"{item.metric} says the opposite" for item in measured if item.difference < 0 and opposes(item)]
 
 
 def opposes(measured: Measured) -> bool:
-    """Return whether a metric beside the main one decides; it is not corrected, so that it opposes rather too often."""
+    """Return True if a secondary metric decides. It is not corrected, so it opposes slightly too often."""
     return measured.is_significant(measured.p_value)
 
 
 def combine(verdicts: Sequence[str]) -> str:
-    """Return the verdict on a claim from those on its comparisons, all of which have to hold."""
+    """Return the verdict on a claim from those on its comparisons, all of which must hold."""
     for decisive in (NOT_RUN, UNDECIDED):
         if decisive in verdicts or not verdicts:
             return decisive if verdicts else NOT_RUN

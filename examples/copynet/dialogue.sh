@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# CopyNet's Table 4: single-turn dialogues by characters, in DS-I with names, places, ... of the training set, in DS-II
-# with new ones. The paper's patterns were never released: 173 of our own stand in (preprocess/dialogue_patterns.py).
+# CopyNet's Table 4: single-turn dialogues by characters, with names, places, ... of the training set in DS-I, and with
+# new ones in DS-II. The paper's patterns were never released and are replaced by 173 patterns of this project
+# (preprocess/dialogue_patterns.py).
 #
 #   bash examples/copynet/dialogue.sh
 #
-# SETS says which of ds1 and ds2 to run (default: both). Sizes and beam as for the synthetic rules (section 5.3). A system
-# with _query, as copynet_query, scores the characters that it generates by querying their embeddings (WEAN).
+# SETS selects ds1, ds2 or both (default: both). Sizes and beam are those of the synthetic rules (section 5.3). A system
+# with _query, such as copynet_query, scores the characters that it generates by querying their embeddings (WEAN).
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch}" "${SETS:=ds1 ds2}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${GENERATE:=--train 800 --valid 40 --test 40}"
@@ -20,7 +21,7 @@ refuse_limits GENERATE
 read -ra size <<<"$GENERATE" # arguments of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
-# Of the training the paper says nothing; Adam 0.001 is the authors' code's.
+# The paper does not describe the training; Adam with 0.001 is from the authors' code.
 optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout "$DROPOUT" --no-epoch-checkpoints)
 
 main=$RUN
@@ -33,13 +34,13 @@ for set in $SETS; do
   ln -sfn "../text/$set" "$RUN/text-$set"
   decay_linearly "$RATE" "$BATCH"
   for system in $SYSTEMS; do
-    # Each system has the dictionary that suits it: all characters, but with new names CopyNet has to learn to copy a
-    # character that it does not know, so those seen less than 15 times are unknown to it in training.
+    # Each system has a suitable dictionary: all characters, but with new names CopyNet has to learn to copy unknown
+    # characters, so those seen less than 15 times are unknown to it in training.
     threshold=2
     [[ $set/$system == ds2/copynet* ]] && threshold=15
     BIN=$RUN/bin-$threshold
     binarise -1 "$threshold" --dataset-impl raw
-    # As for the synthetic rules, attention sees the position of each character and how much attention it had so far.
+    # As for the synthetic rules, attention reads the position and the coverage of each character.
     features=()
     [[ ${system%_query} == enc_dec ]] || features=(--location-width 57 --attention-coverage)
     train "$system" "${system%_query}" "${features[@]}" "${schedule[@]}" "${optimisation[@]}"

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# What lcsts_char.sh and lcsts_word.sh share; they set SETTING, one of preprocess/lcsts.py's.
+# Common part of lcsts_char.sh and lcsts_word.sh; they set SETTING, one of preprocess/lcsts.py's.
 #
-# DATA holds the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at least
-# 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt.
-# Sizes are the paper's (section 5.2: embeddings 350, hidden 500; 3,000 characters or 10,000 words), the scores are
-# ROUGE on the characters of the first 40 words. Beam 10 is not stated there. The authors' code has other values, by words:
-# SYSTEMS=copynet_lcsts_full WORDS=20000 BEAM=30. (copynet_release and copynet_lcsts_release are earlier names.)
+# DATA contains the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at
+# least 3), or {train,valid,test}.{src,tgt} with one text per line and its summary on the same line of .tgt. Sizes are
+# the paper's (section 5.2: embeddings 350, hidden 500; 3,000 characters or 10,000 words), the scores are ROUGE on the
+# characters of the first 40 words. The paper does not give the beam; 10 is used. The authors' code has other values, by
+# words: SYSTEMS=copynet_lcsts_full WORDS=20000 BEAM=30. (copynet_release and copynet_lcsts_release are earlier names.)
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EMBED_DIM:=32}" "${HIDDEN_SIZE:=48}" "${LIMIT:=400}" "${TEST_LIMIT:=400}"
@@ -24,7 +24,7 @@ need_systems {copynet,rnnsearch,enc_dec}{,_lcsts} copynet{,_lcsts}_{full,release
 sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"})
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet)
-# Of the training the paper says nothing; Adam 0.001 is the authors' code's.
+# The paper does not describe the training; Adam with 0.001 is from the authors' code.
 optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.1 --no-epoch-checkpoints)
 
 remember "DATA=$(realpath "$DATA")" "SETTING=$SETTING" "WORDS=$WORDS" "EMBED_DIM=$EMBED_DIM" \

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# CopyNet's Table 1: rules over 1,000 symbols, of which the variables must be copied. No data is needed: the rules and
-# their 20,000 + 20,000 instances are generated (preprocess/copynet_rules.py).
+# CopyNet's Table 1: rules over 1,000 symbols whose variables must be copied. No data is needed: the rules and their
+# 20,000 + 20,000 instances are generated (preprocess/copynet_rules.py).
 #
 #   bash examples/copynet/synthetic.sh
 #
-# Sizes are the paper's (section 5.1: bidirectional GRU, hidden 300, embeddings 150, beam 10) and so is success: the
-# whole output must be right. As in the authors' code for this task, attention sees the position of each source symbol and
-# how much attention it had so far; CopyNet and RNNSearch alike, so that what sets them apart is copying.
+# Sizes are the paper's (section 5.1: bidirectional GRU, hidden 300, embeddings 150, beam 10), and so is the measure of
+# success: the whole output must be correct. As in the authors' code for this task, attention reads the position and the
+# coverage of each source symbol, in both CopyNet and RNNSearch, so that they differ only in copying.
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch enc_dec}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=2}" "${GENERATE:=--rules 10 --train-per-rule 100 --test-per-rule 4}"
@@ -20,8 +20,8 @@ refuse_limits GENERATE
 read -ra size <<<"$GENERATE" # arguments of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
-# Of the training the paper says nothing; Adam 0.001 is the authors' code's. With dropout 0.1 CopyNet learns its 20,000
-# instances by heart and copies a little less surely.
+# The paper does not describe the training; Adam with 0.001 is from the authors' code. With dropout 0.1 CopyNet overfits
+# its 20,000 instances and copies slightly less accurately.
 optimisation=(--optimizer adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout "$DROPOUT" --no-epoch-checkpoints)
 
 remember "size=${size[*]}"
@@ -32,8 +32,8 @@ decay_linearly "$RATE" "$BATCH"
 for system in $SYSTEMS; do
   features=()
   [[ $system == enc_dec ]] || features=(--location-width 57 --attention-coverage)
-  # Validated at the end alone: the loss grows with sure guesses where nothing tells, between x and y, while the outputs
-  # get better, so it is no guide to the best checkpoint.
+  # Validated only at the end. The loss grows with confident guesses at undetermined places, between x and y, while the
+  # outputs improve, so it cannot select the best checkpoint.
   train "$system" "$system" "${features[@]}" "${schedule[@]}" "${optimisation[@]}" --validate-interval "$EPOCHS"
   generate "$system" test --beam "$BEAM" --max-len-b 57
 done

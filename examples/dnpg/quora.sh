@@ -4,13 +4,13 @@
 #   DATA=path/to/quora bash examples/dnpg/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/dnpg/quora.sh
 #
-# DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}, which
-# preprocess/twitter_url.py makes of Twitter URL.
+# DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}, such as the output of
+# preprocess/twitter_url.py for Twitter URL.
 #
-# Sizes, 8,000 words, at most 20 a sentence, Adam at 5e-4 for 3 epochs and 1e-4 after them are the paper's (Li et al.,
-# ACL 2019), and so is the schedule of temperature and label weight, which is the model's default; beam 8 is the C-DNPG
-# table's. Batch size, clipping and number of epochs are not in the paper. The best checkpoint is the one with the best
-# likelihood: the whole loss falls when the label weight does.
+# Sizes, 8,000 words, at most 20 per sentence, and Adam at 5e-4 for 3 epochs and 1e-4 after them are the paper's (Li et
+# al., ACL 2019), and so is the schedule of temperature and label weight, the model's default. Beam 8 is the C-DNPG
+# table's. The paper does not give batch size, clipping and number of epochs. The best checkpoint is chosen by
+# likelihood, because the total loss falls when the label weight does.
 # shellcheck disable=SC2034,SC2154
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=dnpg/$SET}"

@@ -2,15 +2,15 @@
 # The systems of C-DNPG's Table 2, all on the same pieces of words; quora.sh, twitter_url.sh and table2.sh source it after
 # recipe.sh and call `compare`.
 #
-# Settings are the paper's where it gives any (section 4): at most 20 pieces a side, beam 8, for the Transformers 3 + 3
-# layers, 450 wide, 9 heads, AdamW with a linear warm-up to 5e-5 and a linear decay to 0 over 100,000 updates of 32 pairs
-# (32 epochs of Quora). The baselines that have papers of their own are trained as those say, or as RBM (Li et al., EMNLP
-# 2018) did on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS fit the run to the machine.
+# Settings are those given in the paper (section 4): at most 20 pieces per side, beam 8; for the Transformers 3 + 3
+# layers, 450 wide, 9 heads, AdamW with a linear warm-up to 5e-5 and a linear decay to 0 over 100,000 updates of 32
+# pairs (32 epochs of Quora). Baselines from other papers are trained as described there, or as RBM (Li et al., EMNLP
+# 2018) trained them on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS adapt the run to the machine.
 #
-# FSET reads every sentence with a similar training pair behind it ($RUN/pairs), and has the sizes of its authors'
-# research code where SIZES names none; FSET_SIZES names more of them, such as "--edit-layers 2".
+# FSET reads every sentence followed by a similar training pair ($RUN/pairs), and has the sizes of its authors' research
+# code unless SIZES overrides them; FSET_SIZES adds further options, such as "--edit-layers 2".
 #
-# A system with _skip, as transformer_skip, leaves the first target word out of the loss, as C-DNPG's release does.
+# A system with _skip, such as transformer_skip, excludes the first target word from the loss, as C-DNPG's release does.
 #
 #   VOCAB   vocab.txt of bert-base-uncased: the paper's word pieces; without it 8,000 BPE merges are learnt from train
 TABLE2="residual_lstm pointer_generator transformer copy_transformer dnpg fset cdnpg_r cdnpg_s cdnpg_rs cdnpg_r+s"
@@ -32,14 +32,14 @@ declare -A arch=(
   [cdnpg_r+s]=granularity_transformer_mean
 )
 criterion=model_loss
-validation=(  # the best by validation loss is kept; training stops when more than five have not been better
+validation=(  # the best by validation loss is kept; training stops after six validations without improvement
   --validate-interval-updates "$EVALUATE" --save-interval-updates "$EVALUATE" --keep-interval-updates 1
-  --validate-interval "$EPOCHS" --no-epoch-checkpoints --patience 6  # not after every epoch, but at the very end
+  --validate-interval "$EPOCHS" --no-epoch-checkpoints --patience 6  # not after every epoch, but at the end
 )
 read -ra sizes <<<"$SIZES"
 read -ra fset_sizes <<<"$FSET_SIZES"
 
-# check_systems: end with one sentence if $SYSTEMS names what is not here.
+# check_systems: fail with one sentence if $SYSTEMS contains an unknown name.
 check_systems() {
   # shellcheck disable=SC2086 # names of systems
   need_systems $TABLE2 ${TABLE2// /_skip }_skip
@@ -47,7 +47,7 @@ check_systems() {
 
 # compare DATASET: prepare $DATA, train and decode every one of $SYSTEMS, score them all together.
 compare() {
-  local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system BIN='' TEXT='' # not those of the data set before
+  local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system BIN='' TEXT='' # reset the values of an earlier data set
   if [[ -n ${VOCAB:-} ]]; then
     need_files "Set VOCAB to the vocab.txt of bert-base-uncased, or leave it out." "$VOCAB"
     pieces=(--unit wordpiece --wordpiece-vocab "$VOCAB")
@@ -66,7 +66,7 @@ compare() {
       dump=$RUN/$system/granularity.jsonl
       decoding+=(--granularity-dump "$dump")
       if ! decoded "$system" test "${decoding[@]}" || [[ ! -f $dump ]]; then
-        rm -f "$dump" "$RUN/$system/test.log"  # of a decoding that was stopped: both are made by the same one
+        rm -f "$dump" "$RUN/$system/test.log"  # of an interrupted decoding: both files are written together
       fi
     fi
     generate "$system" test "${decoding[@]}"
@@ -81,8 +81,8 @@ compare() {
     --tokenize none --preset paper:cdnpg-compat paper:cdnpg-fixed standard
 }
 
-# settings SYSTEM: sets the arguments `optimisation`, network sizes included, `limits` and `search`; makes what else the
-# system is trained on.
+# settings SYSTEM: sets the arguments `optimisation`, including network sizes, `limits` and `search`, and makes the
+# additional training data of the system.
 settings() {
   limits=(--max-pair-length 20 --length-policy truncate)
   search=("${limits[@]}")
@@ -103,7 +103,7 @@ settings() {
       ;;
     fset)
       similar_pairs
-      limits=() search=() # the sentences are cut before their pairs come behind them
+      limits=() search=() # the sentences are truncated before their pairs are appended
       decay_linearly "$RATE" "$BATCH"
       optimisation=(
         --share-embeddings "${sizes[@]}" "${fset_sizes[@]}" "${schedule[@]}" --warmup-updates "$WARMUP" --optimizer adamw

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: ten systems on Quora and Twitter URL, averaged over SEEDS, printed beside the published numbers.
+# C-DNPG's Table 2: ten systems on Quora and Twitter URL, averaged over SEEDS, printed next to the published numbers.
 #
 #   QUORA=path/to/quora TWITTER_URL=path/to/twitter_url bash examples/granularity_transformer/table2.sh
 #
-# SETS chooses among quora and twitter_url, SEEDS gives the seeds (the paper: five runs), SYSTEMS the rows. It takes the
-# variables of quora.sh too, and can be stopped and started again; the table is printed and kept as $RUN/table2.md; JOBS=N trains N of them at a time.
+# SETS selects quora, twitter_url or both, SEEDS gives the seeds (the paper: five runs), SYSTEMS the rows. It also takes
+# the variables of quora.sh, and can be stopped and started again. The table is printed and stored as $RUN/table2.md.
+# JOBS=N trains N systems at a time.
 set -euo pipefail
 : "${QUORA:=data/quora}" "${TWITTER_URL:=data/twitter_url}" "${SETS:=quora twitter_url}" "${SEEDS:=1 2 3 4 5}"
 # shellcheck source=examples/lib/recipe.sh
@@ -14,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 : "${SYSTEMS:=$TABLE2}"
 need_tools
 
-# data_of SET: sets DATA; ends with one sentence if there is none.
+# data_of SET: sets DATA; fails with one sentence if there is none.
 data_of() {
   inputs=()
   case $1 in
@@ -30,7 +31,7 @@ data_of() {
   esac
 }
 
-# Before the first training, not days later.
+# Check this before the first training, not days later.
 check_systems
 for set in $SETS; do
   data_of "$set"

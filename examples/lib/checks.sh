@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2153
-# Checks of a recipe's variables and files, before anything is written; recipe.sh sources it.
+# Check a recipe's variables and files before anything is written; recipe.sh sources it.
 
-# say TEXT: one line; paths below the current directory are shortened. A job does not say what it found done.
+# say TEXT: print one line, with paths below the current directory shortened. A job does not report work that was
+# already done.
 say() {
   local text="$*"
   [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
@@ -9,17 +10,17 @@ say() {
 }
 die() { printf '%s: error: %s\n' "$RECIPE" "$*" | printable >&2; exit 1; }
 
-# printable: standard input without the control characters of names and logs, which a terminal would obey.
+# printable: standard input without the control characters of names and logs, which a terminal would execute.
 printable() { tr -d '\000-\010\013-\037\177'; }
 
-# fail WHAT LOG...: end; show the sentence the plugin left in a log, or else the log's last lines.
+# fail WHAT LOG...: exit; print the error message of the plugin in a log, or else the log's last lines.
 fail() {
   local what=$1 log sentence
   shift
   for log in "$@"; do
     [[ -s $log ]] || continue
     sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
-    sentence=${sentence//--columns /COLUMNS=} # in the words of the recipes
+    sentence=${sentence//--columns /COLUMNS=} # use the names of the recipes' variables
     sentence=${sentence//--header /HEADER=}
     if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
       die "$what failed: ${sentence#*error: } (log: $log)"
@@ -31,7 +32,8 @@ fail() {
   die "$what failed."
 }
 
-# need_files HINT FILE...: end with one sentence if a file is missing; add the files to `inputs`, which `remember` hashes.
+# need_files HINT FILE...: fail with one sentence if a file is missing; add the files to `inputs`, which `remember`
+# hashes.
 inputs=()
 need_files() {
   local hint=$1 file
@@ -66,7 +68,7 @@ need_paraphrases() {
   esac
 }
 
-# need_lcsts: $DATA holds the released parts of LCSTS, or its splits.
+# need_lcsts: $DATA contains the released parts of LCSTS, or its splits.
 need_lcsts() {
   if [[ -f $DATA/PART_I.txt ]]; then
     need_files "Set DATA to a directory with all three parts of LCSTS." "$DATA"/PART_{I,II,III}.txt
@@ -76,7 +78,7 @@ need_lcsts() {
   fi
 }
 
-# refuse_limits SETTING: for data that is generated, of which SETTING makes less.
+# refuse_limits SETTING: for generated data, whose size is reduced with SETTING instead of LIMIT.
 refuse_limits() {
   [[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size by $1, not by LIMIT."
 }
@@ -90,8 +92,8 @@ need_tools() {
   done
 }
 
-# check_variables: end with one sentence if a variable that is set is not what a recipe can take. A number reaches bash
-# arithmetic only after this check or `whole_number`: there the text `a[$(command)]` would run the command.
+# check_variables: fail with one sentence if a variable has a value that a recipe cannot use. A number is used in bash
+# arithmetic only after this check or `whole_number`, because there the text `a[$(command)]` would run the command.
 check_variables() {
   local name value before=''
   for name in "${GIVEN_NAMES[@]}" SBATCH; do
@@ -139,12 +141,12 @@ need_rates() {
     die "$1 must be a learning rate above 0, such as 0.001, but is $2."
 }
 
-# whole_number TEXT: TEXT if it is a whole number, else 0. For text that was read from a file.
+# whole_number TEXT: TEXT if it is a whole number, else 0. For text from files.
 whole_number() {
   if [[ $1 =~ ^[1-9][0-9]{0,8}$ ]]; then printf '%s' "$1"; else printf 0; fi
 }
 
-# need_each NAME VALUES CHOICES: each of VALUES, those of the variable NAME, is one of CHOICES.
+# need_each NAME VALUES CHOICES: each of the VALUES of the variable NAME is one of CHOICES.
 need_each() {
   local value
   for value in $2; do
@@ -160,8 +162,8 @@ need_systems() {
   done
 }
 
-# files_of NAME: the files that the variable NAME names -> the array `files`: one file whose name may hold spaces, or
-# several files with spaces between them. A name that begins with a dash is not taken for an option.
+# files_of NAME: the files in the variable NAME -> the array `files`: one file whose name may contain spaces, or several
+# files separated by spaces. A name that begins with a dash is not treated as an option.
 files_of() {
   local index
   files=("${!1}")

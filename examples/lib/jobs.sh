@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
-# Several trainings of a recipe: side by side on this machine, with several seeds, or as a Slurm job array.
+# Several trainings of a recipe: in parallel on this machine, with several seeds, or as a Slurm job array.
 
-# note_environment: the variables of the environment that recipes read -> GIVEN_NAMES, and as NAME=VALUE, quoted for a
-# shell, GIVEN.
+# note_environment: store the environment variables that recipes read in GIVEN_NAMES, and as NAME=VALUE, quoted for a
+# shell, in GIVEN.
 note_environment() {
   local name
   mapfile -t GIVEN_NAMES < <(
@@ -18,7 +18,8 @@ note_environment() {
   done
 }
 
-# same_command NAME VALUE: the command that repeats this recipe with the settings of the environment and another NAME.
+# same_command NAME VALUE: the command that repeats this recipe with the settings of the environment and another value
+# of NAME.
 same_command() {
   local given command="$1=$2"
   for given in "${GIVEN[@]}"; do
@@ -27,9 +28,9 @@ same_command() {
   printf '%s bash %q' "$command" "$0"
 }
 
-# train_side_by_side: where there are several JOBS or SEEDS, each of SYSTEMS with each seed first, JOBS at a time: every
-# one is this recipe again in a process that trains and decodes it (JOB="SEED SYSTEM") and scores nothing. With SBATCH
-# the list is written as a Slurm job array instead.
+# train_side_by_side: with several JOBS or SEEDS, first run each of SYSTEMS with each seed, JOBS at a time. Each job is
+# this recipe in another process that trains and decodes one system (JOB="SEED SYSTEM") without scoring. With SBATCH the
+# list is written as a Slurm job array instead.
 train_side_by_side() {
   local seed system jobs=()
   [[ -z ${JOB:-}${listed:-}$RECIPE_STAGE ]] || return 0
@@ -55,11 +56,11 @@ train_side_by_side() {
     -d '\n' -n 1 --process-slot-var=SLOT \
     bash -c 'set -o pipefail; JOB=$2 bash "$0" 2>&1 | tee -a "$1/jobs/${2/ /-}.log"' \
     "$0" "$TABLE" || die "not all of them ended well; the same command goes on from here (logs: $TABLE/jobs)."
-  with_other_seeds score # the first one's scores are this process's
+  with_other_seeds score # this process scores the first seed
 }
 
-# with_other_seeds STAGE: this recipe again for each seed but the first: only up to the first training (prepare), or with
-# its scores, but not those of all seeds together (score).
+# with_other_seeds STAGE: run this recipe again for each seed but the first: up to the first training (prepare), or with
+# its scores, but without those over all seeds (score).
 with_other_seeds() {
   local seed
   for seed in $SEEDS; do
@@ -106,7 +107,7 @@ read_job() {
   SEED=${JOB% *} SYSTEMS=${JOB#* }
 }
 
-# begin_job: the GPU of a JOB. What several jobs need is made by one of them while the others wait.
+# begin_job: select the GPU of a JOB. Files that several jobs need are made by one of them while the others wait.
 begin_job() {
   local devices
   if ((GPUS > 0)) && [[ -n ${SLOT:-} ]]; then
@@ -119,7 +120,7 @@ begin_job() {
   flock "$alone"
 }
 
-# beside_others COMMAND...: run what jobs may do at the same time.
+# beside_others COMMAND...: run a command that jobs may run at the same time.
 beside_others() {
   local status=0
   [[ -z ${JOB:-} ]] || flock -u "$alone"

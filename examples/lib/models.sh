@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
-# The model folder that a recipe ends with.
+# The model folder that a recipe exports at its end.
 
-# export_model SYSTEM FOLDER: the system's best checkpoint as a folder that knows its text -> FOLDER. It is made again if
-# the checkpoint, or anything else that it is made from, has changed. The old one stays until the new one is complete.
+# export_model SYSTEM FOLDER: export the system's best checkpoint with its text settings -> FOLDER. The export is
+# repeated if the checkpoint or any other source has changed. The old folder stays until the new one is complete.
 export_model() {
   local system=$1 folder=$2 note part others
   note=$(tool python "$LIB/trainings.py" note "$RUN" "$system" ${continue_with:+--continue-with "$continue_with"})
@@ -14,7 +14,7 @@ export_model() {
   [[ ! -e $folder || (-d $folder && ! -L $folder) ]] || die "$folder is not a folder: move it elsewhere, and start again."
   others=$(other_files "$folder")
   [[ -z $others ]] || die "$folder has files that are not of its model ($others): move them elsewhere, and start again."
-  rm -rf -- "$RUN"/.model-?????? # of an export that was killed
+  rm -rf -- "$RUN"/.model-?????? # of a killed export
   part=$(mktemp -d -- "$RUN/.model-XXXXXX")
   wean-export "$RUN/$system/checkpoint_best.pt" --data "$(binary_data)" --text "$RUN/text" --output "$part/new" \
     ${note:+--note "$note"} >"$RUN/export.log" 2>&1 || stopped "writing the model" "$RUN/export.log"
@@ -24,7 +24,7 @@ export_model() {
   model_sources "$system" "$folder" "$note" | write_state "$folder.sources"
 }
 
-# model_sources SYSTEM FOLDER NOTE: checksums of what FOLDER is made from, and of the files in it.
+# model_sources SYSTEM FOLDER NOTE: checksums of the sources of FOLDER, and of the files in it.
 model_sources() {
   local file
   for file in "$RUN/$1"/{checkpoint_best.pt,search.txt} "$RUN/text/manifest.json" "$(binary_data)"/dict.*.txt; do

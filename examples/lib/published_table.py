@@ -20,10 +20,10 @@ from wean_fairseq.reporting.scores import merge_seeds
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    # Others would need more: their columns are not their preset's, or a system of ours stands in several rows.
+    # Other tables would need more: their columns differ from the preset's, or a system of ours is in several rows.
     parser.add_argument("table", choices=["cdnpg-table2"])
     parser.add_argument("--runs", type=Path, required=True, metavar="DIR", help="directory of data sets and seeds")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write the table here too")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file to write the table to, in addition")
     args = parser.parse_args(arguments)
     published = TABLES[args.table]
     lines = [line for data in published.rows for line in data_set(published, data, read_seeds(args.runs, data))]

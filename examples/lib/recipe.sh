@@ -1,21 +1,21 @@
 # shellcheck shell=bash disable=SC2153
-# Shared by the recipes: source it, set the variables it names, call its steps. Every step is skipped when its output is
-# complete, so a recipe that was stopped goes on where it was when it is started again.
+# Common part of the recipes: source it, set the variables that it names, call its steps. A step is skipped if its
+# output is complete, so an interrupted recipe continues when it is started again.
 #
 # Variables that every recipe takes from the environment:
 #   DATA     directory of the data set             RUN      directory to write (default: runs/<family>/<recipe>)
 #   SMOKE=1  a few minutes of everything, small    SEED     random seed (default: 1)
 #   GPUS     number of GPUs (default: those found; 0 = train on the CPU)
-#   SYSTEMS  which archs to train and compare      EPOCHS   passes over the training data; more later = train on
-#   JOBS=N   so many systems at a time, a core or  SEEDS    several seeds, each in RUN/seed<N>
-#            a GPU each                            SBATCH   file to write the trainings to as a Slurm job array
-#   TRAIN_FLAGS  more options of fairseq-train     PATIENCE end a training after so many validations that were no better
-#   SEARCH_FLAGS more options of fairseq-generate (with another search than before the test set is decoded anew)
+#   SYSTEMS  archs to train and compare            EPOCHS   passes over the training data; a larger value continues
+#   JOBS=N   number of systems at a time, with     SEEDS    several seeds, each in RUN/seed<N>
+#            one core or GPU each                  SBATCH   file to write the trainings to as a Slurm job array
+#   TRAIN_FLAGS  more options of fairseq-train     PATIENCE validations without improvement after which a training ends
+#   SEARCH_FLAGS more options of fairseq-generate (if the search has changed, the test set is decoded again)
 #   RATES, DROPOUTS  values to choose from on validation, for each system (RATES_<system>: for this one)
-#   TOKENS   batches of at most so many tokens of the longer side, padding included, instead of so many pairs
-#   LIMIT    take so many pairs of the training data and of the validation data; TEST_LIMIT of the test set
-# At the head of each recipe stand its settings: first those of a SMOKE run, then those of a full one. Each can be given
-# otherwise in the environment.
+#   TOKENS   batch size in tokens of the longer side, including padding, instead of pairs
+#   LIMIT    maximum number of training and of validation pairs; TEST_LIMIT of test sentences
+# The settings are at the top of each recipe: first those of a SMOKE run, then those of a full one. All of them can be
+# overridden in the environment.
 
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LIB=$ROOT/examples/lib
@@ -40,7 +40,7 @@ SEEDS=${seeds[*]-}
 : "${SEED:=${SEEDS%% *}}"
 : "${SEED:=1}"
 : "${RUN:=$ROOT/runs/$FOLDER$([[ $SMOKE == 1 ]] && echo -smoke)}"
-# A value that begins with a dash is the name of a file, and no option.
+# A value that begins with a dash is the name of a file, not an option.
 for name in DATA RUN TURK PWKP QUORA TWITTER_URL BERT VECTORS VOCAB WORD2VEC GLOVE SBATCH; do
   [[ ${!name-} != -* ]] || printf -v "$name" './%s' "${!name}"
 done
@@ -54,7 +54,7 @@ if [[ -z ${OMP_NUM_THREADS:-} ]]; then
   OMP_NUM_THREADS=$((($(nproc) + JOBS - 1) / JOBS))
   export OMP_NUM_THREADS
 fi
-# The plugin of this checkout is the one that scores, as it is the one that trains.
+# Scoring uses the plugin of this checkout, like training.
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 [[ -z ${JOB:-} ]] || begin_job
 [[ -z $SEEDS ]] || RUN=$TABLE/seed$SEED
@@ -67,14 +67,14 @@ wean_optimisation=(
   --batch-size "${BATCH:-64}"
 )
 
-# What a recipe may set otherwise: the task, the criterion of training, and how outputs are searched. An <unk> is replaced by the
-# source word that the model attended to, as both WEAN releases do; models that copy need no such replacement.
+# Settings that a recipe may override: the task, the training criterion, and the search options. An <unk> is replaced by
+# the source word with the most attention, as in both WEAN releases; models that copy need no such replacement.
 task=paraphrase
 criterion=query_embedding
 search=(--replace-unk --search-preset wean)
 
-# validate_by_bleu UPDATES LENGTH: sets the arguments `validation`: BLEU of greedy outputs of at most LENGTH words every
-# UPDATES updates, and the checkpoint that is best by it is kept.
+# validate_by_bleu UPDATES LENGTH: sets the arguments `validation`: compute BLEU of greedy outputs of at most LENGTH
+# words every UPDATES updates, and keep the checkpoint with the best BLEU.
 validate_by_bleu() {
   # shellcheck disable=SC2034
   validation=(
@@ -98,7 +98,8 @@ decay_linearly() {
   )
 }
 
-# write_state FILE: standard input -> FILE, whole or not at all, so that a full disk or a kill leaves the older one.
+# write_state FILE: standard input -> FILE, completely or not at all, so that a full disk or a kill leaves the older
+# file.
 write_state() {
   local part
   if part=$(mktemp -- "$1.XXXXXX" 2>/dev/null) && chmod '=rw' -- "$part" && cat >"$part" && mv -f -- "$part" "$1"; then
@@ -108,11 +109,11 @@ write_state() {
   die "$1 cannot be written: make room or choose another place, and start the recipe again."
 }
 
-# remember NAME=VALUE...: the settings, the seed and the input files (`inputs`) that determine the files in $RUN. Other
-# ones later are refused, because the files in $RUN would then be made from a mixture.
+# remember NAME=VALUE...: record the settings, the seed and the input files (`inputs`) that determine the files in $RUN.
+# Later runs with other values are rejected, because the files in $RUN would become inconsistent.
 remember() { remember_data "SEED=$SEED" "$@"; }
 
-# remember_data NAME=VALUE...: the same without the seed, for data that does not depend on it.
+# remember_data NAME=VALUE...: like `remember`, without the seed, for data that does not depend on it.
 remember_data() {
   local changes status=0 input arguments=()
   for input in "${inputs[@]}"; do
@@ -139,7 +140,8 @@ share_data() {
   done
 }
 
-# run_preparation DIRECTORY SCRIPT ARGUMENTS...: preprocess/SCRIPT.py, of LIMIT pairs and TEST_LIMIT test sentences (0: all).
+# run_preparation DIRECTORY SCRIPT ARGUMENTS...: run preprocess/SCRIPT.py with LIMIT pairs and TEST_LIMIT test sentences
+# (0: all).
 run_preparation() {
   local directory=$1 script=$2 limits=()
   shift 2
@@ -148,8 +150,8 @@ run_preparation() {
     fail "preparing the text" "$directory.log"
 }
 
-# prepare SCRIPT ARGUMENTS...: a data set -> $RUN/text, by preprocess/SCRIPT.py; `complete` names the file that it writes
-# last, if that is another than the manifest there.
+# prepare SCRIPT ARGUMENTS...: a data set -> $RUN/text, by preprocess/SCRIPT.py; `complete` names the last file that it
+# writes, if that is not the manifest.
 prepare() {
   local script=$1
   shift
@@ -162,15 +164,16 @@ prepare() {
   grep -E "${prepared:-left out|is in (test|held out)}" "$RUN/text.log" | printable || true
 }
 
-# binary_data: the directory of the binary data and its dictionary: $RUN/bin, or the one that a recipe names in BIN.
+# binary_data: the directory of the binary data and its dictionary: $RUN/bin, or the recipe's BIN.
 binary_data() { printf '%s' "${BIN:-${RUN:?}/bin}"; }
 
-# training_text: the directory of the training text: $RUN/text, or the one that a recipe names in TEXT.
+# training_text: the directory of the training text: $RUN/text, or the recipe's TEXT.
 training_text() { printf '%s' "${TEXT:-${RUN:?}/text}"; }
 
-# binarise WORDS THRESHOLD [ARGUMENTS...]: training_text -> binary_data, one dictionary of at most WORDS words seen THRESHOLD times.
-# With --dataset-impl raw the data stays text, in which a model that copies finds the words outside the dictionary.
-# CANDIDATES_FROM=source counts the source side alone, as the WEAN paper words it; the default counts both, as its code.
+# binarise WORDS THRESHOLD [ARGUMENTS...]: training_text -> binary_data, with one dictionary of at most WORDS words seen
+# THRESHOLD times. With --dataset-impl raw the data stays text, in which a model that copies can find words outside the
+# dictionary. CANDIDATES_FROM=source counts only the source side, as described in the WEAN paper; the default counts
+# both, like its code.
 binarise() {
   local words=$1 threshold=$2 counts=() bin text
   bin=$(binary_data)
@@ -199,7 +202,7 @@ binarise() {
   touch "$bin/.complete"
 }
 
-# weak_labels: which words of $RUN/text's training pairs are details, for DNPG -> $RUN/labels.
+# weak_labels: mark the words of $RUN/text's training pairs that are details, for DNPG -> $RUN/labels.
 weak_labels() {
   if [[ -f $RUN/labels/manifest.json ]]; then
     say "weak labels: done before"
@@ -210,7 +213,7 @@ weak_labels() {
     >"$RUN/labels.log" 2>&1 || fail "making the weak labels" "$RUN/labels.log"
 }
 
-# similar_pairs: the text with a similar training pair behind every sentence, for FSET, and binary data of it.
+# similar_pairs: the text with a similar training pair after every sentence, for FSET, and its binary data.
 similar_pairs() {
   BIN=$RUN/bin-pairs TEXT=$RUN/pairs
   if [[ ! -f $TEXT/manifest.json ]]; then
@@ -221,7 +224,7 @@ similar_pairs() {
   binarise -1 0 --dataset-impl raw
 }
 
-# stopped WHAT LOG...: after a command that did not end well: because somebody stopped it, or by itself.
+# stopped WHAT LOG...: report a command that failed or was interrupted by the user.
 stopped() {
   local status=$?
   if ((status == 130 || status == 143)); then
@@ -231,33 +234,34 @@ stopped() {
   fail "$@"
 }
 
-# prepare_test SET SCRIPT ARGUMENTS...: a test set -> $RUN/text-SET, one line out for every line in.
+# prepare_test SET SCRIPT ARGUMENTS...: a test set -> $RUN/text-SET, with one output line per input line.
 prepare_test() {
   local set=$1 script=$2
   shift 2
   [[ -f $RUN/text-$set/manifest.json ]] || run_preparation "$RUN/text-$set" "$script" "$@"
 }
 
-# test_of_text SET: the test split of $RUN/text is the test set $RUN/text-SET.
+# test_of_text SET: use the test split of $RUN/text as the test set $RUN/text-SET.
 test_of_text() {
   [[ -e $RUN/text-$1 ]] || ln -s text "$RUN/text-$1"
 }
 
-# search_arguments ARGUMENTS...: `search`, those given and SEARCH_FLAGS, one a line, quoted for a shell.
+# search_arguments ARGUMENTS...: `search`, the given arguments and SEARCH_FLAGS, one per line, quoted for a shell.
 search_arguments() {
   local flags
   read -ra flags <<<"${SEARCH_FLAGS:-}"
   printf '%q\n' "${search[@]}" "$@" "${flags[@]}"
 }
 
-# kept_search ARGUMENTS...: the same, whatever directory RUN is, which may be moved.
+# kept_search ARGUMENTS...: like search_arguments, independent of RUN, because the directory may be moved.
 kept_search() {
   local arguments
   arguments=$(search_arguments "$@")
   printf '%s\n' "${arguments//"$RUN"/RUN}"
 }
 
-# decoded SYSTEM SET [ARGUMENTS...]: whether the outputs are there, no older than the checkpoint, and of the same search.
+# decoded SYSTEM SET [ARGUMENTS...]: true if the outputs exist, are not older than the checkpoint, and have the same
+# search.
 decoded() {
   local outputs=$RUN/$1/$2
   shift 2
@@ -265,7 +269,7 @@ decoded() {
   [[ -f $outputs.search && $(<"$outputs.search") == "$(kept_search "$@")" ]]
 }
 
-# lay_out_test FOLDER TEXT: the test set in TEXT, beside the dictionaries, as fairseq reads raw text -> FOLDER.
+# lay_out_test FOLDER TEXT: the test set in TEXT, with the dictionaries, in the form of fairseq's raw text -> FOLDER.
 lay_out_test() {
   local part=$1.part
   [[ ! -f $1/.complete ]] || return 0
@@ -278,8 +282,8 @@ lay_out_test() {
   mv "$part" "$1"
 }
 
-# generate SYSTEM SET [ARGUMENTS...]: $RUN/text-SET, or the text that a recipe names in TEXT, -> $RUN/SYSTEM/SET.log, from
-# raw text, because replacing or copying an unknown word needs its spelling.
+# generate SYSTEM SET [ARGUMENTS...]: decode $RUN/text-SET, or the recipe's TEXT, -> $RUN/SYSTEM/SET.log. It reads raw
+# text, because replacing or copying an unknown word needs its spelling.
 generate() {
   local system=$1 set=$2 folder=$RUN/$1 raw device=() flags
   raw=$(binary_data)-$set
@@ -300,14 +304,14 @@ generate() {
     --batch-size 64 --no-progress-bar "$@" "${flags[@]}" ||
     stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
   mv "$folder/$set.log.part" "$folder/$set.log"
-  # The search of the set that is decoded first stands beside the checkpoint, for whoever uses it
+  # The search of the first decoded set is stored next to the checkpoint, for later use
   # (wean_fairseq/checkpoints/search.py).
   [[ -s $folder/search.set ]] || write_state "$folder/search.set" <<<"$set"
   [[ $(<"$folder/search.set") != "$set" ]] || search_arguments "$@" | write_state "$folder/search.txt"
   kept_search "$@" | write_state "$folder/$set.search"
 }
 
-# tool COMMAND...: a command with its messages kept for the case that it fails (importing fairseq always leaves one).
+# tool COMMAND...: run a command and show its messages only if it fails (importing fairseq always prints one).
 tool() {
   "$@" 2>"$RUN/tool.err" && return
   grep -v tensorboardX "$RUN/tool.err" | printable >&2 || true

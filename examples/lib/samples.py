@@ -15,8 +15,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--generated", action="append", default=[], metavar="NAME=LOG", help="output of fairseq-generate"
     )
     parser.add_argument("--hyp", action="append", default=[], metavar="NAME=FILE", help="output as plain text")
-    parser.add_argument("--src", type=Path, required=True, help="sources, a sentence a line")
-    parser.add_argument("--ref", type=Path, required=True, help="references, a sentence a line")
+    parser.add_argument("--src", type=Path, required=True, help="sources, one sentence per line")
+    parser.add_argument("--ref", type=Path, required=True, help="references, one sentence per line")
     parser.add_argument("--number", type=int, default=10, help="how many sentences")
     args = parser.parse_args(arguments)
     try:

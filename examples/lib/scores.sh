@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2153,SC2154
-# How recipe.sh scores: outputs as people read them, scores, samples and curves.
+# Scoring for recipe.sh: readable outputs, scores, samples and curves.
 
-# without_pieces SET: pieces of words joined again: $RUN/plain-SET/test.{src,tgt}, and $RUN/SYSTEM/SET.txt of all systems,
-# which samples and score take from then on.
+# without_pieces SET: join word pieces: $RUN/plain-SET/test.{src,tgt}, and $RUN/SYSTEM/SET.txt of all systems, which
+# samples and score use from then on.
 without_pieces() {
   local set=$1 side
   [[ -z ${JOB:-} ]] || return 0
@@ -23,8 +23,8 @@ restore_outputs() {
   done
 }
 
-# raw_test_set: the user's own sentences of the test set, as the table has them -> $RUN/plain-test, which samples and score
-# take from then on.
+# raw_test_set: the user's own test sentences, unchanged from the table -> $RUN/plain-test, which samples and score use
+# from then on.
 raw_test_set() {
   local file name
   mkdir -p "$RUN/plain-test"
@@ -35,12 +35,12 @@ raw_test_set() {
   done
 }
 
-# read_text SET: the directory of SET's text as people read it.
+# read_text SET: the directory of SET's readable text.
 read_text() {
   if [[ -d $RUN/plain-$1 ]]; then printf '%s' "$RUN/plain-$1"; else printf '%s' "$RUN/text-$1"; fi
 }
 
-# outputs SET: the arguments that name every system's outputs on SET: plain text where a recipe made some, else the log.
+# outputs SET: the arguments that name every system's outputs on SET: plain text if a recipe made it, else the log.
 outputs() {
   local system
   for system in $SYSTEMS; do
@@ -52,9 +52,9 @@ outputs() {
   done
 }
 
-# score SET REFERENCES... -- [ARGUMENTS...]: every system's output on SET against raw references, beside the source; and
-# the curves of their trainings. With several SEEDS also all of them together, mean and standard deviation, one test: where
-# their test sets are the same, which those that are made from a seed are not.
+# score SET REFERENCES... -- [ARGUMENTS...]: score every system's output on SET against raw references, and draw the
+# curves of their trainings. With several SEEDS also score all of them together, with mean, standard deviation and one
+# test, if their test sets are equal, which is not the case for test sets generated from a seed.
 score() {
   local set=$1 references=() systems=() inside=${RUN#"$TABLE/seed$SEED"} seed side together
   [[ -z ${JOB:-} ]] || return 0
@@ -85,8 +85,8 @@ score() {
   tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md"
 }
 
-# known_sentences SET: a file that says of every pair of SET whether one of its sentences stands in the training text,
-# "seen" or "unseen": questions and tweets come back in other pairs, and what was seen is easier.
+# known_sentences SET: a file that marks every pair of SET as "seen" if one of its sentences is in the training text,
+# else "unseen". Questions and tweets recur in other pairs, and seen ones are easier.
 known_sentences() {
   local text=$RUN/text-$1
   awk -F '\t' 'NR == FNR { seen[$1]; seen[$2]; next } { print ($1 in seen || $2 in seen) ? "seen" : "unseen" }' \
@@ -104,12 +104,12 @@ samples() {
   say "$2 outputs to read: $RUN/$1.samples.txt"
 }
 
-# curves: the validation curves of all that was trained as one picture, $RUN/curves.png, and how each training went as
-# $RUN/trainings.json, which wean-evaluate record keeps.
+# curves: the validation curves of all trainings as one picture, $RUN/curves.png, and the course of each training in
+# $RUN/trainings.json, which wean-evaluate record stores.
 curves() {
   local systems=() logs=() system sentence sentences metric=nll_loss
   [[ -z ${JOB:-} ]] || return 0
-  for system in $SYSTEMS; do # hypotheses that were chosen from a system's have no training of their own
+  for system in $SYSTEMS; do # hypotheses selected from another system's outputs have no training
     [[ -f $RUN/$system/command || -d $RUN/$system/tries ]] || continue
     systems+=("$system") logs+=("$system=$RUN/$system/train.log")
     ! grep -q "^epoch .* valid on .* | bleu " "$RUN/$system/train.log" || metric=bleu

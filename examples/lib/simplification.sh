@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Simplification data that recipes of several families train and test on: source it after recipe.sh. DATA, TURK and PWKP
-# are directories.
+# Simplification data for the recipes of several families: source it after recipe.sh. DATA, TURK and PWKP are
+# directories.
 
 references=("$RUN"/text-turk/test.ref{0..7}) # of the 359 sentences of TurkCorpus
 
-# need_turk PART...: $TURK has those parts of TurkCorpus (tune, test).
+# need_turk PART...: $TURK contains these parts of TurkCorpus (tune, test).
 need_turk() {
   local part
   for part in "$@"; do
@@ -13,7 +13,7 @@ need_turk() {
   done
 }
 
-# need_public_pairs: the data of prepare_public_pairs; sets pwkp_test, which it reads.
+# need_public_pairs: check the data of prepare_public_pairs; sets pwkp_test for it.
 need_public_pairs() {
   pwkp_test=$PWKP/PWKP_108016.tag.80.aner.ori.test
   need_files "Set DATA to a directory with train/valid.{src,tgt}, such as Kauchak's English / Simple Wikipedia pairs." \
@@ -23,8 +23,8 @@ need_public_pairs() {
     "$pwkp_test".{src,dst}
 }
 
-# prepare_public_pairs: DATA and the tuning sentences of TurkCorpus -> $RUN/text, the test sets -> $RUN/text-{pwkp,turk}.
-# Training pairs whose source is a test sentence, up to case and punctuation, are left out.
+# prepare_public_pairs: DATA and the tuning sentences of TurkCorpus -> $RUN/text, the test sets ->
+# $RUN/text-{pwkp,turk}. Training pairs whose source is a test sentence, up to case and punctuation, are dropped.
 prepare_public_pairs() {
   local number train=(--train "$DATA"/train.{src,tgt}) spelling=(--lowercase --brackets)
   for number in {0..7}; do
@@ -37,7 +37,7 @@ prepare_public_pairs() {
     --test "$TURK"/test.8turkers.tok.{norm,turk.{0..7}}
 }
 
-# score_public_pairs: samples and scores on both test sets.
+# score_public_pairs: print samples and scores on both test sets.
 score_public_pairs() {
   samples pwkp 20
   samples turk 20
@@ -45,7 +45,7 @@ score_public_pairs() {
   score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none
 }
 
-# need_ew_sew: the data of prepare_ew_sew.
+# need_ew_sew: check the data of prepare_ew_sew.
 need_ew_sew() {
   need_files "Set DATA to the data directory of NTS (github.com/senisioi/NeuralTextSimplification), archives unpacked." \
     "$DATA"/{train,dev}.{en,sen}
@@ -59,7 +59,7 @@ prepare_ew_sew() {
   test_of_text turk
 }
 
-# score_ew_sew: samples and scores.
+# score_ew_sew: print samples and scores.
 score_ew_sew() {
   samples turk 20
   score turk "${references[@]}" -- --preset paper:wean-ew-sew --tokenize none

@@ -21,7 +21,7 @@ from wean_fairseq.storage.files import read_regular, sha256_of, write_text
 CHANGED = 3  # exit status
 _HASH = "SHA-256 of "
 _SHOWN = 200  # characters of a value in a message
-# Files that show that something was made from the settings in a run directory, or with the options of a training.
+# Files that exist if something was made from the settings in a run directory, or with the options of a training.
 _MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "checkpoint*.pt")
 
 
@@ -54,7 +54,7 @@ def _describe(error: OSError | UserError) -> str:
 
 
 def input_lines(paths: list[Path]) -> list[str]:
-    """Return one line with the SHA-256 of each file; files of the same name are numbered in their order."""
+    """Return one line with the SHA-256 of each file. Files with the same name are numbered in order."""
     seen: Counter[str] = Counter()
     lines = []
     for path in dict.fromkeys(paths):
@@ -65,7 +65,7 @@ def input_lines(paths: list[Path]) -> list[str]:
 
 
 def compare(file: Path, lines: list[str]) -> list[str]:
-    """Return the differences between ``lines`` and those that ``file`` recorded, as ``NAME: old -> new``."""
+    """Return the differences between ``lines`` and the recorded lines of ``file``, as ``NAME: old -> new``."""
     try:
         recorded = _values(read_regular(file).decode("utf-8", errors="replace").splitlines())
     except FileNotFoundError:
@@ -93,7 +93,7 @@ def _change(name: str, old: str | None, new: str | None) -> str:
 
 
 def _printable(text: str) -> str:
-    """Cut long values, and escape control characters, which a terminal would obey."""
+    """Truncate long values, and escape control characters, which a terminal would execute."""
     return printable(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
@@ -109,7 +109,7 @@ def _is_training(lock: Path) -> bool:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return True
-    except OSError:  # it is not there, or the file system has no locks
+    except OSError:  # no such file, or a file system without locks
         return False
     return False
 

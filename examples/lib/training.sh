@@ -1,11 +1,12 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
-# How recipe.sh trains: one system, or several settings of it to choose from.
+# Training for recipe.sh: one system, or several settings of it to choose from.
 
-# train SYSTEM ARCH [ARGUMENTS...]: -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint. TOKENS, TRAIN_FLAGS and
-# PATIENCE come after the recipe's own arguments, so that they win. With RATES or DROPOUTS every combination is trained in
-# $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the one that is best on validation. RATES_SYSTEM (RATES_cdnpg_r_s for
-# cdnpg_r+s) is a system's own list: optimisers differ in what rates they bear. A SYSTEM with _query, as copynet_query, is
-# the ARCH whose output layer queries the embeddings of the words that it generates (WEAN).
+# train SYSTEM ARCH [ARGUMENTS...]: train -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint. TOKENS,
+# TRAIN_FLAGS and PATIENCE come after the recipe's own arguments and override them. With RATES or DROPOUTS every
+# combination is trained in $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the best one on validation. RATES_SYSTEM
+# (RATES_cdnpg_r_s for cdnpg_r+s) is the list of one system, because optimisers tolerate different rates. A SYSTEM with
+# _query, such as copynet_query, is the ARCH with an output layer that queries the embeddings of the generated words
+# (WEAN).
 train() {
   local system=$1 arch=$2 flags rates rate dropout tried
   shift 2
@@ -33,11 +34,11 @@ train() {
   [[ -n ${only_check:-} ]] || tool python "$LIB/trainings.py" choose "$RUN/$system"
 }
 
-# check_training SYSTEM ARCH [ARGUMENTS...]: end with one sentence if `train` would refuse the options; writes nothing.
+# check_training SYSTEM ARCH [ARGUMENTS...]: fail with one sentence if `train` would reject the options; writes no file.
 check_training() { only_check=yes train "$@"; }
 
-# check_search: end with one sentence if SEARCH_FLAGS has an option that fairseq-generate does not know, which would show
-# only after the first training.
+# check_search: fail with one sentence if SEARCH_FLAGS has an option unknown to fairseq-generate, which would otherwise
+# be reported only after the first training.
 check_search() {
   local flags said
   [[ -n ${SEARCH_FLAGS:-} && -z ${JOB:-}${search_is_checked:-} ]] || return 0
@@ -75,16 +76,16 @@ train_once() {
   write_state "$folder/.trained" <<<"$EPOCHS"
 }
 
-# trained_epochs SYSTEM: the EPOCHS of its finished training; 0 if it is not finished, or the file says something else.
+# trained_epochs SYSTEM: the EPOCHS of its finished training; 0 if it is not finished, or the file is invalid.
 trained_epochs() {
   local epochs='' file=$RUN/$1/.trained
   [[ ! -f $file ]] || IFS= read -r epochs <"$file" || true
   whole_number "$epochs"
 }
 
-# keep_command FOLDER ARGUMENTS...: record the options of a training, the last of each, in FOLDER/command. Other options
-# later are refused, because the training would resume from a model that was trained differently. When validation comes
-# may change: in some recipes it depends on EPOCHS.
+# keep_command FOLDER ARGUMENTS...: record the options of a training, the last value of each, in FOLDER/command. Later
+# runs with other options are rejected, because the training would resume from a model that was trained differently.
+# Only the validation interval may change, because in some recipes it depends on EPOCHS.
 keep_command() {
   local folder=$1 changes status=0
   shift

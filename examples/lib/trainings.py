@@ -51,15 +51,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """One training: its options, its best validation, its cost, and what its numbers depend on.
+    """One training: its options, its best validation, its cost, and the conditions that its numbers depend on.
 
-    ``cpu_seconds`` is None in logs of older versions, whose number of threads is that of the environment.
+    ``cpu_seconds`` is None for logs of older versions, whose number of threads is that of the environment.
 
     Raises:
-        UserError: if the log has no validation, or not the metric that the checkpoint is chosen by.
+        UserError: if the log has no validation, or lacks the metric for choosing the checkpoint.
     """
     command = (folder / "command").read_text(encoding="utf-8")
-    metric = found[1] if (found := _METRIC.search(command)) else "loss"
+    metric = match[1] if (match := _METRIC.search(command)) else "loss"
     log = read_log(folder / "train.log")
     if not log.validations(metric):
         raise UserError(f"{log.path} has no validation by {metric}: nothing can be chosen by it.")
@@ -83,7 +83,7 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 def cut_note(training: dict[str, Any], command: str) -> str:
-    """Say that the number of epochs ended a training, and how to continue it."""
+    """Return a note that the training ended by its number of epochs, and the command to continue it."""
     best, epochs = training["epoch_of_best"], training["epochs"]
     why = "while validation was still improving" if best >= epochs else "before --patience did"
     return (
@@ -93,13 +93,13 @@ def cut_note(training: dict[str, Any], command: str) -> str:
 
 
 def describe_data(folder: Path) -> list[dict[str, Any]]:
-    """Identify the text that was trained and validated on by name, SHA-256 and number of lines."""
+    """Identify the training and validation text by name, SHA-256 and number of lines."""
     paths = [path for split in ("train", "valid") for path in sorted(folder.glob(f"{split}.*")) if path.is_file()]
     return [describe_file(path, len(read_lines(path))) for path in paths]
 
 
 def describe_system(folder: Path) -> dict[str, Any]:
-    """A system's training; where several settings were tried, the chosen one with all of them."""
+    """A system's training. If several settings were tried, the chosen one with all of them."""
     tries = {path.name: describe(path) for path in sorted((folder / "tries").glob("*")) if (path / "command").exists()}
     data = describe_data(folder.parent / "text")
     if not tries:
@@ -110,7 +110,7 @@ def describe_system(folder: Path) -> dict[str, Any]:
         **tries[chosen],
         "data": data,
         "chosen": chosen,
-        "tries": {name: {key: one[key] for key in short} for name, one in tries.items()},
+        "tries": {name: {key: training[key] for key in short} for name, training in tries.items()},
     }
 
 

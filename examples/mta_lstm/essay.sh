@@ -3,8 +3,8 @@
 #
 #   DATA=path/to/zhihu bash examples/mta_lstm/essay.sh
 #
-# DATA holds TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
-# OPTIMISER=adadelta trains as the paper says; the default is Adam, as MTA-LSTM's released code.
+# DATA contains TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
+# OPTIMISER=adadelta uses the paper's optimiser; the default is Adam, as in MTA-LSTM's released code.
 set -euo pipefail
 : "${DATA:=data/zhihu}" "${SYSTEMS:=tav_lstm tat_lstm mta_lstm}"
 # shellcheck source=examples/lib/recipe.sh

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# NTS, NTS-w2v and EncDecA beside WEAN on public simplification pairs, tested on PWKP-100 and Turk-359.
+# NTS, NTS-w2v and EncDecA compared with WEAN on public simplification pairs, tested on PWKP-100 and Turk-359.
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/nts/simplification.sh
 #
-# Not the papers' training data: that of examples/wean_lstm/simplification.sh. The README there says what it is. All
-# systems make EPOCHS passes over it. Words seen less than THRESHOLD times are <unk>. Sizes and word vectors: see
-# systems.sh.
+# This is not the papers' training data, but that of examples/wean_lstm/simplification.sh, described in the README
+# there. All systems make EPOCHS passes over it. Words seen less than THRESHOLD times are <unk>. Sizes and word vectors:
+# see systems.sh.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}"
 : "${SYSTEMS:=nts nts_w2v enc_dec_a wean_lstm}"

@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# How the systems of simplification.sh, pwkp.sh and ew_sew.sh are trained; they source it after recipe.sh. Settings:
+# Training of the systems of simplification.sh, pwkp.sh and ew_sew.sh, which source it after recipe.sh. Settings:
 #
 #   SIZE      paper, or small: NTS with 256 units and embeddings of 150 + 100 instead of 500 and 300 + 200, for a CPU.
 #             EncDecA has its own size in both (embeddings 300, 256 units).
-#   WORD2VEC  the global vectors of nts_w2v (Google News), GLOVE those of enc_dec_a (840B): text files as wide as the
-#             system reads them. Where one is not given, vectors learnt from both sides of the training text stand in.
-#   CUTOFF    words seen at most so often are <unk> to enc_dec_a, which has a dictionary of its own (its release: 4 for
-#             WikiLarge, 3 for WikiSmall)
+#   WORD2VEC  the global vectors of nts_w2v (Google News), GLOVE those of enc_dec_a (840B): text files of the width of the
+#             system. The default are vectors learnt from both sides of the training text.
+#   CUTOFF    words seen at most this number of times are <unk> to enc_dec_a, which has a separate dictionary (its release:
+#             4 for WikiLarge, 3 for WikiSmall)
 #   REWARD_EPOCHS  of DRESS, after EPOCHS of cross entropy (its release: 18, two with each number of given words)
 #   RERANK    those of SYSTEMS that are also scored as NTS reports itself: with the beam, 5 or 12, and the hypothesis, first
 #             or second, that are best on the validation sentences, by BLEU (SYSTEM_bleu) and by SARI (SYSTEM_sari)
@@ -20,7 +20,7 @@ case $SIZE in
   *) die "SIZE must be paper or small, but is $SIZE." ;;
 esac
 glove_size=() glove_dim=300
-# DRESS: what is learnt by cross entropy falls from 24 words to none; the models of its rewards are small.
+# DRESS: the number of words trained by cross entropy falls from 24 to none; the reward models are small.
 dress=(--baseline-width 256 --given-words 24 --fewer-words 3 --fewer-every 2)
 auto_encoder_size=(--embed-dim 256 --hidden-size 256 --num-layers 2)
 language_model_size=(--decoder-embed-dim 100 --decoder-hidden-size 200 --decoder-out-embed-dim 200)
@@ -34,21 +34,20 @@ if [[ $SMOKE == 1 ]]; then
   lexical_size=(--lexical-dim 12)
 fi
 
-# NTS (section 2): SGD at a rate of 1 on the mean loss of a sentence, as OpenNMT has it, halved every epoch after the
-# 8th of 15; where EPOCHS is another number, after 8/15 of them, rounded up. The checkpoint with the best perplexity is
-# kept.
+# NTS (section 2): SGD at a rate of 1 on the mean loss per sentence, as in OpenNMT, halved every epoch after the 8th of
+# 15; for another number of EPOCHS after 8/15 of them, rounded up. The checkpoint with the best perplexity is kept.
 sgd=(
   --optimizer sgd --lr 1 --lr-scheduler fixed --force-anneal "$(((EPOCHS * 8 + 14) / 15 + 1))" --lr-shrink 0.5
   --clip-norm 5 --sentence-avg --batch-size 64 --max-pair-length 80 --length-policy drop --no-epoch-checkpoints
 )
 # EncDecA's release, which stops after the first epoch that does not improve perplexity. The systems with _adam are NTS
-# trained like this, not in the papers: for runs of a few epochs, which are short for SGD.
+# trained in this way, which is not in the papers, for runs of a few epochs, which are too short for SGD.
 adam=(
   --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --sentence-avg
   --batch-size 32 --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --patience 1
 )
 
-# check_systems: what $SYSTEMS and the files of vectors must be.
+# check_systems: check $SYSTEMS and the files of vectors.
 check_systems() {
   local system file
   need_systems nts nts_adam nts_w2v nts_w2v_adam enc_dec_a dress dress_ls wean_lstm seq2seq_lstm
@@ -70,7 +69,7 @@ learn_vectors() {
     --seed "$SEED" --output "$folder" >"$folder.log" 2>&1 || fail "training the word vectors" "$folder.log"
 }
 
-# settings SYSTEM: sets BIN and the arguments `training`, after making what the system starts from.
+# settings SYSTEM: sets BIN and the arguments `training`, after making the files that the system starts from.
 settings() {
   local text=$RUN/text global=$WORD2VEC glove=$GLOVE
   local optimisation=("${sgd[@]}")
@@ -95,7 +94,7 @@ settings() {
       BIN=$RUN/bin-cutoff
       training=("${glove_size[@]}" "${adam[@]}")
       if [[ -n $glove ]]; then
-        training+=(--freeze-vectors) # as the release does with GloVe
+        training+=(--freeze-vectors) # as the release does for GloVe
       else
         learn_vectors "global-$glove_dim" "$glove_dim" "$text/train.src" "$text/train.tgt"
         glove=$RUN/vectors-global-$glove_dim/vectors.txt
@@ -107,7 +106,8 @@ settings() {
   esac
 }
 
-# train_in_turn SYSTEM: train_SYSTEM, which others begin with: of jobs that want it one makes it, while the others wait.
+# train_in_turn SYSTEM: run train_SYSTEM, on which other systems are based. If several jobs need it, one makes it while
+# the others wait.
 train_in_turn() {
   local turn
   exec {turn}>"$RUN/.$1"
@@ -116,15 +116,15 @@ train_in_turn() {
   exec {turn}>&-
 }
 
-# train_enc_dec_a: with a dictionary of its own.
+# train_enc_dec_a: train it with a separate dictionary.
 train_enc_dec_a() {
   settings enc_dec_a
   binarise -1 "$((CUTOFF + 1))"
   train enc_dec_a enc_dec_a "${training[@]}"
 }
 
-# train_rewards: what rewards DRESS, over the words of EncDecA: an auto-encoder of the sentences of both sides, and a
-# language model of the target side -> $RUN/dress-rewards
+# train_rewards: train the reward models of DRESS over the words of EncDecA, an auto-encoder of the sentences of both
+# sides and a language model of the target side -> $RUN/dress-rewards
 train_rewards() {
   local folder=$RUN/dress-rewards words=$RUN/bin-cutoff/dict.tgt.txt split
   mkdir -p "$folder/text"
@@ -146,9 +146,9 @@ train_rewards() {
     --optimizer adam --lr 0.001 --clip-norm 5 --batch-size 32 --no-epoch-checkpoints --patience 1
 }
 
-# train_dress: EncDecA goes on learning from rewards, as DRESS's release trains it; but here the checkpoint whose greedy
-# outputs of the validation sentences have the highest reward is kept, there epoch 16 of 18. There the models of the
-# rewards are larger and trained otherwise.
+# train_dress: fine-tune EncDecA with rewards, like DRESS's release. Here the checkpoint whose greedy outputs of the
+# validation sentences have the highest reward is kept; the release keeps epoch 16 of 18. Its reward models are larger
+# and trained differently.
 train_dress() {
   train_in_turn enc_dec_a
   train_rewards
@@ -160,15 +160,15 @@ train_dress() {
     --no-epoch-checkpoints --best-checkpoint-metric reward --maximize-best-checkpoint-metric
 }
 
-# train_dress_ls: the lexical model, which is mixed into DRESS and learns by its attention, there by EncDecA's.
+# train_dress_ls: train the lexical model, which is mixed into DRESS and uses its attention (EncDecA's in the release).
 train_dress_ls() {
   train_in_turn dress
   criterion=model_loss train dress_ls dress_ls "${glove_size[@]}" "${lexical_size[@]}" ${GLOVE:+--freeze-vectors} \
     --base-checkpoint "$RUN/dress/checkpoint_best.pt" "${adam[@]}" --skip-first-target
 }
 
-# train_all WORDS THRESHOLD: every one of $SYSTEMS, with a dictionary of at most WORDS words seen THRESHOLD times, but
-# enc_dec_a and what is made of it with one of their own.
+# train_all WORDS THRESHOLD: train every one of $SYSTEMS, with a dictionary of at most WORDS words seen THRESHOLD times,
+# except for enc_dec_a and the systems based on it, which have another one.
 train_all() {
   local system
   for system in $SYSTEMS; do
@@ -184,7 +184,7 @@ train_all() {
 }
 
 # search_beams SYSTEM SET TEXT LENGTH: the two best hypotheses of each sentence of $RUN/TEXT, at most LENGTH words long
-# -> $RUN/SYSTEM/SET-5.log and SET-12.log, a log a beam
+# -> $RUN/SYSTEM/SET-5.log and SET-12.log, one log per beam
 search_beams() {
   local beam
   for beam in 5 12; do
@@ -193,7 +193,7 @@ search_beams() {
   done
 }
 
-# rerank_all SET LENGTH: every one of $RERANK on SET, searched with outputs of at most LENGTH words -> SET.txt, and the
+# rerank_all SET LENGTH: decode SET with every one of $RERANK, with outputs of at most LENGTH words -> SET.txt, and the
 # scores on the validation sentences in SET.choice.{txt,json}, in $RUN/SYSTEM_bleu and $RUN/SYSTEM_sari
 rerank_all() {
   local set=$1 length=$2 system metric folder references=("$RUN"/text/valid.ref*)
@@ -202,7 +202,7 @@ rerank_all() {
   ln -sf ../text/valid.src "$RUN/text-tune/test.src"
   ln -sf ../text/valid.tgt "$RUN/text-tune/test.tgt"
   for system in $RERANK; do
-    [[ " $SYSTEMS " == *" $system "* ]] || continue # another job's
+    [[ " $SYSTEMS " == *" $system "* ]] || continue # belongs to another job
     settings "$system"
     search_beams "$system" "tune$length" text-tune "$length"
     search_beams "$system" "$set" "text-$set" "$length"
@@ -219,7 +219,7 @@ rerank_all() {
   done
 }
 
-# with_reranked: SYSTEMS, and those that rerank_all made of them.
+# with_reranked: SYSTEMS, and the outputs that rerank_all made from them.
 with_reranked() {
   local system
   printf '%s' "$SYSTEMS"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# PC-SAN's Tables 4 and 5: what is read of BERT, and what the queries are mixed with.
+# PC-SAN's Tables 4 and 5: variants of the BERT features and of the queries' context.
 #
 #   DATA=path/to/zhihu BERT=path/to/bert-base-chinese bash examples/pc_san/ablations.sh
 #
-# SET says what DATA is: zhihu, essay or commongen (see the recipes of these names).
+# SET selects the data set in DATA: zhihu, essay or commongen (see the recipes of these names).
 set -euo pipefail
 : "${DATA:=data/zhihu}" "${SYSTEMS:=pc_san no_bert last_layer static_mixture no_context source_context}" "${SET:=zhihu}"
 [[ $SET == commongen ]] && : "${LENGTH:=30}" "${SHORTEST:=1}"

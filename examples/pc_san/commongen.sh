@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# PC-SAN and its baselines on CommonGen: 3 to 5 concept words -> an English sentence that has them all.
+# PC-SAN and its baselines on CommonGen: 3 to 5 concept words -> an English sentence with all of them.
 #
 #   DATA=path/to/commongen BERT=path/to/bert-base-uncased bash examples/pc_san/commongen.sh
 #
-# DATA holds {train,valid}.{src,tgt}: concepts and a sentence a line. Not a data set of the paper: a larger one in English.
+# DATA contains {train,valid}.{src,tgt}: concepts and one sentence per line. This data set is not in the paper; it is
+# larger and in English.
 set -euo pipefail
 : "${DATA:=data/commongen}" "${SYSTEMS:=pc_san transformer mta_lstm}" "${LENGTH:=30}" "${SHORTEST:=1}"
 # shellcheck source=examples/lib/recipe.sh

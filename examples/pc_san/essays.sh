@@ -1,14 +1,13 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Essays from topic words: what zhihu.sh, essay.sh, commongen.sh, ablations.sh and the baselines' recipes share; they
-# source it after recipe.sh, and call `essays NAME` or `commongen`.
+# Essays from topic words: common part of zhihu.sh, essay.sh, commongen.sh, ablations.sh and the baselines' recipes,
+# which source it after recipe.sh, and call `essays NAME` or `commongen`.
 #
 #   BERT     local transformers directory (the paper: BERT-base, Chinese); without it a tiny BERT is trained on the text
-#   VECTORS  word vectors that the words of every system start from, as text; train = word2vec on the training text (the
-#            default); none
+#   VECTORS  initial word vectors of every system, as text; train = word2vec on the training text (the default); none
 #   SIZE     paper or small: the presets of that size
 #   LENGTH   longest output (120 words), SHORTEST the shortest (50), as in the paper; NGRAM: no n-gram of this length
-#            twice in an output (0 = any)
-#   RATE     of the Transformers; WARMUP: updates until the rate of Transformers is highest; BERT_UPDATES: of the tiny BERT
+#            occurs twice in an output (0 = no limit)
+#   RATE     of the Transformers; WARMUP: updates until the Transformers' rate is highest; BERT_UPDATES: of the tiny BERT
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZE:=small}" "${BERT_UPDATES:=5}" "${LENGTH:=20}" "${SHORTEST:=1}" \
   "${LIMIT:=300}" "${TEST_LIMIT:=10}"
 : "${EPOCHS:=20}" "${SIZE:=paper}" "${RATE:=0.0005}" "${WARMUP:=4000}" "${BATCH:=32}" "${BEAM:=5}" "${WORDS:=50000}" \
@@ -31,7 +30,7 @@ case $SIZE in
   small) suffix=_small transformer_width=128 lstm_width=128 ppg_width=128 ;;
   *) die "SIZE must be paper or small, but is $SIZE." ;;
 esac
-# The best checkpoint is the one with the best likelihood: MTA-LSTM has a loss of its own beside it.
+# The best checkpoint is chosen by likelihood, because MTA-LSTM's loss has another term.
 validation=(--best-checkpoint-metric nll_loss --patience 5)
 
 # essays NAME: zhihu or essay, as released with MTA-LSTM or in plain files.
@@ -45,7 +44,7 @@ essays() {
 or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
   fi
   begin
-  # The released corpora write <UNK> for their own unknown words: no output shall have it.
+  # The released corpora write <UNK> for their own unknown words; outputs must not contain it.
   prepare essay "${source[@]}" --seed "$SEED" --max-topics 5 --unknown '<UNK>'
   forbidden=(--unkpen 1000)
   test_of_text test
@@ -53,8 +52,8 @@ or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
   compare
 }
 
-# commongen: 3 to 5 concept words -> a sentence. The public development set, whose references are known, is the test set;
-# nothing is chosen on it: training is validated at the end alone, and the last checkpoint counts as the best.
+# commongen: 3 to 5 concept words -> a sentence. The public development set, whose references are known, is the test
+# set. No choice is made on it: training is validated only at the end, and the last checkpoint counts as the best.
 commongen() {
   need_files "Set DATA to a directory with CommonGen: {train,valid}.{src,tgt}." "$DATA"/{train,valid}.{src,tgt}
   begin
@@ -67,7 +66,7 @@ commongen() {
   compare
 }
 
-# begin: end with one sentence if what was asked for cannot be, before anything is made; remember the rest.
+# begin: fail with one sentence if the request is impossible, before any file is made; record the rest.
 begin() {
   local system width files
   need_systems "${!arch[@]}"
@@ -91,7 +90,7 @@ begin() {
     ${OPTIMISER:+"OPTIMISER=$OPTIMISER"} "BERT_UPDATES=$BERT_UPDATES"
 }
 
-# width_of SYSTEM: of the word vectors that it starts from.
+# width_of SYSTEM: width of its initial word vectors.
 width_of() {
   case $1 in
     mta_lstm | tat_lstm | tav_lstm | sc_lstm) echo "$lstm_width" ;;
@@ -120,8 +119,8 @@ compare() {
   score test "${references[@]}" -- --tokenize none --preset paper:pc-san standard
 }
 
-# settings SYSTEM: sets the arguments `criterion`, `optimisation`, `inputs` (of training alone) and `search`, and makes
-# what the system reads.
+# settings SYSTEM: sets the arguments `criterion`, `optimisation`, `inputs` (only for training) and `search`, and makes
+# the system's input files.
 settings() {
   local system=$1
   criterion=model_loss search=(--max-topics 5) inputs=(--max-topics 5)
@@ -153,8 +152,8 @@ settings() {
   inputs+=(${change[$system]:-})
 }
 
-# PC-SAN's settings (section 4.2), its rate and warm-up those of Vaswani et al. for its width; and those of the released
-# MTA-LSTM. OPTIMISER=adadelta trains the LSTMs as the papers of MTA-LSTM and PPG say.
+# PC-SAN's settings (section 4.2), with the rate and warm-up of Vaswani et al. for its width; and those of the released
+# MTA-LSTM. OPTIMISER=adadelta trains the LSTMs with the optimiser of the MTA-LSTM and PPG papers.
 noam=(
   --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr "$RATE" --lr-scheduler inverse_sqrt
   --warmup-updates "$WARMUP" --batch-size "$BATCH" --label-smoothing 0.1
@@ -166,7 +165,7 @@ case ${OPTIMISER:-adam} in
   *) die "OPTIMISER must be adam or adadelta, but is $OPTIMISER." ;;
 esac
 
-# tiny_bert: $BERT, or one made from the training text, which stands in for it.
+# tiny_bert: $BERT, or a replacement trained on the training text.
 tiny_bert() {
   [[ -z $BERT ]] || return 0
   BERT=$RUN/bert
@@ -195,18 +194,18 @@ vectors() {
   (($# > 1)) || inputs+=(--topic-vectors "$file")
 }
 
-# chunks: the essays cut into chunks for PPG, and binary data of them.
+# chunks: the essays split into chunks for PPG, and their binary data.
 chunks() {
   BIN=$RUN/bin-chunks
   if [[ ! -f $RUN/chunks/manifest.json ]]; then
-    # The text has the dictionary's <unk> already; what was typed like it is escaped.
+    # The text already contains the dictionary's <unk>; literal ones are escaped.
     python "$ROOT/preprocess/clause_chunks.py" --data "$RUN/text" --output "$RUN/chunks" --unknown '<unk>' \
       >"$RUN/chunks.log" 2>&1 || fail "cutting the essays" "$RUN/chunks.log"
   fi
   TEXT=$RUN/chunks binarise "$WORDS" 0 --dataset-impl raw
 }
 
-# mean_length: of the training essays, end symbol included: what MTA-LSTM plans for.
+# mean_length: mean length of the training essays, including the end symbol, as MTA-LSTM's target length.
 mean_length() {
   awk '{ words += NF + 1 } END { printf "%d", words / NR + 0.5 }' "$RUN/text/train.tgt"
 }

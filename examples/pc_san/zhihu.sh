@@ -3,7 +3,7 @@
 #
 #   DATA=path/to/zhihu BERT=path/to/bert-base-chinese bash examples/pc_san/zhihu.sh
 #
-# DATA holds TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
+# DATA contains TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
 set -euo pipefail
 : "${DATA:=data/zhihu}" "${SYSTEMS:=pc_san transformer mta_lstm sc_lstm ppg}"
 # shellcheck source=examples/lib/recipe.sh

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Pointer-generator against the same data as the other paraphrase systems: Quora duplicate questions.
+# Pointer-generator on the data of the other paraphrase systems: Quora duplicate questions.
 #
 #   DATA=path/to/quora bash examples/pointer_generator/quora.sh
 #
 # DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}. The setting is that of
-# the paraphrase literature (Li et al., EMNLP 2018, baseline "Pointer-Generator"): 5,000 words, at most 20 a side, batch
-# 80, Adagrad 0.1 from an accumulator of 0.1, clip 2; sizes, start weights and beam 4 are See et al.'s (ACL 2017).
+# the paraphrase literature (Li et al., EMNLP 2018, baseline "Pointer-Generator"): 5,000 words, at most 20 per side,
+# batch 80, Adagrad 0.1 from an accumulator of 0.1, clip 2. Sizes, initial weights and beam 4 are from See et al. (ACL
+# 2017).
 #
 # A system with _query scores the words that it generates by querying their embeddings (WEAN).
 set -euo pipefail

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# PPG (Wang et al., COLING 2016), a clause chunk a topic, on topic-to-essay data.
+# PPG (Wang et al., COLING 2016), one chunk of clauses per topic, on topic-to-essay data.
 #
 #   DATA=path/to/zhihu bash examples/ppg/essay.sh
 #
-# DATA holds TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
-# OPTIMISER=adadelta trains as the paper says; the default is Adam, as MTA-LSTM's released code.
+# DATA contains TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
+# OPTIMISER=adadelta uses the paper's optimiser; the default is Adam, as in MTA-LSTM's released code.
 set -euo pipefail
 : "${DATA:=data/zhihu}" "${SYSTEMS:=ppg}"
 # shellcheck source=examples/lib/recipe.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The main job on generated data: text -> fairseq-preprocess -> fairseq-train -> fairseq-generate -> scores, in a few
-# minutes on two cores. No arguments. Everything goes to runs/quickstart; a second run shows the results at once, and an
-# interrupted one goes on where it was. SMOKE=1, SEED, EPOCHS and RUN work as in the recipes.
+# The whole pipeline on generated data: text -> fairseq-preprocess -> fairseq-train -> fairseq-generate -> scores, in a
+# few minutes on two cores. No arguments. All files are written to runs/quickstart. A second run shows the results
+# immediately, and an interrupted one continues. SMOKE=1, SEED, EPOCHS and RUN work as in the recipes.
 set -euo pipefail
 RECIPE=quickstart
 SYSTEMS=wean_lstm
@@ -18,9 +18,9 @@ if [[ $SMOKE == 1 ]]; then
 else
   : "${EPOCHS:=4}"
   pairs=24000 sizes=(--valid 500 --test 1000)
-  evaluate=125 # three times an epoch
+  evaluate=125 # three times per epoch
 fi
-updates=$(((pairs + 63) / 64)) # an epoch
+updates=$(((pairs + 63) / 64)) # per epoch
 ((GPUS <= 1)) || GPUS=1
 ((OMP_NUM_THREADS <= 4)) || OMP_NUM_THREADS=4 # the model is small
 remember "SMOKE=$SMOKE"
@@ -36,7 +36,7 @@ write_text() {
     --train "$pairs" "${sizes[@]}" >"$RUN/text.log" 2>&1 || fail "writing the text" "$RUN/text.log"
 }
 
-# write_synonyms: the grammar's synonyms, a set a line.
+# write_synonyms: the grammar's synonyms, one set per line.
 write_synonyms() {
   python - "$RUN/text/manifest.json" >"$RUN/synonyms.txt" <<'PYTHON'
 import json
@@ -52,8 +52,8 @@ title() { printf '\n== %s\n\n' "$*"; }
 write_text
 binarise 10000 1
 validate_by_bleu "$evaluate" 40
-# Not the settings of the paper, which trains much longer: a rate that falls to 0 gets further in few updates, and
-# weight decay lets go of the random embedding that the training starts from, so that what remains is what was learnt.
+# These are not the settings of the paper, which trains much longer. A rate that falls to 0 is better with few updates,
+# and weight decay shrinks the random initial embeddings, so that only the learnt part remains.
 train wean_lstm wean_lstm --dropout 0.2 "${wean_optimisation[@]}" "${validation[@]}" \
   --lr 0.002 --weight-decay 2 --lr-scheduler polynomial_decay --total-num-update $((updates * EPOCHS))
 test_of_text test
@@ -76,7 +76,7 @@ report() {
   title "Nearest neighbours in the embedding that encoder, decoder and output layer share"
   local words=() word
   for word in $NEIGHBOURS_OF; do
-    if grep -q "^$word " "$RUN/bin/dict.src.txt"; then # a small vocabulary may lack some
+    if grep -q "^$word " "$RUN/bin/dict.src.txt"; then # a small vocabulary may not contain all of them
       words+=("$word")
     fi
   done

@@ -4,13 +4,13 @@
 #   DATA=path/to/quora bash examples/residual_lstm/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/residual_lstm/quora.sh
 #
-# DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}, which
-# preprocess/twitter_url.py makes of Twitter URL.
+# DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}, such as the output of
+# preprocess/twitter_url.py for Twitter URL.
 #
 # Sizes are the paper's (Prakash et al., COLING 2016: 4 layers of 512 units, embeddings 512, dropout 0.5), and so is the
-# optimisation of the first system: SGD at a rate of 1, halved after every third epoch, 10 epochs. Its clipping is not in
-# the paper; 5 here. The second system is the same network with Adam, which is how the paraphrase literature that came
-# after it trains its LSTM baselines. 8,000 words and at most 20 a sentence, as in DNPG's table.
+# optimisation of the first system: SGD at a rate of 1, halved after every third epoch, 10 epochs. The paper does not
+# give the clipping; it is 5 here. The second system is the same network with Adam, which the later paraphrase
+# literature uses for its LSTM baselines. 8,000 words and at most 20 per sentence, as in DNPG's table.
 # shellcheck disable=SC2034,SC2154
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=residual_lstm/$SET}"
@@ -27,7 +27,7 @@ criterion=model_loss
 search=(--max-pair-length 20 --length-policy truncate)
 read -ra sizes <<<"$SIZES"
 
-# The rate of each epoch; the last one stays.
+# The rate of each epoch; the last one applies to all later epochs.
 sgd=(--optimizer sgd --lr '1,1,1,0.5,0.5,0.5,0.25,0.25,0.25,0.125' --lr-scheduler fixed --clip-norm 5 --sentence-avg)
 adam=(--optimizer adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2)
 need_systems {residual,stacked}_lstm{,_adam}

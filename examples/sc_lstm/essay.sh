@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# SC-LSTM (Wen et al., EMNLP 2015), as MTA-LSTM is compared with it, on topic-to-essay data.
+# SC-LSTM (Wen et al., EMNLP 2015), as in the comparison of MTA-LSTM, on topic-to-essay data.
 #
 #   DATA=path/to/zhihu bash examples/sc_lstm/essay.sh
 #
-# DATA holds TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
-# OPTIMISER=adadelta trains as the paper says; the default is Adam, as MTA-LSTM's released code.
+# DATA contains TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
+# OPTIMISER=adadelta uses the paper's optimiser; the default is Adam, as in MTA-LSTM's released code.
 set -euo pipefail
 : "${DATA:=data/zhihu}" "${SYSTEMS:=sc_lstm}"
 # shellcheck source=examples/lib/recipe.sh

@@ -3,12 +3,12 @@
 #
 #   DATA=path/to/LCSTS bash examples/wean_lstm/lcsts.sh
 #
-# DATA holds the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at least
-# 3), or {train,valid,test}.{src,tgt} with a text a line and its summary on the same line of .tgt. White space is left
-# out.
+# DATA contains the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at
+# least 3), or {train,valid,test}.{src,tgt} with one text per line and its summary on the same line of .tgt. White space
+# is removed.
 #
-#   WIDTH    of embeddings and states (default: 512 of WEAN and Seq2seq, the own sizes of the others)
-#   SYSTEMS  wean_lstm_lcsts, seq2seq_lstm_lcsts; srb, rnn_distract and drgd, rows that the paper quotes, trained alike
+#   WIDTH    of embeddings and states (default: 512 for WEAN and Seq2seq, the default sizes for the others)
+#   SYSTEMS  wean_lstm_lcsts, seq2seq_lstm_lcsts; srb, rnn_distract and drgd, baselines in the paper, trained in the same way
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=wean_lstm_lcsts seq2seq_lstm_lcsts}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=5}" "${WIDTH:=128}" "${LIMIT:=500}" "${TEST_LIMIT:=20}"

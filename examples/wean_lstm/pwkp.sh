@@ -3,10 +3,10 @@
 #
 #   DATA=path/to/wikismall bash examples/wean_lstm/pwkp.sh
 #
-# DATA holds the files of the DRESS data bundle: PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, where names are
-# replaced by placeholders, and PWKP_108016.tag.80.aner.ori.test.{src,dst}, where they are not. The model works on the
-# former; its outputs get the names back (from PWKP_108016.tag.80.aner.map.t7 if it is there, else from the two forms of
-# the source) and are scored against the latter, lower-cased.
+# DATA contains the files of the DRESS data bundle: PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, with
+# placeholders for names, and PWKP_108016.tag.80.aner.ori.test.{src,dst}, without. The model reads the former. The names
+# are restored in its outputs (from PWKP_108016.tag.80.aner.map.t7 if it exists, else from the two forms of the source),
+# which are scored against the latter, lower-cased.
 set -euo pipefail
 : "${DATA:=data/wikismall}" "${SYSTEMS:=wean_lstm_pwkp seq2seq_lstm}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=20}" "${LIMIT:=2000}" "${TEST_LIMIT:=40}"

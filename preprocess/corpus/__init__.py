@@ -1,7 +1,7 @@
 """Common parts of the scripts of ``preprocess/``: reading text, writing an output directory, looking for leaks.
 
 The scripts run as ``python preprocess/<name>.py``, which puts their own folder on the path: ``from corpus.output import
-Output``. How text becomes tokens is in ``wean_fairseq.text``, for it is needed where a model is used, too.
+Output``. The steps from text to tokens are in ``wean_fairseq.text``, because models need them too.
 """
 
 import importlib.util

@@ -1,11 +1,12 @@
-"""Word alignment of sentence pairs: IBM model 1 with a prior for the diagonal (Dyer et al., NAACL 2013, "fast_align").
+"""Word alignment of sentence pairs: IBM model 1 with a diagonal prior (Dyer et al., NAACL 2013, "fast_align").
 
-A target word at place j of n comes from no source word with probability ``NULL_SHARE``, else from the source word at
-place i of m with probability proportional to exp(-``TENSION`` |i / m - j / n|) t(target word | source word). The table
-t is learnt by expectation maximisation, with a symmetric Dirichlet prior on every row, which keeps rare words from
-collecting the words around them. The tension stays as it is, while the paper learns it too.
+A target word at position j of n comes from no source word with probability ``NULL_SHARE``, else from the source word at
+position i of m with probability proportional to exp(-``TENSION`` |i / m - j / n|) t(target word | source word). The
+table t is learnt by expectation maximisation, with a symmetric Dirichlet prior on every row, which prevents rare words
+from collecting their neighbours. The tension is constant, while the paper learns it too.
 
-Memory: some 20 bytes for every distinct pair of words that meet in a sentence pair, and 4 for every meeting.
+Memory: about 20 bytes for every distinct pair of words that occur in the same sentence pair, and 4 for every
+occurrence.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,13 +19,13 @@ from numpy.typing import NDArray
 NULL_SHARE = 0.08
 TENSION = 4.0
 ALPHA = 0.01  # of the Dirichlet prior
-_CELLS = 2_000_000  # meetings that are worked on at a time
+_CELLS = 2_000_000  # cells that are processed at a time
 
 Links = set[tuple[int, int]]
 
 
 class Side(NamedTuple):
-    """One side of all pairs: ``words`` as numbers from 1 (0 = no word), and where each sentence starts, and the end."""
+    """One side of all pairs: ``words`` as numbers from 1 (0 = no word), the start of each sentence, and the end."""
 
     words: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -36,7 +37,7 @@ class Side(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """The cells of some pairs: a cell for each target word and source word, and for each target word and no word."""
+    """The cells of some pairs: one cell for each target word and source word, and for each target word and no word."""
 
     keys: NDArray[np.int64]  # source word and target word as one number
     prior: NDArray[np.float64]
@@ -45,7 +46,7 @@ class _Batch(NamedTuple):
 
 
 def number_words(sentences: Iterable[list[str]], numbers: dict[str, int]) -> Side:
-    """Turn sentences into numbers; new words are added to ``numbers``."""
+    """Turn sentences into numbers. New words are added to ``numbers``."""
     words: list[int] = []
     starts = [0]
     for sentence in sentences:
@@ -55,15 +56,15 @@ def number_words(sentences: Iterable[list[str]], numbers: dict[str, int]) -> Sid
 
 
 def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
-    """Learn the model, and find the likeliest source word of every target word.
+    """Learn the model, and find the most likely source word of every target word.
 
     Args:
         source: without empty sentences.
-        target: the same sentences on the other side.
+        target: the other side of the same sentences.
         iterations: of expectation maximisation.
 
     Returns:
-        For every word of ``target`` its source word's place in the sentence, from 0; -1 = none.
+        For every word of ``target`` the position of its source word in the sentence, from 0; -1 = none.
     """
     vocabulary = int(target.words.max()) + 1
     bounds = _bounds(source, target)
@@ -101,14 +102,14 @@ def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
 
 
 def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> _Batch:
-    """The cells of pairs ``low`` to ``high``; the first cell of a target word is the one with no source word."""
+    """The cells of pairs ``low`` to ``high``. The first cell of a target word is the one with no source word."""
     m, n = source.lengths[low:high], target.lengths[low:high]
     pair = np.repeat(np.arange(high - low), n)  # of each target word
     first = target.starts[low]
     j = np.arange(n.sum()) - (target.starts[low:high] - first)[pair]
     sizes = m[pair] + 1
     groups = np.cumsum(sizes) - sizes
-    i = np.arange(sizes.sum()) - np.repeat(groups, sizes)  # 0 = none, else the place from 1
+    i = np.arange(sizes.sum()) - np.repeat(groups, sizes)  # 0 = none, else the position from 1
     of_word = np.repeat(np.arange(len(pair)), sizes)
     of_pair = pair[of_word]
     words = np.where(i == 0, 0, source.words[np.maximum(source.starts[low:high][of_pair] + i - 1, 0)])
@@ -121,7 +122,7 @@ def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> 
 
 
 def _maximise(counts: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The mean of log t under the posterior, exponentiated: entries of the same row stand together."""
+    """The mean of log t under the posterior, exponentiated. Entries of the same row are next to each other."""
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     sizes = np.diff(starts, append=len(rows))
     totals = np.add.reduceat(counts, starts) + ALPHA * sizes
@@ -141,14 +142,14 @@ def digamma(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -> Links:
-    """Links (i, j) that both directions have; with ``grow``, and those of one direction beside them ("grow-diag").
+    """Links (i, j) of both directions; with ``grow``, also neighbouring links of one direction ("grow-diag").
 
-    A link of one direction is added where it touches a link, diagonally too, and one of its words has none yet (Koehn
-    et al., IWSLT 2005).
+    A link of one direction is added if it touches a link, also diagonally, and one of its words has none yet (Koehn et
+    al., IWSLT 2005).
 
     Args:
-        forward: source place of each target word, -1 = none.
-        backward: target place of each source word, -1 = none.
+        forward: source position of each target word, -1 = none.
+        backward: target position of each source word, -1 = none.
         grow: add links.
     """
     there = {(i, j) for j, i in enumerate(forward) if i >= 0}

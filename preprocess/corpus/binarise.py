@@ -13,18 +13,18 @@ from wean_fairseq.storage.files import sha256_of
 
 
 def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 1, overwrite: bool = False) -> bool:
-    """Text -> fairseq's binary data with its dictionaries, under another name until it is complete.
+    """Make fairseq's binary data with its dictionaries from text. The folder gets its name when it is complete.
 
     Args:
         text: output directory of a script, with ``train.src`` and so on.
-        folder: to make.
+        folder: output folder.
         sizes: ``words`` (the size of the dictionary, 0 = no limit), ``threshold`` (words seen less often become
-            ``<unk>``) and ``separate_dictionaries`` (a dictionary for each side instead of one for both).
-        workers: processes.
-        overwrite: replace what an earlier run made.
+            ``<unk>``) and ``separate_dictionaries`` (one dictionary per side instead of a joint one).
+        workers: number of processes.
+        overwrite: replace the result of an earlier run.
 
     Returns:
-        Whether there was anything to do.
+        True if there was anything to do.
 
     Raises:
         InputError: if the folder cannot be written or the command fails, with its last line.
@@ -32,21 +32,21 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
     made_from = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    # fairseq-preprocess makes the folder, so nothing locks it: its name is not one that other writers remove.
-    part = partial_folder(folder).with_suffix(".binary")
-    remove(part)
+    # fairseq-preprocess creates the folder, so there is no lock on it. Its name is not one that other writers remove.
+    partial = partial_folder(folder).with_suffix(".binary")
+    remove(partial)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    line = [sys.executable, "-m", "fairseq_cli.preprocess", *_arguments(text, part, sizes), f"--workers={workers}"]
+    line = [sys.executable, "-m", "fairseq_cli.preprocess", *_arguments(text, partial, sizes), f"--workers={workers}"]
     try:
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
             raise InputError(f"fairseq-preprocess failed: {last}")
-        (part / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
+        (partial / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
         remove(folder)
-        os.replace(part, folder)
+        os.replace(partial, folder)
     finally:
-        remove(part)
+        remove(partial)
     return True
 
 
@@ -64,18 +64,18 @@ def _arguments(text: Path, folder: Path, sizes: dict[str, int]) -> list[str]:
 
 
 def _may_replace(folder: Path, made_from: dict[str, object], overwrite: bool) -> bool:
-    """Whether ``folder`` is ours and out of date; False if it is complete.
+    """Return True if ``folder`` is an outdated output of this module, False if it is complete.
 
     Raises:
-        InputError: if it is not ours, or may not be replaced.
+        InputError: if it is another folder, or must not be replaced.
     """
     manifest = folder / MANIFEST
-    found = None
-    with suppress(OSError, ValueError):  # a manifest that cannot be read is not ours
-        found = json.loads(manifest.read_text(encoding="utf-8"))
-    if found == made_from:
+    recorded = None
+    with suppress(OSError, ValueError):  # a folder with an unreadable manifest is not an output of this module
+        recorded = json.loads(manifest.read_text(encoding="utf-8"))
+    if recorded == made_from:
         return False
-    if not isinstance(found, dict) or "text_manifest_sha256" not in found:
+    if not isinstance(recorded, dict) or "text_manifest_sha256" not in recorded:
         raise InputError(f"{folder} exists and is not an output of --binarise: choose another directory.")
     if not overwrite:
         raise InputError(

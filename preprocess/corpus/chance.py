@@ -1,4 +1,4 @@
-"""Random choices for the generators, by ``random()`` alone: its numbers are the ones that Python keeps for ever."""
+"""Random choices for the generators, based on ``random()``, whose numbers are the same in all versions of Python."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 
 def pick(rng: Random, items: Sequence[Item]) -> Item:
-    """One item, each as likely as any other."""
+    """One item; all are equally likely."""
     return items[int(rng.random() * len(items))]
 
 

@@ -1,4 +1,4 @@
-"""The command line that the scripts have in common, and how they run: one sentence and status 2 for a mistake."""
+"""The common command line of the scripts, and how they run: a mistake gives one sentence and exit status 2."""
 
 import argparse
 import sys
@@ -18,12 +18,12 @@ from wean_fairseq.console import whole_number
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
-# Options that do not change the text, or are known by the files they name.
+# Options that do not change the text, or that are recorded by the files that they name.
 _NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries")
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows a default where there is one."""
+    """Shows a default if there is one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         shown = not isinstance(action.default, bool) and action.default not in (None, "", [])
@@ -34,7 +34,7 @@ def output_parser(name: str, doc: str | None) -> ArgumentParser:
     """The options of all scripts that fill a directory.
 
     Args:
-        name: of the script, without its ending.
+        name: of the script, without its suffix.
         doc: the module's docstring; its first paragraph is the description.
     """
     parser = ArgumentParser(
@@ -48,14 +48,18 @@ def output_parser(name: str, doc: str | None) -> ArgumentParser:
 def build_parser(name: str, doc: str | None) -> ArgumentParser:
     """The options of the scripts that prepare text, see ``output_parser``."""
     parser = output_parser(name, doc)
-    parser.add_argument("--limit", type=whole_number(0), default=0, metavar="N", help="first N pairs a split, 0 = all")
-    parser.add_argument("--test-limit", type=whole_number(0), metavar="N", help="another limit for the test split")
+    parser.add_argument(
+        "--limit", type=whole_number(0), default=0, metavar="N", help="use the first N pairs of each split, 0 = all"
+    )
+    parser.add_argument(
+        "--test-limit", type=whole_number(0), metavar="N", help="limit for the test split, instead of --limit"
+    )
     add_text_options(parser)
     group = parser.add_argument_group("binary data")
     group.add_argument("--binarise", type=Path, metavar="DIR", help="also run fairseq-preprocess, into this directory")
     group.add_argument("--words", type=whole_number(0), default=0, metavar="N", help="dictionary size, 0 = no limit")
     group.add_argument("--threshold", type=whole_number(0), default=0, metavar="N", help="rarer words become <unk>")
-    group.add_argument("--separate-dictionaries", action="store_true", help="one dictionary a side instead of one")
+    group.add_argument("--separate-dictionaries", action="store_true", help="separate source and target dictionaries")
     group.add_argument("--workers", type=whole_number(1), default=1, metavar="N", help="processes")
     return parser
 
@@ -69,16 +73,23 @@ def add_text_options(parser: ArgumentParser) -> None:
     group.add_argument("--language", metavar="XX", help="two-letter language code for the Moses rules (default: en)")
     group.add_argument("--wordpiece-vocab", type=Path, metavar="FILE", help="vocab.txt of a BERT model")
     group.add_argument("--lowercase", action="store_true", help="lower-case both sides")
-    group.add_argument("--truecase", action="store_true", help="first word of a line in its usual case in train")
+    group.add_argument("--truecase", action="store_true", help="give the first word of a line its usual case in train")
     group.add_argument("--bpe", type=whole_number(0), default=0, metavar="N", help="learn and apply N BPE merges")
     group.add_argument("--unicode", choices=cleaning.FORMS, default="NFC", help="normalisation")
     group.add_argument(
         "--bad-utf8", choices=("refuse", "replace"), default="refuse", help="handling of lines that are not UTF-8"
     )
     group.add_argument(
-        "--specials", choices=cleaning.SPECIAL_POLICIES, default="escape", help="<unk>, </s>, ... typed in the text"
+        "--specials",
+        choices=cleaning.SPECIAL_POLICIES,
+        default="escape",
+        help="handling of literal <unk>, </s>, ... in the text",
     )
-    group.add_argument("--unknown", metavar="WORD", help="the corpus's own unknown word (ZhiHu: <UNK>), to be <unk>")
+    group.add_argument(
+        "--unknown",
+        metavar="WORD",
+        help="word that marks unknown words in the corpus (ZhiHu: <UNK>), replaced by <unk>",
+    )
     group.add_argument("--leak-key", choices=leaks.KEYS, default="line", help="how the leak check compares lines")
     group.add_argument(
         "--drop-leaks",
@@ -98,14 +109,14 @@ def run(
     inputs: Callable[[Namespace], list[Path]],
     version: str = "1",
 ) -> int:
-    """Parse, prepare, binarise; return the exit status.
+    """Parse the options, prepare the text and binarise it; return the exit status.
 
     Args:
         parser: of the command line.
         build: writes the splits.
         arguments: instead of those of the process.
-        inputs: the source files that the options name: whether the work was done before is known by them.
-        version: of the script: raise it with every change that changes the text.
+        inputs: the source files named by the options, which determine whether the work is already done.
+        version: of the script, to be raised with every change that changes the text.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
@@ -130,23 +141,23 @@ def run_once(
     version: str,
     libraries: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
-    """Parse, and make a directory of files of text unless it is there already; return the exit status.
+    """Parse the options, and make a directory from text files unless it exists; return the exit status.
 
     Args:
         parser: of the command line.
-        write: fills the directory, and says what there is.
+        write: fills the directory, and returns a description of it.
         arguments: instead of those of the process.
         sources: the files that the options name.
-        version: of the script: raise it with every change that changes the bytes.
-        libraries: that the content depends on, each with the extra that has it (empty: the package itself).
+        version: of the script, to be raised with every change that changes the bytes.
+        libraries: that the content depends on, each with its extra (empty: the package itself).
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
 
     def work() -> None:
-        found = sources(options)
+        files = sources(options)
         output = _open_output(name, version, options, options.output, _versions(name, libraries))
-        said = write_once(output, found, lambda: write(options, output))
+        said = write_once(output, files, lambda: write(options, output))
         if said is not None:
             print(f"{name}: {said}")
 
@@ -161,14 +172,14 @@ def run_generator(
     version: str,
     sets: Sequence[str] = (),
 ) -> int:
-    """Parse, and write what is not there yet; return the exit status.
+    """Parse the options, and generate the missing directories; return the exit status.
 
     Args:
         parser: of the command line.
-        write: fills a directory, and says what its lines are.
+        write: fills a directory, and returns a description of its lines.
         arguments: instead of those of the process.
-        version: of the script: raise it with every change that changes the bytes.
-        sets: where there are several, each goes into a directory of its own, and ``--set`` names one or all of them.
+        version: of the script, to be raised with every change that changes the bytes.
+        sets: names of several sets, each in its own directory; ``--set`` names one or all of them.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
@@ -177,10 +188,10 @@ def run_generator(
         missing = []
         uses_jieba = vars(options).get("unit") == "jieba"
         versions = steps.library_versions("jieba", truecase=False, bpe=False) if uses_jieba else None
-        parts = [part for part in sets if options.set in (part, "both")] or [""]
-        for part in parts:
-            chosen = Namespace(**{**vars(options), "set": part} if part else vars(options))
-            output = _open_output(name, version, chosen, options.output / part, versions)
+        chosen_sets = [set_name for set_name in sets if options.set in (set_name, "both")] or [""]
+        for set_name in chosen_sets:
+            chosen = Namespace(**{**vars(options), "set": set_name} if set_name else vars(options))
+            output = _open_output(name, version, chosen, options.output / set_name, versions)
             if output.finished():
                 continue
             check_free(output.path, name, options.overwrite)
@@ -196,7 +207,7 @@ def run_generator(
 
 
 def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str] | None) -> Output:
-    """A directory about whose content all options decide but ``--overwrite`` and those that name files (``--text``)."""
+    """A directory whose content depends on all options except ``--overwrite`` and the names of files (``--text``)."""
     recorded = {
         key: value
         for key, value in vars(options).items()
@@ -217,7 +228,7 @@ def _versions(name: str, libraries: Mapping[str, str]) -> dict[str, str]:
 
 
 def exit_status(name: str, output: Path, work: Callable[[], None]) -> int:
-    """Run a script's work; a mistake is one sentence and status 2."""
+    """Run a script's work. A mistake gives one sentence and status 2."""
     try:
         work()
     except InputError as error:
@@ -239,7 +250,7 @@ def prepare(
     sources: list[Path],
     version: str,
 ) -> None:
-    """Write the output directory, unless it is there already from the same options and the same files."""
+    """Write the output directory, unless it exists with the same options and the same files."""
     if options.lowercase and options.truecase:
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
@@ -268,17 +279,19 @@ def prepare(
 
 
 def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result | None:
-    """Have ``write`` fill a directory; its result, or ``None`` if it is there already from the same options and files.
+    """Let ``write`` fill a directory.
+
+    Return its result, or ``None`` if the directory exists with the same options and files.
 
     Raises:
-        InputError: if the directory may not be written, or a source is missing.
+        InputError: if the directory must not be written, or a source is missing.
     """
     script = output.head["script"]
     if output.finished(sources):
         print(f"{script}: {output.path} is complete already: nothing to do")
         return None
     check_free(output.path, script, output.overwrite)
-    for path in sources:  # before a folder is made
+    for path in sources:  # before a folder is created
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
     with output:
@@ -288,7 +301,7 @@ def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Resu
 
 
 def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
-    """The options that decide about the content; a file is its number among the sources, and a directory left out."""
+    """The options that determine the content. A file is its index among the sources, and directories are omitted."""
 
     def shown(value: object) -> object:
         if isinstance(value, (list, tuple)):
@@ -297,5 +310,5 @@ def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
             return sources.index(value) if value in sources else None
         return value
 
-    found = {name: shown(value) for name, value in sorted(vars(options).items()) if name not in _NOT_CONTENT}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: shown(value) for name, value in sorted(vars(options).items()) if name not in _NOT_CONTENT}
+    return {name: value for name, value in values.items() if value is not None}

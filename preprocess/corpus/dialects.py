@@ -1,7 +1,7 @@
 """Delimited text: choose the dialect of a table by its content, and read its rows with Python's ``csv`` module.
 
-``csv`` reads what a dialect says, but neither finds the dialect nor recovers from a quotation mark that stays open.
-This module adds both. Every row becomes cells or a problem, so that no row disappears without a count.
+``csv`` reads a given dialect, but neither detects it nor recovers from an unclosed quotation mark. This module adds
+both. Every row becomes cells or a problem, so that no row disappears without a count.
 """
 
 import csv
@@ -14,9 +14,10 @@ from typing import NamedTuple
 DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||", "^": "carets"}
 DELIMITERS |= {"~": "tildes", "\x01": "the characters \\x01 of Hive"}
 OPEN_MARK, LONE_MARK = "a quotation mark stays open", "a quotation mark closes nothing"
-_SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)  # which Excel writes and reads
-_MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26  # of one row: a mark that stays open ends here
-# While ``csv`` reads, an escaped character is moved by this number to a lone surrogate, which no UTF-8 text has.
+_SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)  # written and read by Excel
+_MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26  # of one row: an unclosed mark ends here
+# While ``csv`` reads, an escaped character is shifted by this number to a lone surrogate, which UTF-8 text cannot
+# contain.
 _HIDDEN = 0xDC00
 _LETTERS = {"n": "\n", "t": "\t", "0": ""}
 _ESCAPE = re.compile(r"""\\([\\"'\t,;|])""")
@@ -28,12 +29,12 @@ csv.field_size_limit(_MOST_CHARACTERS)
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a table is written.
+    """Format of a table.
 
     Attributes:
         delimiter: between two cells.
         quote: the mark around cells; empty if marks are part of the text.
-        escapes: a backslash takes the special meaning from the next character.
+        escapes: a backslash escapes the next character.
         spaced: a space follows the delimiters.
         width: cells of a row; 0 = not known yet.
         skip: lines before the table (a ``sep=;`` line).
@@ -47,7 +48,7 @@ class Dialect:
     skip: int = 0
 
     def describe(self) -> str:
-        """In words, such as ``commas between cells, quoted by ", backslash escapes``."""
+        """A description such as ``commas between cells, quoted by ", backslash escapes``."""
         quoted = f"cells quoted by {self.quote} where needed" if self.quote else "quotation marks are text"
         escapes = ", backslash escapes" if self.escapes else ""
         return f"{DELIMITERS.get(self.delimiter, self.delimiter)} between cells, {quoted}{escapes}"
@@ -63,19 +64,19 @@ class Row(NamedTuple):
 
 @dataclass
 class Evidence:
-    """Counts that speak for and against a dialect.
+    """Counts for and against a dialect.
 
     Attributes:
         rows: without a problem.
-        bad: rows with a problem, of which ``first_bad`` is the first.
+        bad: rows with a problem; ``first_bad`` is the first.
         quoted: cells between quotation marks.
-        needed: those of them that need the marks, for a delimiter, a line break or a mark in them.
+        needed: quoted cells that need the marks, because of a delimiter, a line break or a mark in them.
         stray: marks that enclose no cell, the first one on line ``first_stray``; the first one in a row without a
             problem on line ``kept_stray``.
         other_escapes: backslashes before characters that no program escapes, and in paths of Windows.
         lines: of the rows without a problem.
-        marks: whether quotation marks or backslashes were seen that the dialect takes as text.
-        widths: rows by their number of cells.
+        marks: whether the dialect treats quotation marks or backslashes in the table as text.
+        widths: number of rows by number of cells.
     """
 
     rows: int = 0
@@ -97,14 +98,14 @@ class Evidence:
         self.first_bad = self.first_bad or row
 
     def note_stray(self, line: int, *, kept: bool = False) -> None:
-        """Count a mark that encloses no cell; it stays in the text if its row is kept."""
+        """Count a mark that encloses no cell. ``kept`` = its row is used, with the mark as text."""
         self.stray += 1
         self.first_stray = self.first_stray or line
         self.kept_stray = self.kept_stray or line * kept
 
 
 class _Lines:
-    """Numbered lines, of which some can be given back."""
+    """Numbered lines that can be pushed back."""
 
     def __init__(self, lines: Iterable[str], dialect: Dialect) -> None:
         self._lines = iter(lines)
@@ -123,16 +124,16 @@ class _Lines:
         return self._protect(line) if "\r" in line or ("\\" in line and self._dialect.escapes) else line
 
     def give_back(self, lines: Sequence[str]) -> None:
-        """Read these lines again."""
+        """Push lines back, to be read again."""
         self._returned.extendleft(reversed(lines))
         self.number -= len(lines)
 
     def _protect(self, line: str) -> str:
-        """Replace what ``csv`` would misread: a carriage return, and escaped characters."""
+        """Replace the characters that ``csv`` would misread: carriage returns and escaped characters."""
         if "\r" in line:
-            line = line.replace("\r", _hide("\r"))  # which ``csv`` refuses
+            line = line.replace("\r", _hide("\r"))  # rejected by ``csv``
         if self._dialect.escapes and "\\" in line:
-            letters = self._dialect.delimiter == "\t" and not self._dialect.quote  # as MySQL and PostgreSQL write them
+            letters = self._dialect.delimiter == "\t" and not self._dialect.quote  # as written by MySQL and PostgreSQL
             pattern = _ESCAPE_OR_LETTER if letters else _ESCAPE
             line = pattern.sub(lambda found: _hide(_LETTERS.get(found[1], found[1])), line)
             while line.endswith("\\"):  # an escaped line break
@@ -165,7 +166,7 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
             row = Row(start, line.split(dialect.delimiter))
             if "\\" in line:
                 evidence.other_escapes += sum(
-                    found not in _ESCAPED for found in _ANY_ESCAPE.findall(line)
+                    escaped not in _ESCAPED for escaped in _ANY_ESCAPE.findall(line)
                 ) + line.count(":\\")
                 evidence.marks = True
             evidence.marks = evidence.marks or '"' in line
@@ -187,18 +188,18 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
 
 def _show(cell: str, dialect: Dialect) -> str:
     """A cell with the characters that were hidden from ``csv``."""
-    if dialect.escapes and cell == "\\N":  # null, as MySQL and PostgreSQL write it
+    if dialect.escapes and cell == "\\N":  # null, as written by MySQL and PostgreSQL
         return ""
     return cell if cell.isascii() else _SURROGATE.sub(lambda found: chr(ord(found[0]) - _HIDDEN), cell)
 
 
 def _hide(character: str) -> str:
-    """The surrogate for a character; nothing for none."""
+    """The surrogate for a character; empty for an empty string."""
     return character and chr(ord(character) + _HIDDEN)
 
 
 def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence) -> Row:
-    """Read the row that starts with a line in which there are quotation marks; it may have more lines."""
+    """Read the row that starts with a line that contains quotation marks. It may have several lines."""
     start, taken = source.number, [first]
 
     def supply() -> Iterator[str]:
@@ -239,11 +240,11 @@ def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence
 
 
 def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
-    """Whether the lines of one row look like rows themselves, so that a quotation mark must have stayed open.
+    """Return True if the lines of one row look like separate rows, so that its quotation mark was probably not closed.
 
-    A sentence over several lines may contain delimiters too. Other than between cells, a comma or a semicolon in a
-    sentence is followed by a space or the end of the line. Either the first or the last line of a good row has its real
-    delimiters. Where one of these lines has another quoted cell, the marks are those of a writer that quotes cells.
+    A sentence over several lines may contain delimiters too. Unlike a delimiter between cells, a comma or a semicolon
+    in a sentence is followed by a space or the end of the line. Either the first or the last line of a valid row has
+    its real delimiters. If one of these lines has another quoted cell, the writer of the file quotes its cells.
     """
     if not dialect.width:
         return False
@@ -261,11 +262,11 @@ def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
 
 
 def choose_dialect(sample: Sequence[str]) -> Dialect | None:
-    """Choose delimiter, quotation marks and width by the first lines of a file; ``None`` if there is no delimiter.
+    """Choose delimiter, quotation marks and width from the first lines; ``None`` if there is no delimiter.
 
-    The delimiter wins with which most lines belong to rows of the same width. Of equals, the one wins that is more
-    rarely followed by a space, as punctuation is, or between two digits, as in decimals. A tab, or "|||", that occurs
-    equally often on every line wins over all others.
+    The chosen delimiter is the one with which most lines belong to rows of the same width. Ties are resolved in favour
+    of the delimiter that is less often followed by a space, like punctuation, or between two digits, like a decimal
+    point. A tab, or "|||", that occurs equally often on every line has priority over all others.
     """
     skip = 0
     delimiters = [delimiter for delimiter in DELIMITERS if any(delimiter in line for line in sample)]
@@ -292,7 +293,7 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
 def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, float]:
     """Choose marks and width for the sample; return them with the share of the lines that they explain."""
-    found = []
+    variants = []
     for candidate in candidates(dialect, "".join(sample)):
         evidence = Evidence()
         for _ in read_rows(sample, candidate, evidence):
@@ -301,27 +302,27 @@ def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, fl
         measured = Evidence()
         for _ in read_rows(sample, replace(candidate, width=width), measured):
             pass
-        found.append((replace(candidate, width=width), measured))
-    chosen, evidence = prefer(found)
+        variants.append((replace(candidate, width=width), measured))
+    chosen, evidence = prefer(variants)
     return chosen, round(evidence.lines / max(len(sample), 1), 3)
 
 
 def candidates(dialect: Dialect, text: str) -> list[Dialect]:
-    """The variants of a dialect that are possible with the quotation marks and backslashes that occur in a text."""
-    found = [replace(dialect, quote="", escapes=False)]
+    """The variants of a dialect that are possible with the quotation marks and backslashes in a text."""
+    variants = [replace(dialect, quote="", escapes=False)]
     if len(dialect.delimiter) == 1:
-        found += [replace(found[0], quote=mark) for mark in ('"', "'") if mark in text]
+        variants += [replace(variants[0], quote=mark) for mark in ('"', "'") if mark in text]
     if "\\" in text:
-        found += [replace(variant, escapes=True) for variant in found]
-    return found
+        variants += [replace(variant, escapes=True) for variant in variants]
+    return variants
 
 
 def prefer(found: Sequence[tuple[Dialect, Evidence]]) -> tuple[Dialect, Evidence]:
-    """Choose among measured variants of a dialect. The first one takes marks as text.
+    """Choose among measured variants of a dialect. The first one treats marks as text.
 
-    Marks enclose cells if there are cells between marks and hardly a mark that encloses none, or if more cells need
+    Marks enclose cells if there are cells between marks and very few marks that enclose none, or if more cells need
     their marks than there are such marks. Single quotation marks are apostrophes unless nearly every cell is between
-    them. Backslashes at the ends of lines are text if the lines are good rows by themselves.
+    them. Backslashes at the ends of lines are text if the lines are valid rows on their own.
     """
     plain = [(dialect, evidence) for dialect, evidence in found if not dialect.quote]
     unescaped = plain[0][1]

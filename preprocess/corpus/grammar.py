@@ -1,4 +1,4 @@
-"""The one reader of the grammars of synthetic text, which are data: ``preprocess/grammars/*.toml``."""
+"""Reader of the grammars of synthetic text, which are data files: ``preprocess/grammars/*.toml``."""
 
 import tomllib
 from pathlib import Path

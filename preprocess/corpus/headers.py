@@ -1,4 +1,4 @@
-"""The first row of a table and its columns: is it a header, and which columns are meant."""
+"""Detect whether the first row of a table is a header, and find the requested columns."""
 
 import csv
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from corpus.errors import InputError
 
-_NUMBER = re.compile(r"[-+]?[\d\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # dates and times too
+_NUMBER = re.compile(r"[-+]?[\d\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # also matches dates and times
 _SENTENCE_END = re.compile(r"""[.?!…。？！]["'”’»)]*$""")
 _WORD = re.compile(r"[^\W\d_]+")
 _FEW_WORDS = 6
@@ -21,26 +21,26 @@ _NAMES = frozenset(
     "quelle ziel satz frage texte phrase cible oración fuente 原文 译文 原句 句子 改写 源 目标 问题 简化".split()
 )
 
-Key = str | int  # of a column: its path in JSON, or its place
+Key = str | int  # of a column: its path in JSON, or its position
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell is a number, a date or a time."""
+    """Return True if a cell is a number, a date or a time."""
     return _NUMBER.fullmatch(text.strip()) is not None
 
 
 def mostly(cells: Iterable[bool], share: float = 0.9) -> bool:
-    """Whether a share of some cells, of which there is at least one, have a property."""
-    found = list(cells)
-    return bool(found) and sum(found) >= share * len(found)
+    """Return True if at least a share of some cells, of which there is at least one, have a property."""
+    values = list(cells)
+    return bool(values) and sum(values) >= share * len(values)
 
 
 def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Guess whether the first row of a table has the names of its columns.
 
-    A number in the first row speaks against names. Any one of these speaks for them: numbers below a cell that is not
-    one, only known names, no space in a table of sentences, ASCII above another script, no full stops above sentences
-    that end with one, or cells of less than half the length of all others in their columns.
+    A number in the first row speaks against a header. Any one of these speaks for it: numbers below a cell that is not
+    a number, only known names, no space in a table of sentences, ASCII above another script, no full stops above
+    sentences that end with one, or cells of less than half the length of all others in their columns.
     """
     names = [cell.strip() for cell in first]
     columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(names))]
@@ -72,10 +72,10 @@ def _is_known_name(name: str) -> bool:
 
 
 def parse_names(text: str) -> list[str]:
-    """The names of ``--columns``: with commas between them, quoted where a name has a comma itself.
+    """The names of ``--columns``, separated by commas; names that contain a comma are quoted.
 
     Raises:
-        InputError: if there are fewer than two, or one is there twice.
+        InputError: if there are fewer than two, or one is repeated.
     """
     try:
         names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True))]
@@ -87,7 +87,7 @@ def parse_names(text: str) -> list[str]:
 
 
 def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, advice: str) -> list[Key]:
-    """The columns that are asked for, by name, else by number from 1.
+    """The requested columns, by name, else by number from 1.
 
     Args:
         names: name of every column, by its key.
@@ -96,10 +96,10 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
         advice: last sentence of error messages.
 
     Raises:
-        InputError: if a column is not there, not clear, or there twice.
+        InputError: if a column is missing, ambiguous, or repeated.
     """
     keys = list(names)
-    found: list[Key] = []
+    chosen: list[Key] = []
     for name in wanted:
         same = [key for key in keys if names[key] in (name, one_spaced(name))]
         if len(same) > 1:
@@ -108,13 +108,13 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
             same = [keys[int(name) - 1]]
         if not same:
             raise InputError(f"{where} has no column {name}. {listing(names, advice)}")
-        if same[0] in found:
+        if same[0] in chosen:
             raise InputError(
                 f"--columns {','.join(wanted)} names one column twice, so that source and target would be the same. "
                 f"{listing(names, advice)}"
             )
-        found += same
-    return found
+        chosen += same
+    return chosen
 
 
 def one_spaced(name: str) -> str:

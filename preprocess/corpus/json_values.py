@@ -1,4 +1,4 @@
-"""JSON values one after the other from a file of any size: JSON lines, one array, or objects over several lines."""
+"""Read JSON values one by one from a file of any size: JSON lines, one array, or objects over several lines."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from corpus.errors import InputError
 from corpus.reading import read_blocks
 
-LONGEST_VALUE = 1 << 26  # characters: one value is in memory as a whole
-_SAMPLE, _SAMPLE_BLOCKS = 20, 16  # lines, and blocks of 64 KiB, by which the layout is recognised
+LONGEST_VALUE = 1 << 26  # characters: each value is completely in memory
+_SAMPLE, _SAMPLE_BLOCKS = 20, 16  # lines, and blocks of 64 KiB, to recognise the layout
 _SPACE = re.compile(r"\s*")
 
 
@@ -59,7 +59,7 @@ class JsonFile:
         parsed = [parse_line(line, 1) for line in sample]
         alone = [value.value for value in parsed if not value.problem and isinstance(value.value, (dict, list))]
         self.layout = "JSON lines" if alone else "JSON objects"
-        # One line with an array of rows is an array; lines with an array of texts each are rows.
+        # One line with an array of rows is an array. Lines with an array of texts each are rows.
         nested = len(sample) == 1 and alone and isinstance(alone[0], list) and not _is_row(alone[0])
         if sample and sample[0].lstrip().startswith("[") and (nested or parsed[0].problem):
             self.layout = "a JSON array"
@@ -153,7 +153,7 @@ def _reason(error: Exception) -> str:
 
 
 def pick(value: Any, path: str) -> Any:
-    """The part of an object at a path such as ``translation.en``; parts of lists have numbers from 1.
+    """The part of an object at a path such as ``translation.en``. Parts of lists have numbers from 1.
 
     Returns:
         The part, or ``None`` if there is none.
@@ -162,19 +162,19 @@ def pick(value: Any, path: str) -> Any:
         return value[path]
     name, _, rest = path.partition(".")
     if isinstance(value, list) and name.isdecimal() and 1 <= int(name) <= len(value):
-        part = value[int(name) - 1]
+        item = value[int(name) - 1]
     elif isinstance(value, dict) and name in value:
-        part = value[name]
+        item = value[name]
     else:
         return None
-    return pick(part, rest) if rest else part
+    return pick(item, rest) if rest else item
 
 
 def paths_of(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the paths of all parts of an object that have no parts themselves, with those parts."""
+    """Yield the paths and values of all parts of an object that have no parts themselves."""
     if isinstance(value, (dict, list)):
         items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value, start=1)
-        for name, part in items:
-            yield from paths_of(part, f"{prefix}.{name}" if prefix else str(name))
+        for name, child in items:
+            yield from paths_of(child, f"{prefix}.{name}" if prefix else str(name))
     else:
         yield prefix, value

@@ -1,8 +1,9 @@
-"""The leak check between training and held-out data: whole pairs, sources, targets, and sentences on whichever side.
+"""The leak check between training and held-out data: whole pairs, sources, targets, and sentences on either side.
 
-Only digests of the held-out lines are kept, so memory grows with the small valid and test sets and not with the
-training data: write those first, then the training data. Two lines count as the same if they differ in case or white
-space only, or, ``loose``, in anything but letters and digits too (``-lrb-`` and ``lrb`` being brackets).
+Only digests of the held-out lines are stored, so memory grows with the small valid and test sets and not with the
+training data. The held-out splits must be written first, then the training data. Two lines are equal if they differ
+only in case or white space, or, with ``loose``, only in characters other than letters and digits (``-lrb-`` and ``lrb``
+are brackets).
 """
 
 import hashlib
@@ -19,9 +20,9 @@ class LeakCheck:
     """Counts, for each two splits, the lines of the later one that share something with the earlier one.
 
     Args:
-        key: how lines are compared, ``line`` or ``loose``.
-        drop: which training pairs to leave out: those whose whole pair (``pairs``), whose source (``sources``) or of
-            which either side (``any``) is in a held-out split; nothing if empty.
+        key: comparison of lines, ``line`` or ``loose``.
+        drop: training pairs to drop: those whose whole pair (``pairs``), whose source (``sources``) or of which either
+            side (``any``) is in a held-out split; empty = none.
     """
 
     def __init__(self, key: str = "line", drop: str = "") -> None:
@@ -32,11 +33,11 @@ class LeakCheck:
         self._ignored: set[str] = set()
 
     def ignore(self, split: str) -> None:
-        """Do not compare training pairs with a split that they are meant to share."""
+        """Do not compare training pairs with a split that shares pairs with them on purpose."""
         self._ignored.add(split)
 
     def hold_out(self, split: str, source: str, targets: Sequence[str]) -> None:
-        """Count what a line of a held-out split shares with the splits held before, and remember it."""
+        """Count the overlap of a line of a held-out split with earlier held-out splits, and store it."""
         keys = self._keys(source, targets)
         self._compare(split, keys)
         held = self._held.setdefault(split, {name: set() for name in keys})
@@ -44,7 +45,7 @@ class LeakCheck:
             held[name] |= digests
 
     def leaks(self, split: str, source: str, targets: Sequence[str]) -> bool:
-        """Count what a training line shares with the held-out splits; whether it is to be left out."""
+        """Count the overlap of a training line with the held-out splits; return True if it must be dropped."""
         if not self._held:
             return False
         return self._compare(split, self._keys(source, targets))
@@ -77,8 +78,8 @@ class LeakCheck:
 
 
 def digest(line: str, key: str = "line") -> bytes:
-    """The digest that two lines share if they count as the same."""
+    """The digest of a line, equal for lines that count as the same."""
     line = "".join(line.lower().split())
     if key == "loose":
-        line = _NOT_LETTERS.sub("", line) or line  # punctuation alone is not nothing
+        line = _NOT_LETTERS.sub("", line) or line  # keep lines that consist only of punctuation
     return hashlib.blake2b(line.encode(), digest_size=12).digest()

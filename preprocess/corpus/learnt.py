@@ -1,4 +1,4 @@
-"""Learning the text steps that need it, true-casing and BPE, from the training split; their models stay beside it."""
+"""Learn true-casing and BPE from the training split. Their models are stored next to it."""
 
 import io
 import os
@@ -15,7 +15,7 @@ from wean_fairseq.text.steps import Step
 
 
 def learn_truecaser(lines: Iterable[str], path: Path) -> None:
-    """Write the forms of each word inside of sentences and their counts, in the format of a Moses true-casing model."""
+    """Write the forms of each word inside sentences and their counts, in the format of a Moses true-casing model."""
     forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         for form in cased_words(line):
@@ -36,25 +36,26 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
     """
     learner = import_optional("subword_nmt.learn_bpe")
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())  # its bar is always on
+        # Its progress bar cannot be disabled.
+        quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
         try:
             with quiet:
                 learner.learn_bpe(lines, file, merges)
-        except (IndexError, ValueError) as error:  # what it raises when no pair is left
+        except (IndexError, ValueError) as error:  # raised when no pair is left
             raise InputError(f"the training text has not enough words to learn {merges} merges from.") from error
 
 
 def map_file(path: Path, step: Step, finish: Step = str) -> None:
-    """Run a step over a file, in place and atomically; the number of lines stays."""
-    part = path.with_name(path.name + ".step")
-    with path.open(encoding="utf-8", newline="\n") as old, part.open("w", encoding="utf-8", newline="\n") as new:
+    """Apply a step to all lines of a file, in place and atomically. The number of lines is unchanged."""
+    partial = path.with_name(path.name + ".step")
+    with path.open(encoding="utf-8", newline="\n") as old, partial.open("w", encoding="utf-8", newline="\n") as new:
         for line in old:
             new.write(finish(step(line.rstrip("\n"))) + "\n")
-    os.replace(part, path)
+    os.replace(partial, path)
 
 
 def lines_of(*paths: Path) -> Iterator[str]:
-    """The lines of files, one after the other."""
+    """The lines of the files, one file after the other."""
     for path in paths:
         with path.open(encoding="utf-8", newline="\n") as file:
             yield from file

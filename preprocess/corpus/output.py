@@ -1,4 +1,4 @@
-"""An output directory that is complete or not there: files, counts and checksums, with a manifest beside them.
+"""An output directory that is either complete or missing, with files, counts and checksums in a manifest.
 
     output = Output(path, script="my_rules", version="1.0", options={"seed": 1}, overwrite=args.overwrite)
     if not output.finished():
@@ -8,9 +8,9 @@
                 split.drop("too long")
             output.facts["rules"] = 200
 
-Everything is written to a partial folder beside ``path`` (``.wean-<hash of the name>.partial``), which takes its final
-name when the block ends without an error. The next run removes the partial folder of a killed one. Two runs at once are
-refused.
+All files are written to a partial folder next to ``path`` (``.wean-<hash of the name>.partial``), which gets its final
+name when the block ends without an error. The next run removes the partial folder of a killed run. Two runs at once are
+rejected.
 """
 
 import fcntl
@@ -35,19 +35,19 @@ _LINE_BREAKS = frozenset("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
 def partial_folder(path: Path) -> Path:
-    """Return the folder in which ``path`` is written first; its name is one that only this project uses."""
+    """Return the folder in which ``path`` is written first. Only this project uses its name."""
     digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()
     return path.parent / f".wean-{digest[:16]}.partial"
 
 
 class Output:
-    """A directory that appears under its name when it is complete.
+    """A directory that gets its name when it is complete.
 
     Args:
         path: the directory.
-        script: the name of the script, kept in the manifest: only what the same script wrote is ever replaced.
-        options: what decided about the content, as JSON values.
-        version: of the script, where the same options may give other bytes later.
+        script: the name of the script, stored in the manifest: a script replaces only its own outputs.
+        options: the options that determine the content, as JSON values.
+        version: of the script, to be raised when the same options give other bytes.
         versions: of the libraries that the content depends on.
         overwrite: replace an earlier output.
     """
@@ -74,7 +74,7 @@ class Output:
         self._seen: set[Path] = set()
 
     def __enter__(self) -> Self:
-        """Check that the directory may be written, and make the place where it is written first."""
+        """Check that the directory may be written, and create the partial folder."""
         check_free(self.path, self.head["script"], self.overwrite)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,36 +82,36 @@ class Output:
             self._lock = os.open(self.folder, os.O_RDONLY)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self._lock).st_ino != self.folder.stat().st_ino:
-                raise BlockingIOError  # the other run finished in this very moment
+                raise BlockingIOError  # the other run has just finished
         except BlockingIOError as error:
             self._unlock()
             raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
         except OSError as error:
             self._unlock()
             raise InputError(f"cannot write {self.path}: {error.strerror}.") from error
-        for left in self.folder.iterdir():  # by a run that was killed
+        for left in self.folder.iterdir():  # left by a killed run
             remove(left)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the directory its name, or remove what was written if there was an error."""
+        """Rename the directory to its final name, or remove the files after an error."""
         finished = False
         try:
             if error is None:
                 self._finish()
                 finished = True
         finally:
-            if not finished:  # else the name may be that of the next run already
+            if not finished:  # otherwise the name may already belong to the next run
                 remove(self.folder)
             self._unlock()
 
     def finished(self, sources: Sequence[Path] = ()) -> bool:
-        """Whether the directory is there, made from the same options and files in that order (never if ``overwrite``).
+        """Return True if the directory exists, made from the same options and files (never if ``overwrite``).
 
         Raises:
-            InputError: if it is, but for files that were changed or removed afterwards.
+            InputError: if it exists, but files were changed or removed afterwards.
         """
         if self.overwrite:
             return False
@@ -128,7 +128,7 @@ class Output:
         return True
 
     def source(self, path: Path) -> Path:
-        """Note a file that the content is made from, with its checksum; return its path.
+        """Record a source file of the content with its checksum; return its path.
 
         Raises:
             InputError: if there is no such file.
@@ -151,15 +151,15 @@ class Output:
         return self.splits[name]
 
     def write_text(self, name: str, text: str) -> None:
-        """Write another file beside the splits."""
+        """Write another file next to the splits."""
         (self.folder / name).write_text(text, encoding="utf-8", newline="\n")
 
     def sizes(self) -> str:
-        """The lines of each split, to be printed: ``900 train + 50 valid``."""
+        """The number of lines of each split, for display: ``900 train + 50 valid``."""
         return " + ".join(f"{split.kept:,} {name}" for name, split in self.splits.items())
 
     def manifest(self) -> dict[str, Any]:
-        """The content of manifest.json: nothing in it depends on the machine, the folders or the time."""
+        """The content of manifest.json, which is independent of the machine, the folders and the time."""
         files = {
             path.name: {"lines": count_lines(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)}
             for path in sorted(self.folder.iterdir())
@@ -179,7 +179,8 @@ class Output:
         self.write_text(MANIFEST, text)
         replaced = self.folder / "replaced"
         if self.path.exists() and any(self.path.iterdir()):
-            check_free(self.path, self.head["script"], self.overwrite)  # somebody may have made it in the meantime
+            # Another run may have created it in the meantime.
+            check_free(self.path, self.head["script"], self.overwrite)
             os.replace(self.path, replaced)
         os.replace(self.folder, self.path)
         remove(self.path / "replaced")
@@ -191,7 +192,7 @@ class Output:
 
 
 class Split:
-    """The aligned files of one split: every line goes to all sides or to none."""
+    """The aligned files of one split. Every line goes to all sides or to none."""
 
     def __init__(self, folder: Path, name: str, sides: Sequence[str] = SIDES) -> None:
         self.name = name
@@ -220,10 +221,10 @@ class Split:
 
         Args:
             lines: of text.
-            beside: lines of the files beside the text, which may be empty.
+            beside: lines of the additional files, which may be empty.
 
         Raises:
-            ValueError: if a line of text is empty or some reader would take a line for two.
+            ValueError: if a line of text is empty, or if some reader would see two lines in it.
         """
         for line in (*lines, *filter(None, beside)):
             if not line or not (line.isprintable() or _LINE_BREAKS.isdisjoint(line)):
@@ -233,19 +234,19 @@ class Split:
         self.kept += 1
 
     def drop(self, reason: str) -> None:
-        """Count a line that is left out."""
+        """Count a line that is dropped."""
         self.dropped[reason] += 1
 
     def counts(self) -> dict[str, Any]:
-        """The lines that were written, and those that were not by reason."""
+        """The number of written lines, and of dropped lines by reason."""
         return {"kept": self.kept, "dropped": dict(sorted(self.dropped.items()))}
 
 
 def check_free(path: Path, script: str, overwrite: bool) -> None:
-    """Refuse to replace anything, and with ``overwrite`` anything that this script did not write.
+    """Refuse to replace anything, or, with ``overwrite``, anything that this script did not write.
 
     Raises:
-        InputError: saying which it is.
+        InputError: with the reason.
     """
     if not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir())):
         return
@@ -260,7 +261,7 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of an output directory, empty if there is none that this module wrote."""
+    """The manifest of an output directory; empty if this module did not write one."""
     with suppress(OSError, ValueError):
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         if isinstance(manifest, dict) and all(isinstance(manifest.get(name), dict) for name in ("files", "options")):
@@ -269,7 +270,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a directory, if it is there."""
+    """Remove a file or a directory if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -287,7 +288,7 @@ def _split_order(name: str) -> tuple[int, str]:
 
 
 def write_atomically(path: Path, lines: Iterable[str]) -> None:
-    """Write a single file that is there whole or not at all; see ``write_whole``."""
+    """Write a single file completely or not at all; see ``write_whole``."""
 
     def write(file: HashedFile) -> None:
         for line in lines:

@@ -1,4 +1,4 @@
-"""The command line of scripts that change what a model wrote: the log of fairseq-generate, or plain text."""
+"""Command line of scripts that change a model's outputs: the log of fairseq-generate, or plain text."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
@@ -10,27 +10,27 @@ from corpus.reading import read_lines
 
 
 def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
-    """The options that name outputs, and the file to write.
+    """The options that name the outputs and the file to write.
 
     Args:
-        name: of the script, without its ending.
+        name: of the script, without its suffix.
         doc: the module's docstring; its first line is the description.
     """
     parser = ArgumentParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
-    given = parser.add_mutually_exclusive_group(required=True)
-    given.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
-    given.add_argument("--input", type=Path, metavar="FILE", help="an output a line")
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
+    group.add_argument("--input", type=Path, metavar="FILE", help="plain text, one output per line")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
     return parser
 
 
 def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]], Iterable[str]]) -> int:
-    """Write what becomes of the outputs, whose order is that of the test set; return the exit status.
+    """Write the changed outputs in the order of the test set; return the exit status.
 
     Args:
         name: of the script.
         options: of ``outputs_parser``.
-        change: one line for each output.
+        change: returns one line for each output.
     """
 
     def work() -> None:
@@ -43,6 +43,6 @@ def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]],
 def _read_outputs(generated: Path | None, text: Path | None) -> list[str]:
     if generated is None:
         return list(read_lines(text or Path()))
-    from wean_fairseq.evaluation.output_reader import read_generated  # which plain text need not wait for
+    from wean_fairseq.evaluation.output_reader import read_generated  # plain text does not need this import
 
     return list(read_generated("", generated).hypotheses)

@@ -1,4 +1,4 @@
-"""Data sets that are at hand as plain ``{train,valid,test}.{src,tgt}``, whatever their published format is."""
+"""Data sets in the form of plain ``{train,valid,test}.{src,tgt}``, independent of their published format."""
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
@@ -13,27 +13,27 @@ from corpus.preparation import Preparation
 
 
 def plain_files(folder: Path) -> dict[str, list[Path]]:
-    """The splits of which both sides are in the folder, the held-out ones first."""
-    found = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
-    return {split: paths for split, paths in found.items() if all(path.is_file() for path in paths)}
+    """The splits with both sides in the folder, held-out ones first."""
+    files = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
+    return {split: paths for split, paths in files.items() if all(path.is_file() for path in paths)}
 
 
 def set_missing(options: Namespace, values: Mapping[str, Any]) -> None:
-    """Put values that were not given into the options, and so into the manifest."""
+    """Set options that were not given, so that they also appear in the manifest."""
     for name, value in values.items():
         if getattr(options, name) is None:
             setattr(options, name, value)
 
 
 def refuse_choices(options: Namespace, *names: str) -> None:
-    """Refuse options that choose among published pairs, where the splits are at hand.
+    """Reject options that select published pairs if the data is already split.
 
     Raises:
-        InputError: naming the option.
+        InputError: with the option.
     """
     for name in names:
-        given = getattr(options, name)
-        if given is not None and given is not False:  # 0 was given
+        choice = getattr(options, name)
+        if choice is not None and choice is not False:  # 0 counts as given
             raise InputError(
                 f"{options.data} is split already: --{name.replace('_', '-')} chooses among published pairs; leave it "
                 "out, or give --data the published files."
@@ -46,12 +46,12 @@ def write_plain(
     sizes: Mapping[str, int | None] = MappingProxyType({}),
     seed: int = 1,
 ) -> None:
-    """Write those splits; pairs with an empty side are left out and counted.
+    """Write these splits. Pairs with an empty side are dropped and counted.
 
     Args:
         preparation: the run of the script.
         files: both sides of each split (``plain_files``).
-        sizes: pairs to draw from a split, at most; one without a size is written whole, in its own order.
+        sizes: maximum number of pairs to draw from a split; a split without a size is written completely, in its order.
         seed: of the draws (Python's ``Random(seed).shuffle`` of the lines).
 
     Raises:

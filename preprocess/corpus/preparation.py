@@ -1,4 +1,4 @@
-"""Pairs as they were published -> train/valid/test files: cleaned, cut into tokens, checked for leaks, counted."""
+"""Turn published pairs into train/valid/test files: cleaned, tokenised, checked for leaks, and counted."""
 
 import re
 import shutil
@@ -23,16 +23,16 @@ _GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
 
 
 class Preparation:
-    """One run of a script: what its common options ask for, applied to every line.
+    """One run of a script. Applies the steps of its common options to every line.
 
-    Write the held-out splits first: the leak check compares the training data with them.
+    Write the held-out splits first, because the leak check compares the training data with them.
 
     Args:
-        output: the directory, open.
+        output: the open directory.
         options: the common options (``command.add_text_options``).
 
     Attributes:
-        left_out: what the script counts of the input that belongs to no split, by reason.
+        left_out: the script's counts of input that belongs to no split, by reason.
     """
 
     def __init__(self, output: Output, options: Any) -> None:
@@ -46,11 +46,11 @@ class Preparation:
         self.text_files: list[Path] = []
 
     def lines(self, path: Path, *, count: bool = True) -> Iterator[str]:
-        """The lines of a source file, as they are; the file goes into the manifest.
+        """The lines of a source file, unchanged. The file is recorded in the manifest.
 
         Args:
             path: of the file.
-            count: what is mended in it; not when it is read for the second time.
+            count: count the corrections, for the first reading of the file only.
         """
         counts = self.cleaner.counts if count else None
         return read_lines(self.output.source(path), counts, self.replace_bad)
@@ -62,20 +62,20 @@ class Preparation:
 
     @property
     def replace_bad(self) -> bool:
-        """Whether bytes that are no UTF-8 become U+FFFD."""
+        """Return True if bytes that are not UTF-8 become U+FFFD."""
         return bool(self.options.bad_utf8 == "replace")
 
     def clean(self, line: str) -> str:
-        """One line of a source file, fit for the leak check: clean, lower-cased; not yet cut into tokens."""
+        """One line of a source file, prepared for the leak check: cleaned and lower-cased, but not tokenised yet."""
         return self.text.clean(line)
 
     def cut(self, clean: str) -> str:
-        """The tokens of a clean line; where its case is learnt first, the line itself, which ``finish`` cuts."""
+        """The tokens of a clean line. If true-casing is learnt, the line itself, which ``finish`` tokenises."""
         is_cut_later = self.options.truecase and (self.options.unit != "wordpiece" or self.text.cut(clean))
         return clean if is_cut_later else self.text.cut(clean)
 
     def hold_out(self, name: str, sentences: Iterable[str]) -> None:
-        """Sentences of a test set that is not written here: training pairs are compared with them too."""
+        """Sentences of a test set that is not written here, to be compared with training pairs."""
         for sentence in sentences:
             line = self.clean(sentence)
             if line:
@@ -89,12 +89,12 @@ class Preparation:
 
         Args:
             name: of the split.
-            sides: endings of its files of text: the source, then its target or references.
-            beside: endings of files with one line of something else for each line of text.
-            required: refuse to go on if nothing is left of it; otherwise there is no such split.
+            sides: suffixes of its text files: the source, then its target or references.
+            beside: suffixes of additional files with one line for each line of text.
+            required: raise an error if no line is left; otherwise the split is omitted.
 
         Raises:
-            InputError: if nothing is left of it.
+            InputError: if no line is left.
         """
         with self.output.split(name, [*sides, *beside]) as split:
             writer = PairWriter(self, split)
@@ -114,10 +114,10 @@ class Preparation:
     def write_drawn(
         self, splits: Iterable[str], drawn: Sequence[str], pairs: Callable[[], Iterator[tuple[str, str]]]
     ) -> None:
-        """Write splits of pairs that stand in one file, reading it once for each.
+        """Write splits of pairs from one file, which is read once for each split.
 
         Args:
-            splits: in the order of their writing, the training pairs last.
+            splits: in the order of writing, the training pairs last.
             drawn: the split of each pair.
             pairs: reads the file.
         """
@@ -126,7 +126,7 @@ class Preparation:
                 writer.add_all(pair for chosen, pair in zip(drawn, pairs(), strict=True) if chosen == split)
 
     def finish(self) -> None:
-        """Run the steps that are learnt; put into the manifest what was counted, and how text becomes tokens."""
+        """Apply the learnt steps, and record the counts and the text settings in the manifest."""
         for learn, make, name in self._learnt():
             model = self.output.folder / name
             train = self.output.splits.get("train")
@@ -155,7 +155,7 @@ class Preparation:
             yield learn, lambda path: steps.bpe(path, mark), BPE_CODES
 
     def _cut_cased(self, model: Path) -> steps.Step:
-        """The step from clean lines to tokens in the case of a model that was learnt."""
+        """The step from clean lines to true-cased tokens, with a learnt model."""
         text = Text(replace(self.text.settings, bpe=False), model.parent, self.options.wordpiece_vocab)
         text.cleaner = self.cleaner
         return text.cut
@@ -176,14 +176,14 @@ def _settings(options: Any) -> TextSettings:
 
 
 class Looks:
-    """Warning signs in the first lines: text that is not in tokens yet, or in capitals that nothing brings together."""
+    """Warning signs in the first lines: untokenised text, or capitals without true-casing or lower-casing."""
 
     def __init__(self, settings: TextSettings) -> None:
         self.settings = settings
         self.counts = Counter[str]()
 
     def count_line(self, line: str) -> None:
-        """Look at a clean line."""
+        """Count the signs in a clean line."""
         if self.counts["lines"] < _LOOKED_AT:
             self.counts["lines"] += 1
             self.counts["glued"] += _GLUED.search(line) is not None
@@ -193,14 +193,14 @@ class Looks:
         """Remarks for the user."""
         lines, settings = self.counts["lines"], self.settings
         if settings.unit == "words" and 3 * self.counts["glued"] > lines:
-            yield "punctuation is glued to words in many lines, so that each is another word: --unit joiner parts them"
+            yield "punctuation is attached to words in many lines, which makes other words: --unit joiner separates it"
         cased = not (settings.lowercase or settings.truecase) and settings.unit in ("words", "joiner", "moses")
         if cased and 2 * self.counts["capital"] > lines:
             yield 'most lines begin with a capital, so that "The" and "the" are two words: --truecase or --lowercase'
 
 
 class PairWriter:
-    """Writes the lines of one split: the first side is the source, all others are its targets or references."""
+    """Writes the lines of one split. The first side is the source, all others are its targets or references."""
 
     def __init__(self, preparation: Preparation, split: Split) -> None:
         self.preparation = preparation
@@ -211,27 +211,27 @@ class PairWriter:
 
     @property
     def full(self) -> bool:
-        """Whether the limit of a trial run is reached."""
+        """Return True if the limit of a trial run is reached."""
         return 0 < self.limit <= self.split.kept
 
     def until_full(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield what may become lines, until the limit of a trial run is reached."""
+        """Yield items until the limit of a trial run is reached."""
         for item in items:
             if self.full:
                 return
             yield item
 
     def add(self, *lines: str, beside: Sequence[str] = (), references: Sequence[str] = (), where: str = "") -> bool:
-        """Clean, check and write one line of each side; whether it was written.
+        """Clean, check and write one line of each side; return True if it was written.
 
         Args:
             lines: the source, then its target or references.
-            beside: what goes into the files beside them, as it is.
+            beside: lines of the additional files, written unchanged.
             references: further targets, which are not written but compared with training pairs.
-            where: the place of the pair in the input: with it, an empty side is refused instead of left out.
+            where: the position of the pair in the input; if given, an empty side is an error instead of a dropped pair.
 
         Raises:
-            InputError: if a side is empty and that is refused.
+            InputError: if a side is empty and ``where`` is given.
         """
         preparation = self.preparation
         clean = [preparation.clean(line) for line in lines]
@@ -258,7 +258,7 @@ class PairWriter:
 
 
 def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
-    """Print what was kept, dropped, changed and shared, and what the text looks like."""
+    """Print the numbers of kept, dropped, changed and shared lines, and remarks about the text."""
     for remark in remarks:
         print(f"{name}: {remark}")
     for split, part in output.splits.items():
@@ -270,7 +270,7 @@ def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
     for both, counts in output.facts.get("leaks", {}).items():
         first, second = both.split(" / ")
         shown = f"{counts['pairs']:,} pairs, {counts['sources']:,} sources, {counts['targets']:,} targets"
-        print(f"{name}: {first} lines whose like is in {second}: {shown}, {counts['any']:,} on whichever side")
+        print(f"{name}: {first} lines that also occur in {second}: {shown}, {counts['any']:,} on whichever side")
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""Reading text files line by line: memory does not grow with the file, and what is wrong is named with its line."""
+"""Read text files line by line, with constant memory. Errors name the line."""
 
 import codecs
 import gzip
@@ -16,11 +16,11 @@ from tqdm import tqdm
 
 from corpus.errors import InputError
 
-LONGEST_LINE = 1 << 26  # bytes: 64 MiB without a line end is no text file with a sentence a line
+LONGEST_LINE = 1 << 26  # bytes: 64 MiB without a line end cannot be a text file with one sentence per line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVERY = 2000  # lines between two updates of the progress bar
-_BLOCK = 1 << 16  # bytes that are read at once
-# How files begin that are no text, and what to do with them.
+_BLOCK = 1 << 16  # bytes per read
+# Beginnings of files that are not text, and the advice for each.
 _NO_TEXT = {
     b"\xff\xfe": "is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8, or save it as UTF-8)",
     b"\xfe\xff": "is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8, or save it as UTF-8)",
@@ -40,12 +40,12 @@ _NO_TEXT = {
 
 
 def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, gzipped or not; only \\n and \\r\\n end one; a byte order mark is left out.
+    """Yield the lines of a UTF-8 file, gzipped or not. Lines end with \\n or \\r\\n; a byte order mark is removed.
 
     Args:
         path: of the file.
         counts: gets the number of byte order marks, \\r\\n and (replaced) undecodable lines.
-        replace_bad: put U+FFFD where bytes are no UTF-8, instead of refusing the file.
+        replace_bad: replace bytes that are not UTF-8 by U+FFFD, instead of rejecting the file.
 
     Raises:
         InputError: if the file is missing or a line of it cannot be used.
@@ -57,12 +57,12 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
                 _refuse_other_formats(raw, path)
             if number % _EVERY == 0:
                 bar.update(file.tell() - bar.n)
-            if number > 1 or raw != _BYTE_ORDER_MARK:  # which alone is no line
+            if number > 1 or raw != _BYTE_ORDER_MARK:  # the mark alone is not a line
                 yield _decode(raw, number, path, counts, replace_bad)
 
 
 def read_blocks(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:
-    """Yield the text of a UTF-8 file in blocks, as ``read_lines`` yields lines, for text that may be one long line.
+    """Yield the text of a UTF-8 file in blocks, with the checks of ``read_lines``, for text that may be one long line.
 
     Raises:
         InputError: if the file is missing or a byte of it cannot be used.
@@ -114,15 +114,15 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 def _unpacked(file: BinaryIO) -> BinaryIO:
-    """The file, or what is in it if it is gzipped."""
+    """The file, or its unpacked content if it is gzipped."""
     magic = file.read(2)
     file.seek(0)
     return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if magic == b"\x1f\x8b" else file
 
 
 def _refuse_other_formats(beginning: bytes, path: Path) -> None:
-    """Raise ``InputError`` if a file begins as a format that is no text, such as a workbook of Excel, UTF-16 or tar."""
-    if beginning[257:262] == b"ustar":  # whose first entry may be a text
+    """Raise ``InputError`` if a file starts like a format that is not text, such as an Excel workbook or tar."""
+    if beginning[257:262] == b"ustar":  # the first entry of the archive may be a text
         raise InputError(f"{path} is an archive: unpack it, and name a file that was in it.")
     if beginning.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in read_beginning(path):
         raise InputError(f"{path} is a workbook of Excel: save its sheet as CSV UTF-8, and name that file.")
@@ -134,7 +134,7 @@ def _refuse_other_formats(beginning: bytes, path: Path) -> None:
 
 
 def _bar(path: Path) -> "tqdm[NoReturn]":
-    """A progress bar over the bytes of a file; none where nobody sees it."""
+    """A progress bar over the bytes of a file, shown only on a terminal."""
     size = path.stat().st_size
     return tqdm(total=size, desc=path.name, unit="B", unit_scale=True, leave=False, file=sys.stderr, disable=None)
 
@@ -167,7 +167,7 @@ def _bad_utf8(line: int, path: Path, error: UnicodeDecodeError) -> InputError:
 def read_aligned(
     paths: list[Path], counts: Counter[str] | None = None, replace_bad: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield (where, the line of each file): the files must be aligned line by line.
+    """Yield (where, the line of each file) of files that must be aligned line by line.
 
     Raises:
         InputError: if a file is missing, cannot be read, or ends before another.
@@ -184,10 +184,10 @@ def read_aligned(
 
 
 def read_words(paths: list[Path]) -> Iterator[tuple[str, list[list[str]]]]:
-    """As ``read_aligned``, each line as its words.
+    """Like ``read_aligned``, with each line split into words.
 
     Raises:
-        InputError: if a line is empty, too.
+        InputError: also if a line is empty.
     """
     for where, lines in read_aligned(paths):
         sides = [line.split() for line in lines]

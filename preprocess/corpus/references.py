@@ -1,4 +1,4 @@
-"""Sets with several references for a sentence: the files of TurkCorpus and ASSET, and pairs that share a source."""
+"""Sets with several references for each sentence: the files of TurkCorpus and ASSET, and pairs that share a source."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ ASSET = {
 
 
 def write_references(preparation: Preparation, split: str, paths: Sequence[Path]) -> None:
-    """Write a set of aligned files; the first reference is the target, too."""
+    """Write a set of aligned files. The first reference is also the target."""
     with preparation.split(split, sides(len(paths) - 1)) as writer:
         for where, (source, *references) in writer.until_full(preparation.aligned_lines(paths)):
             writer.add(source, references[0], *references, where=where)
@@ -27,10 +27,10 @@ def write_references(preparation: Preparation, split: str, paths: Sequence[Path]
 def write_grouped(
     preparation: Preparation, split: str, pairs: Iterable[tuple[str, str]], *, required: bool = True
 ) -> None:
-    """Write pairs that share a source as one line with all their targets as references, kept in memory meanwhile.
+    """Write pairs that share a source as one line with all their targets as references, collected in memory.
 
-    The files of references need a line for every source: one with fewer targets has its first once more, which changes
-    neither BLEU nor the best of several.
+    The files of references need one line for every source. A source with fewer targets repeats its first one, which
+    changes neither BLEU nor the best of several.
     """
     groups: dict[str, list[str]] = {}
     for source, target in pairs:
@@ -45,5 +45,5 @@ def write_grouped(
 
 
 def sides(references: int) -> list[str]:
-    """The endings of the files of a split with so many references."""
+    """The suffixes of the files of a split with this number of references."""
     return [*SIDES, *(f"ref{number}" for number in range(references))]

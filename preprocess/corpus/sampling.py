@@ -1,6 +1,7 @@
-"""Drawing splits from one file, by the digests of the pairs and the seed.
+"""Draw splits from one file, by the digests of the pairs and the seed.
 
-Neither the order of the lines, nor the machine, nor the version of Python matters. Some 100 bytes per pair are kept.
+The result depends neither on the order of the lines, nor on the machine, nor on the version of Python. It takes about
+100 bytes of memory per pair.
 """
 
 import hashlib
@@ -15,12 +16,12 @@ NO_SPLIT = ""
 
 
 class Draw:
-    """Draws every pair's split: pass over the pairs with ``add``, call ``assign``, and pass over them again.
+    """Draws the split of every pair: call ``add`` for each pair, then ``assign``, and read the pairs again.
 
     Args:
-        seed: another seed, another draw.
-        disjoint: keep the pairs together that are linked by a shared sentence, so that no sentence is in two splits.
-        key: when two sentences are the same (``leaks.digest``).
+        seed: of the draw.
+        disjoint: put pairs that share a sentence into the same split, so that no sentence is in two splits.
+        key: comparison of sentences (``leaks.digest``).
     """
 
     def __init__(self, seed: int, *, disjoint: bool = False, key: str = "line") -> None:
@@ -34,7 +35,7 @@ class Draw:
         return len(self._ranks)
 
     def add(self, source: str, target: str) -> None:
-        """Note the next pair."""
+        """Add the next pair."""
         text = f"{source}\t{target}".encode()
         rank = hashlib.blake2b(text, digest_size=8, key=self._seed).digest()
         self._ranks.append(int.from_bytes(rank, "big"))
@@ -43,11 +44,11 @@ class Draw:
                 self._sentences.append(int.from_bytes(digest(sentence, self._same)[:8], "big"))
 
     def assign(self, sizes: Mapping[str, int], rest: str = NO_SPLIT) -> list[str]:
-        """The split of every pair in the order they were added.
+        """The split of every pair, in the order in which they were added.
 
         Args:
-            sizes: pairs a split; those that come first are filled first.
-            rest: the split of all others, or none.
+            sizes: number of pairs of each split; earlier splits are filled first.
+            rest: the split of all other pairs, or none.
         """
         ranks = np.frombuffer(self._ranks, dtype=np.uint64)
         groups = self._groups(ranks) if self._disjoint else iter(np.argsort(ranks, kind="stable")[:, None])
@@ -65,7 +66,7 @@ class Draw:
         return splits
 
     def _groups(self, ranks: "np.ndarray") -> "Iterator[np.ndarray]":
-        """Yield the connected components in random order: by the sum of their ranks, so that size does not matter."""
+        """Yield the connected components in random order, by the sum of their ranks, so that size does not matter."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
@@ -76,7 +77,7 @@ class Draw:
         of_pair = components[links[0]]
         members = np.argsort(of_pair, kind="stable")
         starts = np.flatnonzero(np.diff(of_pair[members], prepend=-1))
-        sums = np.add.reduceat(ranks[members], starts)  # which wraps around at 2 ** 64
+        sums = np.add.reduceat(ranks[members], starts)  # wraps around at 2 ** 64
         ends = np.append(starts[1:], len(members))
         for group in np.argsort(sums, kind="stable"):
             yield members[starts[group] : ends[group]]

@@ -1,4 +1,4 @@
-"""The rows of one file in any format of tables, recognised by its content.
+"""The rows of one file in any format of tables, detected by its content.
 
 Delimited text is read by ``csv`` in the dialect that ``dialects.py`` chooses, JSON by ``json``, Parquet by DuckDB.
 """
@@ -28,7 +28,7 @@ class Source(ABC):
     """The rows of a file as values: lists of cells, or objects with names.
 
     Attributes:
-        kind: the format in words.
+        kind: description of the format.
         notes: sentences about assumptions.
     """
 
@@ -41,7 +41,7 @@ class Source(ABC):
 
     @abstractmethod
     def values(self, *, count: bool) -> Iterator[Value]:
-        """Yield all rows, those with a problem too."""
+        """Yield all rows, including those with a problem."""
 
 
 class _Delimited(Source):
@@ -50,7 +50,7 @@ class _Delimited(Source):
     def __init__(self, preparation: Preparation, path: Path) -> None:
         super().__init__(preparation, path)
         beginning = read_beginning(path, _SAMPLE_CHARACTERS).replace(b"\r\n", b"\n")
-        self.returns = beginning.count(b"\r") > beginning.count(b"\n")  # end the lines, as on old Macs
+        self.returns = beginning.count(b"\r") > beginning.count(b"\n")  # line ends of old Macs
         sample, size = [], 0
         for line in islice(self._lines(count=False), _SAMPLE_LINES):
             sample.append(line)
@@ -88,7 +88,7 @@ class _Delimited(Source):
         return evidence
 
     def _settle(self, dialect: Dialect) -> Dialect:
-        """Look at the whole file, where the sample leaves it open whether marks and backslashes are text."""
+        """Read the whole file, if the sample does not show whether marks and backslashes are text."""
         evidence = self._measure(dialect)
         if evidence.marks or evidence.stray or (evidence.bad and dialect.quote):
             variants = candidates(dialect, '"\\' + dialect.quote)
@@ -119,7 +119,7 @@ def _remarks(dialect: Dialect, evidence: Evidence, measured: Sequence[tuple[Dial
 
 
 class _Json(Source):
-    """JSON lines, an array, or one object with all rows in it."""
+    """JSON lines, an array, or one object that contains all rows."""
 
     def __init__(self, preparation: Preparation, path: Path) -> None:
         super().__init__(preparation, path)
@@ -150,17 +150,17 @@ class _Parquet(Source):
 
     def values(self, *, count: bool) -> Iterator[Value]:
         """Yield objects."""
-        del count  # text in Parquet is UTF-8
-        import duckdb  # which only Parquet needs
+        del count  # text in Parquet is always UTF-8
+        import duckdb  # only needed for Parquet
 
         settings = {"threads": 1, "memory_limit": "150MB", "temp_directory": "", "preserve_insertion_order": True}
         settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         try:
             with _unpacked_file(self.path) as path, closing(duckdb.connect(":memory:", config=settings)) as connection:
-                found = connection.execute("SELECT * FROM read_parquet(?, binary_as_string = true)", [str(path)])
-                names = [column[0] for column in found.description]
+                result = connection.execute("SELECT * FROM read_parquet(?, binary_as_string = true)", [str(path)])
+                names = [column[0] for column in result.description]
                 number = 0
-                while block := found.fetchmany(1000):
+                while block := result.fetchmany(1000):
                     for row in block:
                         number += 1
                         yield Value(number, dict(zip(names, row, strict=True)))
@@ -170,7 +170,7 @@ class _Parquet(Source):
 
 @contextmanager
 def _unpacked_file(path: Path) -> Iterator[Path]:
-    """The file, or a temporary unpacked copy if it is gzipped; Parquet is not read from front to back."""
+    """The file, or a temporary unpacked copy of a gzipped one, because Parquet needs random access."""
     with path.open("rb") as file:
         if file.read(2) != b"\x1f\x8b":
             yield path
@@ -182,7 +182,7 @@ def _unpacked_file(path: Path) -> Iterator[Path]:
 
 
 def open_source(preparation: Preparation, path: Path) -> Source:
-    """Recognise the format of a file by its content."""
+    """Detect the format of a file by its content."""
     preparation.output.source(path)
     beginning = read_beginning(path)
     if beginning.startswith(b"PAR1"):
@@ -192,7 +192,7 @@ def open_source(preparation: Preparation, path: Path) -> Source:
 
 
 def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
-    """The rows of an object that has all of them: in a list, as one list for each column, or by row numbers.
+    """The rows of an object that contains all of them: in a list, as one list per column, or by row numbers.
 
     ``{"data": [{...}, ...]}``, ``{"source": [...], "target": [...]}``, and of pandas ``{"source": {"0": ...}, ...}``,
     ``{"0": {"source": ..., ...}, ...}`` and ``{"columns": [...], "data": [[...], ...]}``.
@@ -208,19 +208,19 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
     if len(value) > 1 and all(name.isdecimal() and isinstance(row, dict) for name, row in value.items()):
         return list(value.values())
     columns = {
-        name: list(part.values()) if isinstance(part, dict) and all(key.isdecimal() for key in part) else part
-        for name, part in value.items()
+        name: list(column.values()) if isinstance(column, dict) and all(key.isdecimal() for key in column) else column
+        for name, column in value.items()
     }
-    lists = {name: part for name, part in columns.items() if isinstance(part, list) and len(part) > 1}
-    tables = {name: part for name, part in lists.items() if all(isinstance(row, dict) for row in part)}
+    lists = {name: column for name, column in columns.items() if isinstance(column, list) and len(column) > 1}
+    tables = {name: column for name, column in lists.items() if all(isinstance(row, dict) for row in column)}
     if tables:
         rows = max(tables.values(), key=len)
-        alike = [f"{name} ({len(part):,})" for name, part in tables.items() if part[0].keys() == rows[0].keys()]
+        alike = [f"{name} ({len(column):,})" for name, column in tables.items() if column[0].keys() == rows[0].keys()]
         if len(alike) > 1:
             raise InputError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
-        inner = [row.get("row") for row in rows]  # of the viewer of Hugging Face
+        inner = [row.get("row") for row in rows]  # from the viewer of Hugging Face
         return inner if all(isinstance(row, dict) for row in inner) else rows
-    sizes = {len(part) for part in lists.values()}
+    sizes = {len(column) for column in lists.values()}
     if len(lists) < 2 or len(lists) < len(value) or len(sizes) != 1:
         return None
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]

@@ -1,12 +1,12 @@
-"""Tables of sentence pairs in any common format, recognised by content: delimited text, JSON, Parquet; gzipped or not.
+"""Tables of sentence pairs in any common format, detected by content: delimited text, JSON, Parquet, also gzipped.
 
     table = open_pairs(preparation, [path], columns="text,rewritten")
     table.survey()
     for source, target in table.pairs():
         ...
 
-Every row is used, or counted by the reason for which it is left out. Rows come in the order of the file. Memory does
-not grow with it, but for some 25 bytes for each row.
+Every row is used, or counted by the reason for dropping it. Rows come in the order of the file. Memory is independent
+of the file size, except for about 25 bytes per row.
 """
 
 from abc import ABC, abstractmethod
@@ -38,10 +38,10 @@ class Pairs(ABC):
     """Sentence pairs of one file or two.
 
     Attributes:
-        name: of the file, as messages show it.
+        name: of the file, for messages.
         rows: number of rows; known after ``survey``.
-        left_out: rows by the reason for which they are left out.
-        first: the line of the first row for each reason, and more about it.
+        left_out: dropped rows, by reason.
+        first: for each reason, the line of the first dropped row and details.
         notes: sentences about assumptions.
         references: number of targets of each source.
     """
@@ -59,7 +59,7 @@ class Pairs(ABC):
 
     @abstractmethod
     def items(self, *, count: bool) -> Iterator[tuple[int, Texts | None, str]]:
-        """Yield the line, the texts, and the reason for which the row is left out, of every row.
+        """Yield the line, the texts, and the reason for dropping it, for every row.
 
         Args:
             count: count the characters that are cleaned while reading.
@@ -70,10 +70,10 @@ class Pairs(ABC):
         """Return the format in words."""
 
     def survey(self, *, keep_duplicates: bool = False) -> None:
-        """Print what the file is; read all of it; print a pair and the counts of rows.
+        """Read the whole file, and print its format, a pair and the counts of rows.
 
         Args:
-            keep_duplicates: use exact duplicates, too.
+            keep_duplicates: keep exact duplicates.
 
         Raises:
             InputError: if there is no pair.
@@ -116,11 +116,11 @@ class Pairs(ABC):
             self.notes.append(f"{breaks:,} rows have line breaks in their text, which become spaces")
         for note in self.notes:
             self._say(note)
-        kept = Counter({reason.replace(" ", "_"): number for reason, number in self.left_out.items()})
-        self.preparation.left_out.update(kept)
+        counts = Counter({reason.replace(" ", "_"): number for reason, number in self.left_out.items()})
+        self.preparation.left_out.update(counts)
 
     def pairs(self) -> Iterator[Texts]:
-        """Yield the pairs, after ``survey``, with the texts of further columns behind them."""
+        """Yield the pairs, after ``survey``, followed by the texts of further columns."""
         keep = iter(self._unique)
         for _, texts, _ in self.items(count=False):
             if texts is not None and texts[0].strip() and texts[1].strip() and next(keep):
@@ -130,13 +130,13 @@ class Pairs(ABC):
         return int(self._unique.sum())
 
     def _leave_out(self, reason: str, line: int) -> None:
-        """Count a row by its reason. Text after ": " in a reason describes the first such row only."""
+        """Count a dropped row by its reason. Text after ": " in a reason describes only the first such row."""
         reason, _, detail = reason.partition(": ")
         self.left_out[reason] += 1
         self.first.setdefault(reason, f"line {line}" + (f", {detail}" if detail else ""))
 
     def reasons(self) -> str:
-        """The counts of rows that are left out, after a colon; empty if there are none."""
+        """The counts of dropped rows, after a colon; empty if there are none."""
         shown = [
             f"{number:,} {reason}" + (f" (first: {self.first[reason]})" if reason in self.first else "")
             for reason, number in self.left_out.items()
@@ -176,9 +176,9 @@ class Table(Pairs):
     Args:
         preparation: reads and counts.
         path: of the file.
-        columns: of the source, the target and further references: names or numbers; by default the two that there are.
+        columns: of the source, the target and further references, by name or number; may be omitted for two columns.
         header: ``yes`` or ``no`` instead of a guess.
-        partly: leave out the columns of further references that the table does not have.
+        partly: ignore columns of further references that the table does not have.
         advice: last sentence of errors about columns.
 
     Attributes:
@@ -187,7 +187,7 @@ class Table(Pairs):
         header: the cells of the header; empty if there is none.
 
     Raises:
-        InputError: if the format or the columns are not clear.
+        InputError: if the format or the columns are ambiguous.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class Table(Pairs):
         self.references = len(self.keys) - 1
 
     def describe(self) -> str:
-        """Format, header and columns, in words."""
+        """A description of format, header and columns."""
         roles = ("source", "target", *(f"reference {number}" for number in range(2, len(self.keys))))
         places = {key: number for number, key in enumerate(self.names, start=1)}
         shown = ", ".join(
@@ -230,7 +230,7 @@ class Table(Pairs):
         return f"{self.source.kind}{self.remark}; {shown}"
 
     def items(self, *, count: bool) -> Iterator[tuple[int, Texts | None, str]]:
-        """Yield the rows that are not the header."""
+        """Yield the rows without the header."""
         first = bool(self.header)
         for line, value, problem in self.source.values(count=count):
             if problem:
@@ -250,7 +250,7 @@ class Table(Pairs):
                     yield line, tuple(text or "" for text in texts), ""
 
     def survey(self, *, keep_duplicates: bool = False) -> None:
-        """Survey the rows; the problems of the delimited text become notes."""
+        """Survey the rows. Problems of delimited text become notes."""
         self.notes += self.source.notes
         super().survey(keep_duplicates=keep_duplicates)
 
@@ -265,20 +265,20 @@ class Table(Pairs):
         return value[key] if isinstance(value, list) and int(key) < len(value) else None
 
     def _read_header(self, rows: list[list[str]], columns: Sequence[str], header: str | None) -> None:
-        """Find out whether the first row is a header, as the option says, or by the columns, or by its look."""
+        """Decide whether the first row is a header: by the option, the requested columns, or its content."""
         names = [one_spaced(cell) for cell in rows[0]]
         columns = columns[:2] if self.partly else columns
         named = bool(columns) and all(one_spaced(name) in names for name in columns if not name.isdecimal())
         named = named and any(one_spaced(name) in names and not name.isdecimal() for name in columns)
-        found = header == "yes" or (header is None and (named or is_header(rows[0], rows[1:])))
+        has_header = header == "yes" or (header is None and (named or is_header(rows[0], rows[1:])))
         if header:
             self.remark = f"; header: {header}, as --header says"
         elif named:
             self.remark = "; header: yes, it has the names in --columns"
         else:
-            answers = ("yes", "no") if found else ("no", "yes")
-            self.remark = f"; header: {answers[0]}, by its look (--header {answers[1]} overrides)"
-        self.header = rows[0] if found else []
+            answers = ("yes", "no") if has_header else ("no", "yes")
+            self.remark = f"; header: {answers[0]}, guessed from its content (--header {answers[1]} overrides)"
+        self.header = rows[0] if has_header else []
 
     def _name_columns(self, sample: Sequence[Any]) -> dict[Key, str]:
         if self.positional:
@@ -288,7 +288,7 @@ class Table(Pairs):
         return {path: path for value in sample for path, _ in paths_of(value) if path}
 
     def _choose(self, sample: Sequence[Any], columns: Sequence[str]) -> list[Key]:
-        """The keys of the columns that are asked for, or of the two that there are."""
+        """The keys of the requested columns, or of the only two columns."""
         cells = {key: [_as_text(self._cell(row, key)) or "" for row in sample] for key in self.names}
         if columns:
             columns = [*columns[:2], *(name for name in columns[2:] if not self.partly or name in self.names.values())]
@@ -323,7 +323,7 @@ def open_pairs(
     """Open one table or two aligned text files; see ``Table``.
 
     Raises:
-        InputError: if they cannot be read, or the columns are not clear.
+        InputError: if they cannot be read, or the columns are ambiguous.
     """
     if len(paths) == 2:
         return AlignedFiles(preparation, paths)

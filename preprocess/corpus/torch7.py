@@ -1,8 +1,8 @@
-"""Reads Torch7 files (``.t7``, binary) that hold tables, strings, numbers and booleans, and nothing else.
+"""Read Torch7 files (``.t7``, binary) that contain only tables, strings, numbers and booleans.
 
-The format: every value is a 32-bit type tag and its content, all little endian. A table is a 32-bit index (a table met
-again is only its index), the number of its pairs, and key and value of each. Objects and functions, which a Torch
-process would build or run, are refused: such a file is data to us.
+The format: every value is a 32-bit type tag and its content, little endian. A table is a 32-bit index (a repeated table
+is only its index), the number of its pairs, and key and value of each. Objects and functions, which a Torch process
+would build or run, are rejected, because the file is treated as data.
 """
 
 import struct
@@ -16,10 +16,10 @@ _DEEPEST = 50
 
 
 def load(path: Path) -> Any:
-    """The value that a file holds; a table is a dict.
+    """The value in a file. A table is a dict.
 
     Raises:
-        InputError: if it is no such file.
+        InputError: if it is not such a file.
     """
     try:
         with path.open("rb") as file:

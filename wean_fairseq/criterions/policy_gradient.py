@@ -228,6 +228,7 @@ def draw(
         Words including the given ones, (B, T'), padded after the end symbol. A sentence that reached the maximum has
         none.
     """
+    # Sampling runs without dropout and with the search's steps, which are cheaper than a full forward for every word.
     training = model.training
     model.eval()
     encoder: Any = model.encoder
@@ -239,6 +240,8 @@ def draw(
     words = target[:, :given]  # (B, L)
     next_words = torch.cat([target.new_full((len(target), 1), end), words], dim=1)
     done = (words.eq(end) | words.eq(padding)).any(dim=1)  # (B,)
+    # The first step reads the given words at once, every later one the word that was just sampled. A finished sentence
+    # is continued with padding until all are finished.
     while words.size(1) < longest and not done.all():
         step, state = decoder.step(next_words, memory, state)
         scores = decoder.scores(step, memory)[:, -1:]

@@ -153,6 +153,8 @@ class SlotMap:
         if not slots:
             self.src_tokens = base_ids(src_tokens, len(source), source.unk())
             return
+        # For every source word, find its first occurrence in the sentence. The number of an unknown word is the count
+        # of distinct unknown words before it, and words beyond the last slot become <unk>.
         unknown = src_tokens >= len(source)
         first = self.src_keys.unsqueeze(2).eq(self.src_keys.unsqueeze(1)).int().argmax(dim=2)  # (B, S)
         position = torch.arange(src_tokens.size(1), device=src_tokens.device)

@@ -56,6 +56,8 @@ def load(
         raise UserError(f"there is no model {path}: {hint}")
     if data is not None and not Path(data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
+    # Options are combined from three sources: the arguments of this function, the stored search, and the checkpoint.
+    # The stored search also contains options of the task, such as the preset.
     search_options = {} if is_export(path) else kept_search(path)
     task_options: dict[str, Any] = {} if data is None else {"data": str(data)}
     task_options |= {name: search_options.pop(name) for name in TASK_OPTIONS if name in search_options}
@@ -76,6 +78,7 @@ def load(
             f"{path} searches with --{unusable[0].replace('_', '-')}, which is for test sets: give it to "
             "fairseq-generate, or export the model again without it."
         )
+    # The text steps come from the caller, from the exported folder, or from the manifest of the training text.
     text_steps: Text | None
     if isinstance(text, TextSettings):
         text_steps = Text(text)

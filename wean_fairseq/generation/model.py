@@ -291,6 +291,7 @@ class TextModel:
         if self.needs_length:
             task.cfg.essay_length = words
         generator = self._build_generator(n_best, beam, words, generation)
+        # Empty lines are skipped, so the data set has its own numbering, which is translated back below.
         numbers = [number for number, line in enumerate(lines) if line]
         dictionary = task.source_dictionary
         tokens = [dictionary.encode_line(lines[number], add_if_not_exist=False).long() for number in numbers]
@@ -300,6 +301,8 @@ class TextModel:
         lengths = [len(line) for line in tokens]
         dataset = reader.build_dataset_for_inference(tokens, lengths)
         device = next(self.model.parameters()).device
+        # Batches of similar length waste little padding; the longest come first, so that a lack of memory shows at
+        # once.
         longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
         fitting = [min(length, _TOKENS) for length in lengths]  # a longer line gets its own batch
         for members in batch_by_size(longest_first, fitting.__getitem__, max_tokens=_TOKENS, max_sentences=batch_size):

@@ -169,7 +169,9 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         source, no_copy = (repeat_for_hypotheses(tensor, len(words)) for tensor in (memory.source, memory.no_copy))
         # The source positions of the previous word, for the selective read.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
-        of_cell = (EarlyResetCell if self.early_reset else LoopedCell)(self.cell)
+        looped_cell = (EarlyResetCell if self.early_reset else LoopedCell)(self.cell)
+        # The loop contains only what depends on the previous step. Each step reads the word, the source words just
+        # copied (selective read) and the attended context, in this order.
         query_map = None if self.attention is None else self.attention.query_map()
         readouts, copies, attended = [], [], []
         for embedded, match in zip(self._embed(words).unbind(dim=1), matches.unbind(dim=1), strict=True):
@@ -191,7 +193,8 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
                 coverage = coverage + weights
                 attended.append(weights)
             cell_input = torch.cat(inputs, dim=-1)
-            hidden, cell = of_cell.advance(cell_input, state.hidden, state.cell)
+            hidden, cell = looped_cell.advance(cell_input, state.hidden, state.cell)
+            # Copy scores use the new state; the next step's selective read needs them.
             if memory.copy_keys is not None:
                 states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)
                 copy = torch.bmm(memory.copy_keys, states.mT).mT.flatten(0, 1)  # eq. 8, (N, S)

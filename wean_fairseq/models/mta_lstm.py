@@ -166,6 +166,8 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
         outputs, coverage = [state.output], state.coverage
         weights = []
+        # The attention uses the output of the previous step, so it comes before the LSTM, and its mean topic is added
+        # to the gates of this step.
         for gates in layers.given(embedded).unbind(dim=1):
             attended, coverage = self._attend(outputs[-1], memory, coverage, query_map)
             weights.append(attended)

@@ -113,6 +113,7 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         features, weights = [], []
         preferred = state.hidden.new_zeros(len(words), dtype=torch.float)
         for embedded in self.dropout(self.embed_tokens(words)).unbind(dim=1):
+            # Two cells per step: the first reads the word, the second the distracted context of its state.
             hidden = self.word_cell(embedded, state.hidden)  # s'_t
             scores = self.attention.scores(hidden, memory.keys, state.coverage)
             attended = attention_weights(scores, memory.padding_mask)  # alpha_t, (N, S)

@@ -103,6 +103,8 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         layers = LstmLayers(self.lstm)
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
         outputs, keywords = [state.outputs], [state.keywords]
+        # The reading gate consumes keywords from the word and the previous outputs. The consumed vector is added to
+        # every layer's cell, and all layers' outputs are features.
         for gates, word_part in zip(layers.given(embedded).unbind(dim=1), word_parts.unbind(dim=1), strict=True):
             keywords_left, added = self.gate.step(keywords[-1], word_part, outputs[-1], memory.rows)
             keywords.append(keywords_left)

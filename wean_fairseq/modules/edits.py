@@ -57,6 +57,8 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
         end: id of the end symbol; the separator after a sentence is read as this symbol.
         separator: id of the separator.
     """
+    # A token belongs to the segment whose number is the count of separators before it. The separators themselves end
+    # their segment, so they are read as end symbols.
     separates = tokens.eq(separator)
     number = separates.cumsum(dim=1) - separates.long()  # index of the segment that a token belongs to, (B, S)
     member = torch.stack([tokens.ne(padding_idx) & number.eq(part) for part in range(3)])  # (3, B, S)
@@ -64,6 +66,8 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
     # Copy all values that the host needs in one transfer from the device.
     without = separates.sum(dim=1).ne(2).sum()
     longest, *of_pair, unpaired = torch.cat([count.amax(dim=1), without.unsqueeze(0)]).tolist()
+    # A stable sort moves each segment's tokens to the front, so that ``part`` only has to cut them to a common length
+    # and pad them. An empty segment becomes a single end symbol.
     order = member.byte().sort(dim=2, descending=True, stable=True).indices  # each segment's tokens first
     ended = tokens.masked_fill(separates, end)
 
@@ -74,6 +78,7 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
         return rows.masked_fill((place == 0) & count[which].eq(0).unsqueeze(1), end)
 
     sentence, pair = part(0, longest), max(1, *of_pair)
+    # The sentence's last token was a separator, but attention to it must be shown at the source's own end symbol.
     place, ends = order[0, :, :longest], tokens.eq(end)
     behind = count[0].unsqueeze(1) - 1  # index of the sentence's last token, (B, 1)
     shown = torch.where(ends.any(dim=1, keepdim=True), ends.byte().argmax(dim=1, keepdim=True), place.gather(1, behind))
@@ -119,6 +124,8 @@ class EditProvider(nn.Module):
     def forward(self, p: Tensor, q: Tensor, embedding: PositionedEmbedding) -> Edits:
         """Compute the edits of pairs p and q, (B, P) each, padded on the right."""
         originals, rewrites = torch.cat([p, q]), torch.cat([q, p])  # both directions at once, (2B, P)
+        # Encode the rewritten side, then let a decoder read the original side with attention to it. The decoder has no
+        # causal mask, because both sides are known.
         after_bias = padding_bias(rewrites.eq(embedding.padding_idx))
         encoded = embedding(rewrites)
         for layer in self.encoder_layers:
@@ -133,6 +140,7 @@ class EditProvider(nn.Module):
             WordsRead.empty(originals).append(~padding_mask, len(originals)),
             padding_bias(padding_mask),
         )
+        # The state of the start word summarises the edit of each direction. Micro edits and keys are those of p.
         both = torch.tanh(self.pool(decoded.states[:, 0])).chunk(2)
         vector = self.dropout(self.edit_proj(torch.cat(both, dim=-1)))
         micro = torch.tanh(self.micro_proj(decoded.states[: len(p), 1:]))

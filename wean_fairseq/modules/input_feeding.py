@@ -123,6 +123,8 @@ class InputFeedingLstm(nn.Module):
         layers, attend = LstmLayers(self.lstm), self.attention.over(memory)
         of_fed = LoopedLinear(layers.first[0][:, words.size(-1) :])  # (4H, E + H) -> (4H, H)
         outputs, weights = [], []
+        # Each step adds the previous attentional state to the gates, advances the LSTM layers, and attends with the
+        # state of the top layer. The features of a step are the attentional state after dropout.
         for gates in layers.given(words).unbind(dim=1):
             first_gates = gates + of_fed(self.dropout(fed) if self.dropout_input else fed)
             layers.advance(first_gates, (hidden, cell), self.dropout)

@@ -36,6 +36,8 @@ class BeamSampling(BeamSearch):
             scores: sums so far, (B, K, steps).
             candidate_multiple: candidates per hypothesis of the beam.
         """
+        # Each hypothesis proposes its best words. At step 0 all hypotheses of a sentence are equal, so only the first
+        # counts.
         beam = lprobs.size(1)
         if step == 0:
             totals = lprobs[:, :1]
@@ -48,6 +50,7 @@ class BeamSampling(BeamSearch):
         # The largest sums of logits and Gumbel noise are a sample from their softmax without replacement.
         noise = -torch.empty_like(best, dtype=torch.float).exponential_().log()
         drawn = (best.float() + noise).flatten(1).topk(count).indices  # (B, count)
+        # fairseq expects candidates that are sorted by their sums.
         sums, order = best.flatten(1).gather(1, drawn).sort(dim=1, descending=True)
         places = drawn.gather(1, order)
         return sums, words.flatten(1).gather(1, places), places // continuations

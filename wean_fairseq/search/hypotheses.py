@@ -54,6 +54,8 @@ def trace(
     if attentions:
         attention = torch.empty(len(order), ends[0] + 1, attentions[0].size(1), device=device)
     active = 0  # hypotheses that continue after the step
+    # Walk backwards from the last step. The active hypotheses follow their parents, and at each step those that end
+    # there join them. Each token is therefore read exactly once, from the step that wrote it.
     for step in range(ends[0], -1, -1):
         if active:
             grown, active_rows = steps[step], rows[:active]
@@ -63,8 +65,10 @@ def trace(
             active += 1
         if attention is not None:
             attention[:active, step] = attentions[step][rows[:active]].float()
+    # The stored sums become the log-probabilities of the single tokens.
     totals[:, 1:] = totals[:, 1:] - totals[:, :-1]
     scores = torch.tensor([finished[number].score for number in order], device=device)
+    # Return the results in the order of the argument.
     result: list[dict[str, Any]] = [{} for _ in finished]
     for place, number in enumerate(order):
         length = ends[place] + 1

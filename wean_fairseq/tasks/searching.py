@@ -101,7 +101,7 @@ class SearchingTask(GuardedTask):
                 beam_sampling=preset == "cdnpg-sampling",
                 renormalise=preset == "copynet",
             )
-            if fast:
+            if fast:  # the outputs are the same as fairseq's
                 extra.update(factors=factors)
         generator = super().build_generator(
             models,
@@ -111,7 +111,7 @@ class SearchingTask(GuardedTask):
             prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
         )
         is_fast = getattr(generator, "is_fast", False) and getattr(args, "prefix_size", 0) == 0
-        ranks = any(capabilities_of(model).ranks for model in models)
+        ranks = any(capabilities_of(model).ranks for model in models)  # needs the fast generator's own loop
         if ranks and not (is_fast and preset == "fairseq"):
             raise UserError(
                 "--distract-attention, --distract-content and --distract-state are for plain beam search with one "

@@ -401,7 +401,7 @@ def test_other_tasks_and_models_are_refused():
     cfg = PolicyGradientConfig(relevance_weight=0.0, fluency_weight=0.0)
     with pytest.raises(UserError, match="is for --task paraphrase and topic_essay"):
         PolicyGradientCriterion(Namespace(**words), cfg)
-    with pytest.raises(UserError, match="is for the archs of this package, and SimpleNamespace is none"):
+    with pytest.raises(UserError, match="is for the archs of this package, not SimpleNamespace"):
         make_criterion()(SimpleNamespace(decoder=None), {})
 
 

@@ -396,4 +396,6 @@ def test_ctrl_c_ends_it_well_while_it_decodes():
 @pytest.mark.parametrize("origins", [["http://localhost:80", "http://evil.example"], ["http://evil.example", "null"]])
 def test_every_origin_of_a_request_is_looked_at(origins: list[str]):
     headers = Headers(raw=[(b"host", b"localhost:80"), *((b"origin", origin.encode()) for origin in origins)])
-    assert refusal(headers, "POST") == "this page answers to itself only, and another site asked."
+    assert (
+        refusal(headers, "POST") == "this page accepts requests from itself only, and this one came from another site."
+    )

@@ -98,7 +98,7 @@ def test_steps_leaks_and_counts_of_a_whole_run(tmp_path, capsys):
     assert manifest["options"]["train"] == [[0, 1]]  # by their places among the sources
     out = capsys.readouterr().out
     assert "train: 2 lines; left out: 1 empty side, 1 leak" in out
-    assert "train lines whose like is in test: 0 pairs, 1 sources, 0 targets, 1 on whichever side" in out
+    assert "train lines that also occur in test: 0 pairs, 1 sources, 0 targets, 1 on whichever side" in out
     write(tmp_path / "hyp", ["one &lt;/s&gt; line"])
     assert (
         run("undo_text", "--prepared", tmp_path / "out", "--input", tmp_path / "hyp", "--output", tmp_path / "b") == 0

@@ -164,8 +164,8 @@ def test_outside_of_the_environment_it_says_what_to_do(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--unit", "words"], ["punctuation is glued to words in many lines", "most lines begin with a capital"]),
-        (["--unit", "words", "--lowercase"], ["punctuation is glued to words in many lines"]),
+        (["--unit", "words"], ["punctuation is attached to words in many lines", "most lines begin with a capital"]),
+        (["--unit", "words", "--lowercase"], ["punctuation is attached to words in many lines"]),
         (["--unit", "moses"], ["most lines begin with a capital"]),
         (["--unit", "moses", "--truecase"], []),
     ],
@@ -176,7 +176,7 @@ def test_what_the_text_looks_like_is_said(tmp_path: Path, capsys, arguments, say
     rows = [f"This is{tabs[n % 2]}no. {n} of them.,It is {n}.\n" for n in range(40)]
     path.write_text("".join(rows), encoding="utf-8")
     assert prepare("--data", path, "--output", tmp_path / "out", *arguments) == 0
-    said = [line for line in capsys.readouterr().out.splitlines() if "glued" in line or "capital" in line]
+    said = [line for line in capsys.readouterr().out.splitlines() if "attached" in line or "capital" in line]
     assert [line.removeprefix("own_pairs: ").partition(",")[0] for line in said] == says
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["cleaning"]["tabs_in_text"] == 60
