@@ -107,10 +107,9 @@ def print_text(text: str) -> None:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except OSError as error:
-        # Python writes the rest of its buffer when it exits, and would print a traceback then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # see exit_status
         raise UserError(
             f"cannot write to standard output: {error.strerror}; make room, or send it elsewhere."
         ) from None
@@ -129,14 +128,17 @@ def exit_status(program: str, work: Callable[[], str | None]) -> int:
     try:
         text = work()
         if text:
-            try:
-                print_text(text)
-            except BrokenPipeError:
-                return BROKEN_PIPE
+            print_text(text)
+    except BrokenPipeError:  # the program that reads the output has ended
+        # Python writes the rest of its buffer when it exits, and would print a traceback then.
+        if sys.stdout is not None:
+            with suppress(OSError):  # it has no descriptor
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     except (UserError, OSError) as error:
         sentence = sentence_of(error)
         if sentence is None and isinstance(error, OSError) and error.strerror:
-            sentence = f"{error.filename or 'a file'} cannot be read or written ({error.strerror}): look at its disk."
+            sentence = f"a file cannot be read or written ({error.strerror}): look at its disk."
         if sentence is None:
             raise
         print_message(program, f"error: {sentence}")

@@ -16,7 +16,7 @@ _NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCP
 # Words of fairseq for options that it does not take. NumPy has the words for the seed that fairseq gives it.
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
 _OF_OPTIONS = re.compile(
-    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through"
+    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through|phase_ratio"
 )
 
 
@@ -84,13 +84,17 @@ def sentence_of(error: BaseException) -> str | None:
         return (
             f"the file name {printable(str(error.filename))[:60]}... is longer than the file system allows: shorten it."
         )
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        place = printable(str(error.filename))
+        return f"{place} cannot be read or written ({error.strerror}): look at its disk, or choose another place."
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(said)):
-        return f"there is not enough memory ({said[:200] or 'none is left'}): make batches smaller, or allow more."
-    module, function = _raised_by(error)
-    if _refuses_options(error) and module in _REFUSING and _OF_OPTIONS.search(said):
-        return f"{said.rstrip('.!')}."
-    if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
-        return f"--best-checkpoint-metric {error.args[0]} is not a value of the validation: see its line in the log."
+        return (
+            f"there is not enough memory ({said[:200] or 'none is left'}): give smaller files, sizes or batches, or "
+            "allow more memory."
+        )
+    of_options = _of_options(error, said)
+    if of_options is not None:
+        return of_options
     torch = sys.modules.get("torch")  # a process that has not imported it is alone
     among_others = torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized()
     if among_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
@@ -99,6 +103,20 @@ def sentence_of(error: BaseException) -> str | None:
             f"another process of this training has ended or cannot be reached ({reason}): its own output tells why; "
             "start all of them again; training resumes from its last checkpoint."
         )
+    return None
+
+
+def _of_options(error: BaseException, said: str) -> str | None:
+    """The sentence about an option that fairseq or its libraries refuse; ``None`` for other errors."""
+    module, function = _raised_by(error)
+    if module == "ast" and isinstance(error, ValueError | SyntaxError):
+        return f"--model-overrides must be a dictionary, such as {{'beam': 4}} ({said[:200]})."
+    if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):
+        return "no sentence was decoded: all of them are longer than the model or the options allow."
+    if _refuses_options(error) and module in _REFUSING and _OF_OPTIONS.search(said):
+        return f"{said.rstrip('.!')}."
+    if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
+        return f"--best-checkpoint-metric {error.args[0]} is not a value of the validation: see its line in the log."
     return None
 
 

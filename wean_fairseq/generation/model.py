@@ -24,6 +24,7 @@ from torch import Tensor
 
 from ..data import SEPARATOR
 from ..errors import UserError
+from ..options import check_generation
 from ..text import Text
 from .outputs import Generated, describe
 
@@ -88,6 +89,7 @@ class TextModel:
         self.task = task
         self.text = text
         self.search_options = dict(search)
+        check_generation(Namespace(**search), len(task.target_dictionary))
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(task.cfg, "essay_length", 0))

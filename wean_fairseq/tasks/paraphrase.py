@@ -30,7 +30,7 @@ from ..data.typed_text import are_known, patch_interactive_reader, unknown_words
 from ..errors import UserError
 from ..fields import check_values, option, start_files
 from ..modules import base_ids
-from ..options import check_batches, check_model
+from ..options import check_batches, check_model, check_task
 from ..search import OutputWriter, describe_granularity, describe_provenance
 from .epoch_batches import AnnouncedBatches
 from .searching import SearchingConfig, SearchingTask
@@ -118,6 +118,7 @@ class ParaphraseTask(SearchingTask):
         patch_interactive_reader()
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
         check_values(ParaphraseConfig, cfg)
+        check_task(cfg)
         if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:
             raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
         if cfg.no_source_end and (cfg.keep_empty_lines or cfg.granularity_labels):
