@@ -88,7 +88,7 @@ def _export(
     from .export import export
 
     said = f"{output} holds the model of {checkpoint}: wean-generate --model {output} --input FILE\n"
-    if not export(checkpoint, output, data, text, search, ctranslate2, not no_example, note):
+    if not export(checkpoint, output, data, text, search, ctranslate2, not no_example, note, verify=True):
         said += (
             "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "
             "script of preprocess/ wrote with --text, if there is one\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, printable
-from ..storage.files import open_regular, read_json, read_regular
+from ..storage.files import check_size, open_regular, read_json, read_regular
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
 from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, one_spelling, restore_specials
@@ -26,6 +26,7 @@ TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiec
 EXAMPLE = "example.txt"
 _BEGINNING, _LONGEST = 1 << 16, 300  # bytes of a file that an example is looked for in, and characters of it
 _LOG = "preprocess.log"  # in which fairseq-preprocess notes its options
+_LARGEST_LOG = 1 << 24  # bytes
 _OPTION = r"\b{}=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 
 
@@ -160,6 +161,7 @@ class Text:
         assert self.folder is not None, "text that was cut by a file comes with its folder"
         if not (self.folder / name).is_file():
             raise UserError(f"{self.folder} has no {name}, by which its text was cut: get it back, or prepare again.")
+        check_size(self.folder / name)
         return self.folder / name
 
     def clean(self, line: str) -> str:
@@ -261,8 +263,19 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
     if settings is None:
         return None
     text = Text(settings, folder)
+    for name in (MANIFEST, "valid.src", EXAMPLE, *settings.files) if given is None else ():
+        if folder is not None and not _is_beside(folder / name, data):
+            raise UserError(
+                f"{folder / name} leads out of the folder that {data} is in: name the text with --text if it is "
+                "the text of this data."
+            )
     text.prepare("")  # so that what is missing is said now
     return text
+
+
+def _is_beside(path: Path, data: Path) -> bool:
+    """Whether a path is in the folder that ``data`` is in, wherever links lead."""
+    return path.resolve().is_relative_to(data.resolve().parent)
 
 
 def _text_of_data(data: Path) -> Path | None:
@@ -272,7 +285,7 @@ def _text_of_data(data: Path) -> Path | None:
     from somebody else, and name any text of this computer: only text in the folder that ``data`` is in is taken.
     """
     try:
-        log = read_regular(data / _LOG).decode("utf-8", errors="replace")
+        log = read_regular(data / _LOG, _LARGEST_LOG).decode("utf-8", errors="replace")
         texts = re.findall(_OPTION.format("trainpref"), log)
         places = re.findall(_OPTION.format("destdir"), log)
         text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
@@ -280,7 +293,7 @@ def _text_of_data(data: Path) -> Path | None:
         found = next((folder for folder in (beside, text) if (folder / MANIFEST).is_file()), None)
     except (OSError, IndexError, SyntaxError, ValueError):  # there is none, or it names none
         return None
-    if found is not None and not found.resolve().is_relative_to(data.resolve().parent):
+    if found is not None and not _is_beside(found, data):
         logger.warning(
             f"{printable(str(data / _LOG))} names the text {printable(str(found))}, which is not used because it is "
             "outside of the folder that the data is in: name it with --text if it is the text of this data"
