@@ -33,12 +33,14 @@ def command_parser(program: str, description: str, examples: str) -> argparse.Ar
     )
 
 
-def whole_number(minimum: int) -> Callable[[str], int]:
-    """An argparse type: a whole number of ``minimum`` or more."""
+def whole_number(minimum: int, most: int | None = None) -> Callable[[str], int]:
+    """An argparse type: a whole number of ``minimum`` or more, and ``most`` or less."""
+    bounds = f"{minimum} or more" if most is None else f"{minimum} to {most}"
 
     def parse(text: str) -> int:
-        if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS or int(text) < minimum:
-            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of {minimum} or more")
+        is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+        if not is_number or not minimum <= int(text) <= (most or int(text)):
+            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of {bounds}")
         return int(text)
 
     return parse
