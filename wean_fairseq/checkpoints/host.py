@@ -89,7 +89,8 @@ def load_checkpoint_to_cpu(
     try:
         state = cast("dict[str, Any]", checkpoint_utils._upgrade_state_dict(state))
     except (LookupError, TypeError, AttributeError) as error:
-        raise Damaged(f"{path} is damaged, or was not written by fairseq-train: it lacks {error}.") from error
+        missing = str(error).partition("\n")[0].removeprefix("Missing key ")  # the words of OmegaConf
+        raise Damaged(f"{path} is damaged, or was not written by fairseq-train: it lacks {missing}.") from error
     state["task_state"] = {**(state.get("task_state") or {}), "checkpoint": str(path)}
     return state
 
@@ -232,7 +233,8 @@ def _other_model(path: str, error: BaseException) -> UserError:
 
 def _in_short(error: BaseException) -> str:
     """The line of an error that says most, cut to a readable length; torch's first one is a title."""
-    lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
+    said = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+    lines = [line.strip() for line in said.splitlines()] or [type(error).__name__]
     said = lines[1] if len(lines) > 1 else lines[0]
     return said.rstrip(".") if len(said) < 240 else said[:240] + "..."
 
