@@ -146,7 +146,7 @@ def load_model_ensemble_and_task(filenames: list[str], *args: Any, **kwargs: Any
     except Exception as error:  # fairseq's tasks and archs raise anything
         if str(error).startswith("Error(s) in loading state_dict"):
             raise _other_model(", ".join(filenames), error) from error
-        if sentence_of(error) is not None:
+        if sentence_of(error) is not None and not isinstance(error, OSError):
             raise
         raise UserError(
             f"{', '.join(filenames)} cannot be made a model of ({_in_short(error)}): give the --user-dir that it was "

@@ -81,7 +81,8 @@ class GrowingFile:
         self._state_file = path.with_name(f"{path.name}.part.json")
         for read in self._reads:
             if any(_is_same(written, read) for written in (path, self._part, self._state_file)):
-                raise UserError(f"{read} is read by this run, which would write it: choose another --output.")
+                name = "the standard input" if str(read) == "-" else read
+                raise UserError(f"{name} is read by this run, which would write it: choose another --output.")
         if path.exists() and not self._overwrite:
             raise UserError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
         file = open_growing(self._part)
