@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from corpus.command import run_once, whole_number
-from corpus.errors import InputError
+from corpus.errors import InputError, say
 from corpus.learning import learner_parser, text_lines
 from corpus.output import Output
 from tqdm import tqdm
@@ -66,7 +66,7 @@ def write(options: Namespace, output: Output) -> str:
             max_position_embeddings=options.max_positions,
         )
     )
-    print(f"make_tiny_bert: {len(vocabulary):,} pieces, {model.num_parameters():,} parameters")
+    say("make_tiny_bert", f"{len(vocabulary):,} pieces, {model.num_parameters():,} parameters")
     if options.updates:
         output.facts["pretraining"] = pretrain(options, tokenizer, model)
     tokenizer.save_pretrained(output.folder)
@@ -147,7 +147,7 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
         optimizer.step()
         schedule.step()
     after = held_out_loss(model, tokenizer, held_out, options.batch_size)
-    print(f"make_tiny_bert: loss on {len(held_out)} held-out lines: {before:.3f} before, {after:.3f} after")
+    say("make_tiny_bert", f"loss on {len(held_out)} held-out lines: {before:.3f} before, {after:.3f} after")
     return {"lines": len(training), "loss_before": round(before, 3), "loss_after": round(after, 3)}
 
 

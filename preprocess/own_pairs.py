@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from corpus.command import build_parser, run, whole_number
-from corpus.errors import InputError
+from corpus.errors import InputError, say
 from corpus.headers import parse_names
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
@@ -132,7 +132,7 @@ def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts],
             if writer.add(source, target, beside=lines, references=others):
                 missing += lines.count("")
     if missing:
-        print(f"own_pairs: {split}: {missing:,} further references are missing; their lines are empty")
+        say("own_pairs", f"{split}: {missing:,} further references are missing; their lines are empty")
 
 
 def write_sources(options: Namespace, preparation: Preparation) -> None:

@@ -33,12 +33,14 @@ def command_parser(program: str, description: str, examples: str) -> argparse.Ar
     )
 
 
-def whole_number(minimum: int) -> Callable[[str], int]:
-    """An argparse type: a whole number of ``minimum`` or more."""
+def whole_number(minimum: int, most: int | None = None) -> Callable[[str], int]:
+    """An argparse type: a whole number of ``minimum`` or more, and ``most`` or less."""
+    bounds = f"{minimum} or more" if most is None else f"{minimum} to {most}"
 
     def parse(text: str) -> int:
-        if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS or int(text) < minimum:
-            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of {minimum} or more")
+        is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+        if not is_number or not minimum <= int(text) <= (most or int(text)):
+            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of {bounds}")
         return int(text)
 
     return parse
@@ -107,10 +109,9 @@ def print_text(text: str) -> None:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except OSError as error:
-        # Python writes the rest of its buffer when it exits, and would print a traceback then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # see exit_status
         raise UserError(
             f"cannot write to standard output: {error.strerror}; make room, or send it elsewhere."
         ) from None
@@ -129,14 +130,17 @@ def exit_status(program: str, work: Callable[[], str | None]) -> int:
     try:
         text = work()
         if text:
-            try:
-                print_text(text)
-            except BrokenPipeError:
-                return BROKEN_PIPE
+            print_text(text)
+    except BrokenPipeError:  # the reader of the output has ended
+        # Python writes the rest of its buffer when it exits, and would print a traceback then.
+        if sys.stdout is not None:
+            with suppress(OSError):  # it has no descriptor
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     except Exception as error:
         sentence = sentence_of(error)
         if sentence is None and isinstance(error, OSError) and error.strerror:
-            sentence = f"{error.filename or 'a file'} cannot be read or written ({error.strerror}): look at its disk."
+            sentence = f"a file cannot be read or written ({error.strerror}): look at its disk."
         if sentence is None:
             raise
         print_message(program, f"error: {sentence}")

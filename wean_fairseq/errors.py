@@ -9,6 +9,7 @@ from contextlib import contextmanager
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LONGEST = 4000  # characters of a message, which may quote names of any length
 
+NO_MEMORY = "there is not enough memory ({}): give smaller files, sizes or batches, or allow more memory."
 #: Functions that explain errors of libraries: they return a sentence, or ``None`` for an error that they do not know.
 explanations: list[Callable[[BaseException], str | None]] = []
 
@@ -55,7 +56,10 @@ def sentence_of(error: BaseException) -> str | None:
         return (
             f"the file name {printable(str(error.filename))[:60]}... is longer than the file system allows: shorten it."
         )
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        place = printable(str(error.filename))
+        return f"{place} cannot be read or written ({error.strerror}): look at its disk, or choose another place."
     if isinstance(error, MemoryError):
         message = printable(" ".join(str(error).split()))
-        return f"there is not enough memory ({message[:200] or 'none is left'}): make batches smaller, or allow more."
+        return NO_MEMORY.format(message[:200] or "none is left")
     return next(filter(None, (explain(error) for explain in explanations)), None)

@@ -128,6 +128,19 @@ check_variables() {
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 
+# check_run: end with one sentence if the run directory has a file that is not one, such as a FIFO, which would be waited
+# for, or a link to a file outside of it, which would be overwritten. Links to directories are followed.
+check_run() {
+  local root entry
+  [[ -d $TABLE ]] || return 0
+  root=$(realpath -- "$TABLE")
+  while IFS= read -r -d '' entry; do
+    [[ ! -d $entry ]] || continue
+    [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||
+      die "$entry is not a file, or is a link to one outside of the run directory: remove it, and start again."
+  done < <(find "$root" -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
+}
+
 # need_number NAME VALUE LEAST: VALUE is empty or a whole number of at least LEAST.
 need_number() {
   [[ -z $2 ]] || { [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]] && (($2 >= $3)); } ||

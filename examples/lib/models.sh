@@ -14,8 +14,8 @@ export_model() {
   [[ ! -e $folder || (-d $folder && ! -L $folder) ]] || die "$folder is not a folder: move it elsewhere, and start again."
   others=$(other_files "$folder")
   [[ -z $others ]] || die "$folder has files that are not of its model ($others): move them elsewhere, and start again."
-  rm -rf -- "$RUN"/.model-?????? # of a killed export
-  part=$(mktemp -d -- "$RUN/.model-XXXXXX")
+  rm -rf -- "$RUN"/.wean-model-??????????.partial # of a killed export
+  part=$(mktemp -d -- "$RUN/.wean-model-XXXXXXXXXX.partial")
   wean-export "$RUN/$system/checkpoint_best.pt" --data "$(binary_data)" --text "$RUN/text" --output "$part/new" \
     ${note:+--note "$note"} >"$RUN/export.log" 2>&1 || stopped "writing the model" "$RUN/export.log"
   [[ ! -e $folder ]] || mv -T -- "$folder" "$part/old"

@@ -50,6 +50,7 @@ fi
 TABLE=$RUN
 [[ -z ${JOB:-} ]] || read_job
 check_variables
+check_run
 if [[ -z ${OMP_NUM_THREADS:-} ]]; then
   OMP_NUM_THREADS=$((($(nproc) + JOBS - 1) / JOBS))
   export OMP_NUM_THREADS

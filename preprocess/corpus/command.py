@@ -1,6 +1,7 @@
 """The common command line of the scripts, and how they run: a mistake gives one sentence and exit status 2."""
 
 import argparse
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +12,11 @@ from typing import Any, TypeVar
 
 from corpus import leaks
 from corpus.binarise import binarise
-from corpus.errors import InputError
+from corpus.errors import InputError, say
 from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
-from wean_fairseq.console import whole_number
+from wean_fairseq.console import BROKEN_PIPE, whole_number
+from wean_fairseq.errors import printable
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
@@ -60,7 +62,7 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
     group.add_argument("--words", type=whole_number(0), default=0, metavar="N", help="dictionary size, 0 = no limit")
     group.add_argument("--threshold", type=whole_number(0), default=0, metavar="N", help="rarer words become <unk>")
     group.add_argument("--separate-dictionaries", action="store_true", help="separate source and target dictionaries")
-    group.add_argument("--workers", type=whole_number(1), default=1, metavar="N", help="processes")
+    group.add_argument("--workers", type=whole_number(1, 1024), default=1, metavar="N", help="processes")
     return parser
 
 
@@ -127,7 +129,7 @@ def run(
             sizes = {key: getattr(options, key) for key in ("words", "threshold", "separate_dictionaries")}
             overwrite, workers = options.overwrite, options.workers
             made = binarise(options.output, options.binarise, sizes, workers=workers, overwrite=overwrite)
-            print(f"{name}: binary data: {options.binarise}" + ("" if made else " is complete already"))
+            say(name, f"binary data: {options.binarise}" + ("" if made else " is complete already"))
 
     return exit_status(name, options.output, work)
 
@@ -159,7 +161,7 @@ def run_once(
         output = _open_output(name, version, options, options.output, _versions(name, libraries))
         said = write_once(output, files, lambda: write(options, output))
         if said is not None:
-            print(f"{name}: {said}")
+            say(name, said)
 
     return exit_status(name, options.output, work)
 
@@ -199,9 +201,9 @@ def run_generator(
         for chosen, output in missing:
             with output:
                 what = write(chosen, output)
-            print(f"{name}: wrote {output.sizes()} {what} to {output.path}")
+            say(name, f"wrote {output.sizes()} {what} to {output.path}")
         if not missing:
-            print(f"{name}: {options.output} is complete already: nothing to do")
+            say(name, f"{options.output} is complete already: nothing to do")
 
     return exit_status(name, options.output, work)
 
@@ -234,8 +236,12 @@ def exit_status(name: str, output: Path, work: Callable[[], None]) -> int:
     except InputError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the program that reads the output has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     except OSError as error:
-        print(f"{name}: error: {error.strerror or error}: {error.filename or output}.", file=sys.stderr)
+        place = printable(str(error.filename or output))
+        print(f"{name}: error: {error.strerror or error}: {place}.", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{name}: stopped; incomplete output is removed", file=sys.stderr)
@@ -288,7 +294,7 @@ def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Resu
     """
     script = output.head["script"]
     if output.finished(sources):
-        print(f"{script}: {output.path} is complete already: nothing to do")
+        say(script, f"{output.path} is complete already: nothing to do")
         return None
     check_free(output.path, script, output.overwrite)
     for path in sources:  # before a folder is created

@@ -1,3 +1,12 @@
-"""The error for a mistake of the scripts' user: one clear sentence, exit status 2."""
+"""Messages of the scripts: the error for a mistake of their user, and lines about their work."""
 
-from wean_fairseq.errors import UserError as InputError  # # noqa: F401 - the name that the scripts use
+import sys
+
+from wean_fairseq.console import print_text
+from wean_fairseq.errors import UserError as InputError  # noqa: F401 - the name that the scripts use
+
+
+def say(name: str, text: str) -> None:
+    """Print one line of the script ``name``, with control characters escaped."""
+    if sys.stdout is not None:
+        print_text(f"{name}: {text}\n")

@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from corpus.errors import InputError
-from wean_fairseq.storage.files import HashedFile, sha256_of, write_whole
+from wean_fairseq.storage.files import HashedFile, read_json, sha256_of, write_whole
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
@@ -152,7 +152,7 @@ class Output:
 
     def write_text(self, name: str, text: str) -> None:
         """Write another file next to the splits."""
-        (self.folder / name).write_text(text, encoding="utf-8", newline="\n")
+        (self.folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def sizes(self) -> str:
         """The number of lines of each split, for display: ``900 train + 50 valid``."""
@@ -263,7 +263,7 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
 def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest of an output directory; empty if this module did not write one."""
     with suppress(OSError, ValueError):
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_json(path / MANIFEST)
         if isinstance(manifest, dict) and all(isinstance(manifest.get(name), dict) for name in ("files", "options")):
             return {"sources": [], **manifest}
     return {"files": {}, "sources": []}

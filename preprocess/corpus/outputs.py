@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from corpus.command import exit_status
+from corpus.errors import InputError
 from corpus.output import write_atomically
 from corpus.reading import read_lines
 
@@ -34,6 +35,9 @@ def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]],
     """
 
     def work() -> None:
+        source = options.generated or options.input
+        if options.output.exists() and options.output.samefile(source):
+            raise InputError(f"{options.output} is the input, which would be overwritten: choose another --output.")
         outputs = _read_outputs(options.generated, options.input)
         write_atomically(options.output, (f"{line}\n" for line in change(outputs)))
 

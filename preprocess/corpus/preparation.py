@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpus import learnt
-from corpus.errors import InputError
+from corpus.errors import InputError, say
 from corpus.leaks import LeakCheck
 from corpus.output import SIDES, Output, Split
 from corpus.reading import read_aligned, read_lines
@@ -260,17 +260,17 @@ class PairWriter:
 def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
     """Print the numbers of kept, dropped, changed and shared lines, and remarks about the text."""
     for remark in remarks:
-        print(f"{name}: {remark}")
+        say(name, remark)
     for split, part in output.splits.items():
         left_out = f"; left out: {_list_counts(part.dropped)}" if part.dropped else ""
-        print(f"{name}: {split}: {part.kept:,} lines{left_out}")
+        say(name, f"{split}: {part.kept:,} lines{left_out}")
     for what, fact in (("of the input, in no split", "left_out"), ("cleaned", "cleaning")):
         if output.facts.get(fact):
-            print(f"{name}: {what}: {_list_counts(output.facts[fact])}")
+            say(name, f"{what}: {_list_counts(output.facts[fact])}")
     for both, counts in output.facts.get("leaks", {}).items():
         first, second = both.split(" / ")
         shown = f"{counts['pairs']:,} pairs, {counts['sources']:,} sources, {counts['targets']:,} targets"
-        print(f"{name}: {first} lines that also occur in {second}: {shown}, {counts['any']:,} on whichever side")
+        say(name, f"{first} lines that also occur in {second}: {shown}, {counts['any']:,} on whichever side")
 
 
 def _list_counts(counts: Mapping[str, int]) -> str:

@@ -3,6 +3,7 @@
 Delimited text is read by ``csv`` in the dialect that ``dialects.py`` chooses, JSON by ``json``, Parquet by DuckDB.
 """
 
+import glob
 import gzip
 import shutil
 from abc import ABC, abstractmethod
@@ -157,7 +158,9 @@ class _Parquet(Source):
         settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         try:
             with _unpacked_file(self.path) as path, closing(duckdb.connect(":memory:", config=settings)) as connection:
-                result = connection.execute("SELECT * FROM read_parquet(?, binary_as_string = true)", [str(path)])
+                result = connection.execute(
+                    "SELECT * FROM read_parquet(?, binary_as_string = true)", [glob.escape(str(path))]
+                )
                 names = [column[0] for column in result.description]
                 number = 0
                 while block := result.fetchmany(1000):

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from corpus.errors import InputError
+from corpus.errors import InputError, say
 from corpus.headers import Key, find_columns, is_header, is_number, listing, mostly, one_spaced, parse_names
 from corpus.json_values import looks_like_json, paths_of, pick
 from corpus.preparation import Preparation
@@ -144,7 +144,7 @@ class Pairs(ABC):
         return f": {'; '.join(shown)}" if shown else ""
 
     def _say(self, text: str) -> None:
-        print(f"{self.preparation.output.head['script']}: {self.name}: {text}", flush=True)
+        say(self.preparation.output.head["script"], f"{self.name}: {text}")
 
 
 class AlignedFiles(Pairs):

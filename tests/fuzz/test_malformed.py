@@ -75,7 +75,11 @@ OF_TRAINING = """
 --query-score nope | --lr-scheduler inverse_sqrt --warmup-updates -5 | --skip-what 1 | --lr 0 | --lr 0.1,0 | --lr inf
 --lr-scheduler polynomial_decay --total-num-update 0 | --lr-scheduler polynomial_decay | --clip-norm -1 | --dropout 1
 --criterion model_loss --label-smoothing 2 | --criterion label_smoothed_cross_entropy --label-smoothing 2
---criterion label_smoothed_cross_entropy --label-smoothing nan | --num-shards 2 | --shard-id 1
+--criterion label_smoothed_cross_entropy --label-smoothing nan | --num-shards 2 | --shard-id 1 | --num-workers 100000
+--adam-eps -1 | --stop-min-lr nan | --lr-scheduler inverse_sqrt --warmup-updates 0 | --lr-scheduler tri_stage
+--lr-scheduler polynomial_decay --power nan --total-num-update 9 | --lr-scheduler reduce_lr_on_plateau --lr-shrink 5
+--store-ema --ema-decay 5 | --eval-bleu --eval-bleu-args nojson | --optimizer sgd --momentum nan
+--tensorboard-logdir /dev/null | --max-source-positions -3
 """
 OF_GENERATION = """
 --beam 0 | --beam -1 | --nbest 0 | --batch-size 0 | --max-tokens 0 | --max-tokens -1 | --max-len-a -5 | --max-len-b -1
@@ -84,7 +88,9 @@ OF_GENERATION = """
 --replace-unk nope | --post-process nope | --scoring nope | --diverse-beam-groups 2
 --num-workers -1 | --path nope.pt | --search-preset nope
 --search-preset wean --lenpen 2 | --search-preset copynet --sampling | --bf16-scores --sampling --nbest 3
---left-pad-source nope
+--left-pad-source nope | --max-len-b 99999999999 | --max-len-a 1e9 | --sampling --sampling-topk 100000 --nbest 3
+--model-overrides nope() | --model-overrides { | --results-path /dev/null
+--skip-invalid-size-inputs-valid-test --max-source-positions 1
 """
 
 

@@ -120,7 +120,7 @@ def test_training_on_leaves_a_new_model_scores_and_report(walked: tuple[Path, st
     assert {name for name in again if again[name] != before.get(name)} <= {
         name for name in again if name.startswith(("report", "curves", "test.", "tool.err", "trainings"))
     }
-    leftover = folder / "run" / ".model-killed" / "new.tmp"  # of an export that was killed
+    leftover = folder / "run" / ".wean-model-0123456789.partial" / "new"  # of an export that was killed
     leftover.mkdir(parents=True)
     printed = succeed(folder, EPOCHS="2")
     assert "text: done before" in printed

@@ -64,7 +64,8 @@ def test_an_error_of_the_system_is_one_sentence(capsys: pytest.CaptureFixture[st
 
     assert exit_status("prog", fail) == 2
     assert capsys.readouterr().err == (
-        "prog: error: a\\x1b[2J.txt cannot be read or written (Input/output error): look at its disk.\n"
+        "prog: error: a\\x1b[2J.txt cannot be read or written (Input/output error): look at its disk, or "
+        "choose another place.\n"
     )
 
 

@@ -171,6 +171,42 @@ def test_settings_that_cannot_be_written_do_not_lock_the_run(tmp_path):
     assert "WIDTH=8\n" in (tmp_path / "run" / "settings").read_text()
 
 
+def irregular(kind: str, path: Path, outside: Path) -> None:
+    """Make ``path`` something that a recipe must neither wait for nor write through."""
+    path.unlink(missing_ok=True)
+    if kind == "FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(
+            {"device": Path("/dev/zero"), "user's file": outside, "missing file": outside.parent / "no"}[kind]
+        )
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device", "user's file", "missing file"])
+@pytest.mark.parametrize("name", ["settings", "tool.err", "wean/train.log", "wean/tries/lr-1/command", "jobs/0.log"])
+def test_a_run_directory_holds_only_its_own_files(tmp_path: Path, kind: str, name: str) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text("a user's file")
+    path = tmp_path / "run" / name
+    path.parent.mkdir(parents=True)
+    irregular(kind, path, mine)
+    assert sentence(bash(tmp_path, "true")) == (
+        f"{path} is not a file, or is a link to one outside of the run directory: remove it, and start again."
+    )
+    assert mine.read_text() == "a user's file"
+
+
+def test_links_inside_a_run_directory_and_to_directories_are_taken(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "wean" / "tries" / "best").mkdir(parents=True)
+    (run / "wean" / "tries" / "best" / "train.log").touch()
+    (run / "wean" / "train.log").symlink_to("tries/best/train.log")
+    (run / "text-test").symlink_to("text")  # which is made later
+    (tmp_path / "large disk").mkdir()
+    (run / "bin").symlink_to(tmp_path / "large disk")
+    assert bash(tmp_path, "true").returncode == 0
+
+
 # --- the model folder -------------------------------------------------------------------------------------------------
 
 EXPORT = """
@@ -185,9 +221,11 @@ def test_the_model_folder_follows_its_checkpoint_and_survives_a_failed_export(tm
     checkpoint, model = tmp_path / "run" / "wean" / "checkpoint_best.pt", tmp_path / "run" / "model"
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_text("first")
-    (tmp_path / "run" / ".model-killed").mkdir()
+    killed, mine = tmp_path / "run" / ".wean-model-0123456789.partial", tmp_path / "run" / ".model-backup"
+    killed.mkdir()
+    mine.mkdir()
     assert "writing" in bash(tmp_path, EXPORT).stdout
-    assert not (tmp_path / "run" / ".model-killed").exists()
+    assert (killed.exists(), mine.exists()) == (False, True)
     assert "done before" in bash(tmp_path, EXPORT).stdout
     checkpoint.write_text("second")
     assert "broken" in sentence(bash(tmp_path, EXPORT, BROKEN="1"))

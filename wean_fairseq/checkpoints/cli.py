@@ -61,7 +61,7 @@ def _average(args: argparse.Namespace) -> str:
 def _export(checkpoint: str, folder: str, **options: Any) -> str:
     own = {name: options.pop(name) for name in ("data", "text", "ctranslate2", "example", "note")}
     message = f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE\n"
-    if not export(checkpoint, folder, search=options, **own):
+    if not export(checkpoint, folder, search=options, verify=True, **own):
         message += (
             "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "
             "script of preprocess/ wrote with --text, if there is one\n"

@@ -6,6 +6,7 @@ from typing import Any
 from fairseq.data import Dictionary
 
 from ..errors import UserError
+from ..storage.files import check_size
 
 _SHOWN = 150  # characters of what fairseq says, which can be a paragraph
 
@@ -13,6 +14,7 @@ _SHOWN = 150  # characters of what fairseq says, which can be a paragraph
 def load(path: str) -> Dictionary:
     """Read a dictionary that fairseq-preprocess wrote; raises ``UserError`` if it is none."""
     try:
+        check_size(path)
         dictionary = Dictionary.load(path)
         wrong = "a line has no word" if "" in dictionary.indices else None
     except OSError as error:
@@ -52,9 +54,9 @@ def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str
         if before["size"] != now["size"]:
             what = f"has {now['size']} words, and it had {before['size']}"
         elif before["sorted"] == now["sorted"]:
-            what = "has its words in another order"
+            what = "has its words in another order than"
         else:
-            what = "has other words"
+            what = "has other words than"
         raise UserError(
             f"{checkpoint} was trained with another dictionary: dict.{side}.txt in {data} {what} when the model was "
             "trained, so that every word would be taken for another; use the data that it was trained on."

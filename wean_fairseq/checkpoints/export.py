@@ -19,17 +19,27 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file, save
 
 from ..errors import UserError
-from ..storage.files import copy_into, read_json, read_regular, sha256_of, whole_folder, write_text, write_whole
+from ..storage.files import (
+    check_size,
+    copy_into,
+    read_json,
+    read_regular,
+    sha256_of,
+    whole_folder,
+    write_text,
+    write_whole,
+)
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
 from . import dictionaries, writing
 from .ctranslate2_format import convert
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
-from .search import TASK_OPTIONS, kept_search
+from .search import TASK_OPTIONS, check_generation, kept_search
 
 WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", "text.json", "note.txt"
 FORMAT = 1  # of the configuration
+_LARGEST_CONFIG = 1 << 23  # bytes
 _ADVICE = "export the model again"
 _KEPT = ("task", "model", "criterion", "generation")  # of the configuration: the rest is about how it was trained
 
@@ -48,6 +58,7 @@ def export(
     ctranslate2: bool = False,
     example: bool = True,
     note: str = "",
+    verify: bool = False,
 ) -> bool:
     """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, example.txt, ..., checksums.sha256}.
 
@@ -61,6 +72,7 @@ def export(
         ctranslate2: write ``folder``/ctranslate2 as well, for that library.
         example: write a sentence of the validation data to example.txt, where the text is known.
         note: text for note.txt, such as that the training had not converged.
+        verify: load the new folder, and write nothing if that fails. A model whose BERT is not here cannot be loaded.
 
     Returns:
         Whether it is known how text becomes the model's tokens; if not, there is no text.json.
@@ -103,8 +115,8 @@ def export(
             if note:
                 write_text(partial / NOTE, f"{note}\n")
             _write(state, sources, partial)
-            if ctranslate2:
-                _convert(partial)
+            if ctranslate2 or (verify and Path(task_cfg.get("bert") or partial).is_dir()):
+                _verify(partial, str(checkpoint), ctranslate2)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another directory.") from error
     return prepared is not None
@@ -139,10 +151,16 @@ def _record_checksums(folder: Path) -> None:
     Manifest(folder).confirm({path.name: sha256_of(path) for path in folder.iterdir()})
 
 
-def _convert(folder: Path) -> None:
-    models, _, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
-    convert(models[0].eval(), task, folder / "ctranslate2")
-    _record_checksums(folder / "ctranslate2")
+def _verify(folder: Path, checkpoint: str, ctranslate2: bool) -> None:
+    """Load the new folder like its users, and convert the model. Raises ``UserError`` if that fails."""
+    try:
+        models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
+        check_generation(cfg.generation, len(task.target_dictionary))
+    except UserError as error:
+        raise UserError(f"{checkpoint} cannot be exported: {str(error).replace(str(folder), checkpoint)}") from error
+    if ctranslate2:
+        convert(models[0].eval(), task, folder / "ctranslate2")
+        _record_checksums(folder / "ctranslate2")
 
 
 def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
@@ -221,10 +239,13 @@ def read_export(path: str | Path) -> dict[str, Any]:
     for name in Manifest(weights.parent).digests:
         if Path(name).name != name or not (weights.parent / name).is_file():
             raise Damaged(f"{weights.parent} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
-        check_file(weights.parent / name, _ADVICE)
     try:
-        config = read_json(config_file)
-        if config["format"] != FORMAT:
+        for name in Manifest(weights.parent).digests:
+            if name != weights.name:
+                check_size(weights.parent / name)
+            check_file(weights.parent / name, _ADVICE)
+        config = read_json(config_file, _LARGEST_CONFIG)
+        if type(config["format"]) is not int or config["format"] != FORMAT:
             raise UserError(
                 f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads {FORMAT}: "
                 "use the version that wrote it, or export the model again."

@@ -6,6 +6,7 @@ the copy is handed on.
 """
 
 import contextlib
+import io
 import pickletools
 import re
 import zipfile
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..storage import archive
-from ..storage.files import ARCHIVE, is_whole_archive, open_regular
+from ..storage.files import ARCHIVE, is_whole_archive
 from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
 from .options import Refused, plain
 from .structure import odd_value, wrong_member, wrong_option
@@ -31,10 +32,14 @@ _ORDINARY = re.compile(
     r"|(builtins|__builtin__)\.(dict|int|list|set)"
 )
 _LONGEST_NAME = 1000  # characters
-_LONG_WORD = re.compile(rb"\S{1000}")
+_MOST_OPERATIONS = 1_000_000  # of a pickle; torch.save writes about 50 per tensor
 _PICKLES = 5  # in a file of torch < 1.6
 _ADVICE = "delete it and use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # what torch says where a file cannot be had in memory
+
+
+class _TooLong(Exception):
+    """A pickle has too many operations to be read in seconds."""
 
 
 class Hostile(UserError):
@@ -92,21 +97,13 @@ def _check_archive(path: Path) -> None:
     defect = archive.defect(path)
     if defect is not None:
         raise Damaged(f"{path} {defect}: {_ADVICE}.")
-    if _may_have_long_names(path) and any(len(name) > _LONGEST_NAME for name in _named_globals(path)):
+    try:
+        names = _named_globals(path)
+    except _TooLong as error:
+        raise Damaged(f"{path} has a pickle of more than {_MOST_OPERATIONS:,} operations: {_ADVICE}.") from error
+    # torch searches its report for the name in a time that grows with the square of its length.
+    if any(len(name) > _LONGEST_NAME for name in names):
         raise Damaged(f"{path} names functions of more than {_LONGEST_NAME:,} characters: {_ADVICE}.")
-
-
-def _may_have_long_names(path: Path) -> bool:
-    """Return True unless an archive surely names no function with which torch's report about it takes hours.
-
-    torch searches its report for the name in a time that grows with the square of its length.
-    """
-    with open_regular(path) as file:
-        if file.read(len(ARCHIVE)) != ARCHIVE:
-            return True
-        with zipfile.ZipFile(file) as members:
-            pickles = [name for name in members.namelist() if name.endswith(".pkl")]
-            return any(_LONG_WORD.search(members.read(name)) for name in pickles)
 
 
 def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
@@ -160,7 +157,7 @@ def _refusal(path: Path) -> UserError:
 
 
 def _named_globals(path: Path) -> list[str]:
-    """The functions and types that the pickles of a file name, without loading them.
+    """The functions and types that the pickles of a file name, without loading them; raises ``_TooLong``.
 
     torch decides by the first bytes whether a file is an archive. The directory of another file is never read.
     """
@@ -175,8 +172,7 @@ def _named_globals(path: Path) -> list[str]:
             with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as members:
                 for name in members.namelist():
                     if name.endswith(".pkl"):
-                        with members.open(name) as pickled:
-                            _add_globals(pickled, found)
+                        _add_globals(io.BytesIO(members.read(name)), found)
     return found
 
 
@@ -185,7 +181,9 @@ def _add_globals(pickled: IO[bytes], found: list[str]) -> bool:
     texts: list[str] = []
     memory: dict[int, str] = {}
     with contextlib.suppress(ValueError, zlib.error, zipfile.BadZipFile):
-        for operation, argument, _ in pickletools.genops(pickled):
+        for number, (operation, argument, _) in enumerate(pickletools.genops(pickled)):
+            if number == _MOST_OPERATIONS:
+                raise _TooLong
             if operation.name in ("GLOBAL", "INST"):
                 found.append(str(argument).replace(" ", "."))
             elif operation.name == "STACK_GLOBAL":

@@ -5,11 +5,13 @@ it when they decode; ``wean_fairseq.load`` and the commands of this package star
 """
 
 import argparse
+import math
 import shlex
 from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
+from ..ranges import ANY, check_range, values_of
 from ..storage.files import read_regular
 
 NAME = "search.txt"
@@ -31,6 +33,18 @@ GENERATION: dict[str, tuple[type, str, str]] = {
     "sampling_topp": (float, "P", "draw from the most probable words whose probabilities sum to P, with --sampling"),
     "diverse_beam_groups": (int, "N", "groups of hypotheses in diverse beam search; N divides the beam size"),
     "diverse_beam_strength": (float, "X", "penalty of diverse beam search for words that other groups chose"),
+}
+
+# The least and the largest value of numbers in a search.
+_RANGES = {
+    "beam": (1, ANY),
+    "nbest": (1, ANY),
+    "max_len_a": (0, 100),  # a search of millions of words would take days
+    "max_len_b": (0, 10_000),
+    "min_len": (0, ANY),
+    "no_repeat_ngram_size": (0, ANY),
+    "prefix_size": (0, ANY),
+    "lenpen": (-100, 100),  # a length to this power is finite
 }
 
 
@@ -61,6 +75,44 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         help="replace <unk> by the source word with most attention (default: on, unless the model copies)",
     )
     add_generation_options(group)
+
+
+def check_generation(args: Any, words: int) -> None:
+    """Check the options of a search. Raises ``UserError``, naming the option.
+
+    Args:
+        args: generation options.
+        words: size of the target dictionary.
+    """
+    for name, (least, most) in _RANGES.items():
+        check_range(name, values_of(getattr(args, name, None)), least, most)
+    if math.isnan(getattr(args, "unkpen", 0)):
+        raise UserError("--unkpen must be a number, but is nan.")
+    if getattr(args, "sampling", False) and getattr(args, "sampling_topk", -1) > words:
+        raise UserError(f"--sampling-topk {args.sampling_topk} is more than the {words} words of the dictionary.")
+    if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):
+        raise UserError(f"--min-len {args.min_len} is longer than --max-len-b {args.max_len_b} allows.")
+    if getattr(args, "print_step", False):
+        raise UserError("--print-step is for models that refine their outputs step by step: leave it out.")
+    temperature = getattr(args, "temperature", 1.0)
+    if not 0 < temperature < math.inf:
+        raise UserError(f"--temperature must be a finite number above 0, but is {temperature}.")
+    _check_sampling(bool(getattr(args, "sampling", False)), args)
+    groups = getattr(args, "diverse_beam_groups", -1)
+    if groups > 0 and args.beam % groups:
+        raise UserError(f"--beam {args.beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
+
+
+def _check_sampling(sampling: bool, args: Any) -> None:
+    """Refuse numbers that nothing can be drawn by; -1 stands for no limit, as fairseq has it."""
+    topk, topp = getattr(args, "sampling_topk", -1), getattr(args, "sampling_topp", -1.0)
+    if topk != -1 and topk < 1:
+        raise UserError(f"--sampling-topk must be 1 or more, but is {topk}.")
+    if topp != -1 and not 0 < topp <= 1:
+        raise UserError(f"--sampling-topp must be above 0 and at most 1, but is {topp}.")
+    if not sampling and (topk != -1 or topp != -1):
+        name = "topk" if topk != -1 else "topp"
+        raise UserError(f"--sampling-{name} is for --sampling: give both, or leave it out.")
 
 
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:

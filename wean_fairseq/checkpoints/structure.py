@@ -20,6 +20,8 @@ DEEPEST = 50  # containers in containers
 ANY = "any other"  # stands for the members of a dictionary that have no fixed names
 _MOST_SHARED = 2  # bytes of the different tensors of a storage, for each of its bytes
 _NUMBER = (int, float)
+_DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
+_DTYPES |= {torch.int8, torch.int16, torch.int32, torch.int64}
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
 # Members that fairseq-train and the tasks here write. A dictionary stands for one that has these members ("?": or has
 # not), a list for one that is not empty and has such values, a tuple for the choice between types.
@@ -85,14 +87,22 @@ def odd_value(content: Any) -> str | None:
 
 def _is_plain(tensor: Tensor) -> bool:
     """Whether a tensor is dense, in ordinary memory, and has no attributes, which are looked at first."""
-    if type(tensor) not in (Tensor, Parameter) or vars(tensor):
+    if type(tensor) not in (Tensor, Parameter) or vars(tensor) or tensor.dtype not in _DTYPES:
         return False
     return tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
 
 
 def wrong_member(content: Any) -> str | None:
     """The first member of a checkpoint that is not what fairseq-train writes ("extra_state.best"); or ``None``."""
-    return _wrong(content, _CHECKPOINT, "")
+    wrong = _wrong(content, _CHECKPOINT, "")
+    return wrong or next(
+        (f"model.{name}" for name, tensor in content["model"].items() if _is_no_weight(name, tensor)), None
+    )
+
+
+def _is_no_weight(name: str, tensor: Tensor) -> bool:
+    """Whether a parameter holds whole numbers, which would be rounded weights of another model."""
+    return name.rpartition(".")[2].startswith(("weight", "bias")) and not tensor.is_floating_point()
 
 
 def _wrong(value: Any, expected: Any, place: str) -> str | None:
@@ -135,6 +145,9 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
             continue
         if not isinstance(options.get("_name"), str | None):
             return f"{section}._name"
+        for side in ("source_lang", "target_lang") if section == "task" else ():
+            if "/" in str(options.get(side)):  # it is part of the names of files
+                return f"task.{side}"
         kinds = _kinds(section, options.get("_name"))
         for name in sorted(options.keys() & kinds.keys()):
             try:

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from ..errors import UserError
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio, import_optional
 from ..storage import archive
-from ..storage.files import read_json, sha256_of
+from ..storage.files import check_size, read_json, sha256_of
 
 Topics = tuple[str, ...]  # the topic words of one sentence
 STORED = np.float16  # half the disk space of float32; BERT's outputs are of order 1, so 3 digits remain correct
@@ -39,6 +39,10 @@ _TOKENIZER_FILES = (
 )
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # transformers loads the first kind that exists
 _MOST = {"num_hidden_layers": 1000, "hidden_size": 1 << 16, "vocab_size": 1 << 24}
+_SIZES = {"intermediate_size": 1 << 18, "max_position_embeddings": 1 << 20, "type_vocab_size": 1 << 10}
+_SIZES |= {"num_labels": 1000}  # members that may be missing
+_LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # bytes
+_LARGEST_PARAMETER = 16  # bytes in a file of weights for each counted parameter; about a third is not counted
 _LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer's pieces
 
 
@@ -168,6 +172,8 @@ def _model_files(folder: Path) -> list[Path]:
     files = [folder / "config.json", *tokenizer, *weights]
     for file in files:
         try:
+            if file not in weights:
+                check_size(file, _LARGEST_TOKENIZER)
             defect = archive.defect(file)
         except OSError as error:
             raise UserError(f"{file} cannot be read ({error.strerror}): give --bert a directory of files.") from error
@@ -179,18 +185,19 @@ def _model_files(folder: Path) -> list[Path]:
 def _read_config(path: Path, size: int) -> dict[str, Any]:
     """Read the configuration of a BERT whose files have ``size`` bytes. It must not describe a much larger model."""
     try:
-        config = read_json(path)
-        values = [config[name] for name in _MOST]
+        config = read_json(path, _LARGEST_CONFIG)
+        bounds = _MOST | {name: most for name, most in _SIZES.items() if name in config}
+        layers, width, words = (config[name] for name in _MOST)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} does not describe a BERT: it must have {', '.join(_MOST)}.") from error
-    for value, (name, most) in zip(values, _MOST.items(), strict=True):
-        if type(value) is not int or not 0 < value <= most:
-            raise UserError(f"{path} has {name} {value!r:.40}: it must be a whole number from 1 to {most:,}.")
-    layers, width, words = values
-    parameters = layers * width * width + words * width
-    if parameters > size:
+    for name, most in bounds.items():
+        if type(config[name]) is not int or not 0 < config[name] <= most:
+            raise UserError(f"{path} has {name} {config[name]!r:.40}: it must be a whole number from 1 to {most:,}.")
+    rows = words + config.get("max_position_embeddings", 0) + config.get("type_vocab_size", 0)
+    parameters = layers * width * (width + 2 * config.get("intermediate_size", 0)) + rows * width
+    if not parameters <= size <= _LARGEST_PARAMETER * parameters + _LARGEST_TOKENIZER:
         raise UserError(
-            f"{path} describes a model of more than {parameters:,} parameters, but its files have {size:,} bytes: give "
+            f"{path} describes a model of about {parameters:,} parameters, but its files have {size:,} bytes: give "
             "--bert files of one model."
         )
     return dict(config)
@@ -201,8 +208,8 @@ def _load_bert(path: str) -> tuple[Any, Any]:
     hide_broken_torchaudio()
     transformers = import_optional("transformers")
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path, **LOCAL_AND_NO_CODE)
-        with _silence(transformers):
+        with _silence(transformers):  # its warnings quote the configuration, control characters too
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path, **LOCAL_AND_NO_CODE)
             model, report = transformers.AutoModel.from_pretrained(
                 path,
                 **LOCAL_AND_NO_CODE,
@@ -214,7 +221,11 @@ def _load_bert(path: str) -> tuple[Any, Any]:
             model.eval()(input_ids=torch.zeros(1, 2, dtype=torch.long))  # some invalid values fail only here
     except Exception as error:  # a directory can make transformers raise anything
         reason = str(error).strip().partition("\n")[0].rstrip(".")
+        if "weights_only" in reason:  # torch advises to load it all the same
+            reason = "its weights would call other functions than a file of weights needs"
         raise UserError(f"the BERT in {path} cannot be loaded: {reason or type(error).__name__}.") from error
+    if type(tokenizer.model_max_length) not in (int, float):
+        raise UserError(f"the tokenizer in {path} has no number as its model_max_length: give the original files.")
     _check_weights(path, report)
     _check_tokenizer(path, tokenizer, model.config.vocab_size)
     return tokenizer, model.eval().requires_grad_(False)

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..storage.files import open_regular
 
 logger = logging.getLogger(__name__)
-_LONGEST = 1 << 24  # characters of the first line
+_LONGEST = 1 << 24  # characters of a line
 _DIGITS = 12  # of a number of words; Python refuses to parse numbers with thousands of digits
 
 
@@ -44,7 +44,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         # Only \n ends a line, because some words contain other line separators. No word contains U+FFFD.
         with TextIOWrapper(_open(path), "utf-8-sig", "replace", newline="\n") as file:
             skipped = _check_width(file, path, dim)
-            for number, line in enumerate(file, start=1 + skipped):
+            for number, line in enumerate(iter(lambda: file.readline(_LONGEST), ""), start=1 + skipped):
                 word, numbers = _parts(line, f"{path}, line {number}", dim)
                 index = indices.get(word)
                 if index is not None and not has_vector[index]:

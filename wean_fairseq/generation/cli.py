@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from tqdm import tqdm
 
 from ..checkpoints.export import WEIGHTS, is_export
 from ..checkpoints.search import GENERATION, PRESETS, add_generation_options, kept_search
-from ..console import BROKEN_PIPE, command_parser, configure_logging, exit_status, print_message, whole_number
+from ..console import command_parser, configure_logging, exit_status, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from ..storage.files import sha256_of
@@ -84,7 +83,11 @@ def rewrite(args: argparse.Namespace) -> None:
     """Run the command. Raises ``UserError`` if it cannot be done."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
-    output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite, reads=args.input)
+    model = Path(args.model)
+    inside = sorted(model.iterdir()) if model.is_dir() else [model]
+    output = GrowingFile(
+        args.output, _output_options(args), overwrite=args.overwrite, reads=[Path(args.input), *inside]
+    )
     try:
         with output:
             _rewrite(args, output)
@@ -184,8 +187,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure_logging("wean-generate")
     try:
         return exit_status("wean-generate", lambda: rewrite(args))
-    except BrokenPipeError:  # the program that reads the output has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
     except KeyboardInterrupt:
         return 130

@@ -39,7 +39,7 @@ class GrowingFile:
         given: name of the file; ``-`` = standard output. A pipe or a device is written directly.
         asked: all options that the content depends on, in JSON types.
         overwrite: replace an older file, and start again.
-        reads: input file, which must not be one of the files that are written.
+        reads: files that are read, which must not be among the files that are written.
 
     Attributes:
         path: of the file; ``None`` if the output is not a regular file.
@@ -49,7 +49,9 @@ class GrowingFile:
         UserError: if the file exists, or was started with another input or other options.
     """
 
-    def __init__(self, given: str, asked: dict[str, Any], *, overwrite: bool = False, reads: str | None = None) -> None:
+    def __init__(
+        self, given: str, asked: dict[str, Any], *, overwrite: bool = False, reads: Sequence[Path] = ()
+    ) -> None:
         self.path: Path | None = None
         self._part = self._state_file = Path()  # next to ``path``
         self._given = given
@@ -75,15 +77,19 @@ class GrowingFile:
         return self
 
     def _resume(self, path: Path) -> None:
-        if path.exists() and not self._overwrite:
-            raise UserError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
         self._part = path.with_name(f"{path.name}.part")
         self._state_file = path.with_name(f"{path.name}.part.json")
-        if any(_is_input(written, self._reads) for written in (self._part, self._state_file)):
-            raise UserError(f"{self._reads} is the input, and this run would write it: choose another --output.")
+        for read in self._reads:
+            if any(_is_same(written, read) for written in (path, self._part, self._state_file)):
+                name = "the standard input" if str(read) == "-" else read
+                raise UserError(f"{name} is read by this run, which would write it: choose another --output.")
+        if path.exists() and not self._overwrite:
+            raise UserError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
         file = open_growing(self._part)
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file.fileno()), self._part.stat()):
+                raise BlockingIOError  # the other run has just given it its name
         except OSError as error:
             file.close()
             raise UserError(f"{path} is being written by another run: wait for it to end.") from error
@@ -221,12 +227,12 @@ class GrowingFile:
         )
 
     def _unwritable(self, error: OSError) -> UserError:
-        name = "standard output" if self._given == "-" else self._given
+        name = "standard output" if self._given == "-" else error.filename or self._given
         return UserError(f"{name} cannot be written ({error.strerror or error}){self.prospect}.")
 
 
-def _is_input(path: Path, given: str | None) -> bool:
-    """Return True if ``path`` and ``given`` are the same file; ``-`` = standard input."""
+def _is_same(path: Path, read: Path) -> bool:
+    """Return True if ``path`` and ``read`` are the same file; ``-`` = standard input."""
     with suppress(OSError):
-        return given is not None and os.path.samestat(path.stat(), os.fstat(0) if given == "-" else Path(given).stat())
+        return os.path.samestat(path.stat(), os.fstat(0) if str(read) == "-" else read.stat())
     return False

@@ -24,7 +24,7 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
 from ..capabilities import capabilities_of
-from ..checkpoints.search import GENERATION
+from ..checkpoints.search import GENERATION, check_generation
 from ..data.topics import SEPARATOR
 from ..errors import UserError
 from ..text import Text
@@ -113,6 +113,7 @@ class TextModel:
         self.task = task
         self.text = text
         self.search_options = dict(search)
+        check_generation(Namespace(**search), len(task.target_dictionary))
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(task.cfg, "essay_length", 0))

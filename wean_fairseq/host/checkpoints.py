@@ -78,7 +78,8 @@ def load_checkpoint_to_cpu(
     try:
         state = cast("dict[str, Any]", checkpoint_utils._upgrade_state_dict(state))
     except (LookupError, TypeError, AttributeError) as error:
-        raise Damaged(f"{path} is damaged, or was not written by fairseq-train: it lacks {error}.") from error
+        missing = str(error).partition("\n")[0].removeprefix("Missing key ")  # the words of OmegaConf
+        raise Damaged(f"{path} is damaged, or was not written by fairseq-train: it lacks {missing}.") from error
     state["task_state"] = {**(state.get("task_state") or {}), "checkpoint": str(path)}
     return state
 
@@ -134,7 +135,7 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
     except Exception as error:  # fairseq's tasks and archs raise errors of any type
         if str(error).startswith("Error(s) in loading state_dict"):
             raise _other_model(", ".join(filenames), error) from error
-        if sentence_of(error) is not None:
+        if sentence_of(error) is not None and not isinstance(error, OSError):
             raise
         raise UserError(
             f"cannot build a model from {', '.join(filenames)} ({_in_short(error)}): give the --user-dir of its "
@@ -221,7 +222,8 @@ def _other_model(path: str, error: BaseException) -> UserError:
 
 def _in_short(error: BaseException) -> str:
     """Return the most informative line of an error, cut to a readable length. torch's first line is a title."""
-    lines = [line.strip() for line in str(error).splitlines()] or [type(error).__name__]
+    said = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+    lines = [line.strip() for line in said.splitlines()] or [type(error).__name__]
     said = lines[1] if len(lines) > 1 else lines[0]
     return said.rstrip(".") if len(said) < 240 else said[:240] + "..."
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ..errors import explanations, printable, sentence_of
+from ..errors import NO_MEMORY, explanations, printable, sentence_of
 
 # torch's words for a process at the other end of a connection that has ended or does not answer.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
@@ -22,7 +22,7 @@ _NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCP
 # fairseq's words for options that it does not accept, and NumPy's for the seed that fairseq gives it.
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
 _OF_OPTIONS = re.compile(
-    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through"
+    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through|phase_ratio"
 )
 
 
@@ -48,8 +48,12 @@ def explain(error: BaseException) -> str | None:
     """Return the sentence that is shown instead of a traceback, or ``None`` for an unknown error."""
     message = printable(" ".join(str(error).split()))
     if isinstance(error, RuntimeError) and _NO_MEMORY.search(message):
-        return f"there is not enough memory ({message[:200]}): make batches smaller, or allow more."
+        return NO_MEMORY.format(message[:200])
     module, function = _raised_by(error)
+    if module == "ast" and isinstance(error, ValueError | SyntaxError):
+        return f"--model-overrides must be a dictionary, such as {{'beam': 4}} ({message[:200]})."
+    if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):
+        return "no sentence was decoded: all of them are longer than the model or the options allow."
     # fairseq raises errors of these types for options; those of the operating system have a number.
     refuses = isinstance(error, AssertionError | ValueError | NotImplementedError | OSError)
     if refuses and getattr(error, "errno", None) is None and module in _REFUSING and _OF_OPTIONS.search(message):

@@ -23,6 +23,7 @@ _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
 _LARGEST_JSON = 1 << 26  # bytes
+LARGEST_TEXT = 1 << 28  # bytes of a dictionary, or of what the steps of a text have learnt
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load takes for an archive
 _OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # where a shell puts the pipes of <(...)
 _LINKS = 40  # as many symbolic links as Linux follows
@@ -66,6 +67,12 @@ def _open_if_regular(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is not a regular file", path)
 
 
+def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:
+    """Raise ``OSError`` if a file has more than ``most`` bytes; a sparse one of any size takes no room on the disk."""
+    if Path(path).stat().st_size > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+
+
 def read_regular(path: str | os.PathLike[str], most: int = -1) -> bytes:
     """Return the content of a file, see ``open_regular``.
 
@@ -77,8 +84,8 @@ def read_regular(path: str | os.PathLike[str], most: int = -1) -> bytes:
         OSError: if it cannot be read, is not a regular file, or is too large.
     """
     with open_regular(path) as file:
-        if 0 <= most < os.fstat(file.fileno()).st_size:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        if most >= 0:
+            check_size(path, most)
         return file.read(most)
 
 

@@ -20,7 +20,7 @@ from ..data.typed_text import are_known, unknown_words_sentence
 from ..data.weak_labels import fill_missing_labels, label_pairs
 from ..errors import UserError
 from ..fields import check_values, option, start_files
-from ..host.options import check_batches, check_model
+from ..host.options import check_batches, check_model, check_task
 from ..modules import base_ids
 from ..search.output_writer import OutputWriter, describe_granularity, describe_provenance
 from .epoch_batches import AnnouncedBatches
@@ -112,6 +112,7 @@ class ParaphraseTask(SearchingTask):
         """
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
         check_values(ParaphraseConfig, cfg)
+        check_task(cfg)
         if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:
             raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
         if cfg.no_source_end and (cfg.keep_empty_lines or cfg.granularity_labels):

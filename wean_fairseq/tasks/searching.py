@@ -11,10 +11,9 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.search import DiverseBeamSearch
 
 from ..capabilities import capabilities_of
-from ..checkpoints.search import PRESETS
+from ..checkpoints.search import PRESETS, check_generation
 from ..errors import UserError
 from ..fields import option
-from ..host.options import check_generation
 from ..search.fast_generator import FastSequenceGenerator
 from ..search.generator import PaperSequenceGenerator
 from ..search.vocabulary_scores import BF16, EXACT, INT8
@@ -82,7 +81,7 @@ class SearchingTask(GuardedTask):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
         if preset != "fairseq":
             _check_plain_beam_search(preset, args, prefix_allowed_tokens_fn)
-        check_generation(args)
+        check_generation(args, len(self.target_dictionary))
         if preset == "wean":
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
             args = Namespace(**{**_options(args), "lenpen": 0.0})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, printable
-from ..storage.files import open_regular, read_json, read_regular
+from ..storage.files import check_size, open_regular, read_json, read_regular
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
 from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, one_spelling, restore_specials
@@ -27,6 +27,7 @@ EXAMPLE = "example.txt"
 # Bytes of a file that are searched for an example, and its maximum length in characters.
 _BEGINNING, _LONGEST = 1 << 16, 300
 _LOG = "preprocess.log"  # log of fairseq-preprocess with its options
+_LARGEST_LOG = 1 << 24  # bytes
 _OPTION = r"\b{}=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 
 
@@ -163,6 +164,7 @@ class Text:
             raise UserError(
                 f"{self.folder} has no {name}, which its text steps need: restore it, or prepare the text again."
             )
+        check_size(self.folder / name)
         return self.folder / name
 
     def clean(self, line: str) -> str:
@@ -265,8 +267,19 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
     if settings is None:
         return None
     text = Text(settings, folder)
+    for name in (MANIFEST, "valid.src", EXAMPLE, *settings.files) if given is None else ():
+        if folder is not None and not _is_beside(folder / name, data):
+            raise UserError(
+                f"{folder / name} leads out of the folder of {data}: name the text with --text if it is "
+                "the text of this data."
+            )
     text.prepare("")  # reports missing files now
     return text
+
+
+def _is_beside(path: Path, data: Path) -> bool:
+    """Whether a path is in the folder that ``data`` is in, wherever links lead."""
+    return path.resolve().is_relative_to(data.resolve().parent)
 
 
 def _text_of_data(data: Path) -> Path | None:
@@ -276,7 +289,7 @@ def _text_of_data(data: Path) -> Path | None:
     from another person and name any text of this computer, so only text in the parent folder of ``data`` is accepted.
     """
     try:
-        log = read_regular(data / _LOG).decode("utf-8", errors="replace")
+        log = read_regular(data / _LOG, _LARGEST_LOG).decode("utf-8", errors="replace")
         texts = re.findall(_OPTION.format("trainpref"), log)
         places = re.findall(_OPTION.format("destdir"), log)
         text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
@@ -284,7 +297,7 @@ def _text_of_data(data: Path) -> Path | None:
         origin = next((folder for folder in (moved_text, text) if (folder / MANIFEST).is_file()), None)
     except (OSError, IndexError, SyntaxError, ValueError):  # no log, or no such options in it
         return None
-    if origin is not None and not origin.resolve().is_relative_to(data.resolve().parent):
+    if origin is not None and not _is_beside(origin, data):
         logger.warning(
             f"{printable(str(data / _LOG))} names the text {printable(str(origin))}, which is not used because it is "
             "outside of the folder that the data is in: name it with --text if it is the text of this data"

@@ -7,6 +7,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 
+from tests.fuzz.models import data_folder, save_random_model
 from tests.fuzz.wrong_types import GONE, places_of, spoil
 from tests.model_contract import make_dictionary
 from wean_fairseq.checkpoints import cli, dictionaries
@@ -187,6 +188,24 @@ def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
         read_export(folder / "model.safetensors")
 
 
+@pytest.mark.parametrize("value", [True, 1.0, "1", None])
+def test_the_format_of_an_export_is_a_whole_number(exported, value):
+    (exported / "checksums.sha256").unlink()
+    config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
+    (exported / "config.json").write_text(json.dumps({**config, "format": value}), encoding="utf-8")
+    with pytest.raises(UserError, match=f"has the format {value!r}, and this version of wean_fairseq reads 1"):
+        read_export(exported / "model.safetensors")
+
+
+@pytest.mark.parametrize("name", ["dict.src.txt", "config.json"])
+def test_a_sparse_file_of_an_export_is_not_read(exported, name):
+    """It has 100 GB, takes no room on the disk, and its hash alone would take minutes."""
+    with (exported / name).open("r+b") as file:
+        file.truncate(100 << 30)
+    with pytest.raises(UserError, match="cannot be read \\(File too large\\)"):
+        read_export(exported / "model.safetensors")
+
+
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_numbers_of_an_export_are_finite(exported, number):
     (exported / "checksums.sha256").unlink()
@@ -339,6 +358,66 @@ def test_an_export_knows_its_text(tmp_path, data, prepared, way):
         read_exported_text(tmp_path / "export")
 
 
+@pytest.fixture
+def unloaded(monkeypatch):
+    """Do not load what was exported: the models of this file have a few parameters of any name."""
+    monkeypatch.setattr("wean_fairseq.checkpoints.export._verify", lambda *_: None)
+
+
+@pytest.mark.parametrize("name", ["valid.src", "manifest.json", "bpe.codes"])
+def test_a_foreign_text_cannot_lead_to_a_file_elsewhere(tmp_path, data, prepared, name):
+    """A link in it would export a line of a private file, or all of it."""
+    foreign = tmp_path / "downloads"
+    foreign.mkdir()
+    data, prepared = data.rename(foreign / "data"), prepared.rename(foreign / "text")
+    private = (prepared / name).rename(tmp_path / "private")
+    (prepared / name).symlink_to(private)
+    saved(tmp_path / "a.pt")
+    with pytest.raises(UserError, match=f"{name} leads out of the folder that .*data is in: name the text with --text"):
+        export(tmp_path / "a.pt", tmp_path / "export", data)
+    assert not (tmp_path / "export").exists()
+    assert export(tmp_path / "a.pt", tmp_path / "named", data, prepared)
+
+
+def with_other_shape(state):
+    state["model"]["encoder.embed_tokens.weight"] = torch.zeros(3, 3)
+
+
+def without_a_parameter(state):
+    del state["model"]["encoder.embed_tokens.weight"]
+
+
+def with_a_parameter_more(state):
+    state["model"]["\x1b[31mmore"] = torch.zeros(2)
+
+
+def of_no_arch(state):
+    state["cfg"]["model"]["_name"] = "../../x"
+
+
+def with_a_search_out_of_range(state):
+    state["cfg"]["generation"]["beam"] = -1
+
+
+UNUSABLE = [with_other_shape, without_a_parameter, with_a_parameter_more, of_no_arch, with_a_search_out_of_range]
+
+
+@pytest.mark.parametrize("spoil", [None, *UNUSABLE], ids=lambda spoil: spoil and spoil.__name__)
+def test_the_command_writes_only_models_that_can_be_loaded(tmp_path, capsys, spoil):
+    """Each of these was exported with exit status 0, and refused by every command that the model was given to."""
+    folder = data_folder(tmp_path)
+    path = save_random_model(folder, "copynet", ["--task", "paraphrase", "--arch", "copynet", "--hidden-size", "4"])
+    if spoil is not None:
+        content = torch.load(path, weights_only=True)
+        spoil(content)
+        torch.save(content, path)
+    status = cli.main_export([str(path), "--output", str(tmp_path / "e"), "--data", str(folder)])
+    assert (status, (tmp_path / "e").exists()) == ((0, True) if spoil is None else (2, False))
+    if spoil is not None:
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and "cannot be exported" in said and ".partial" not in said
+
+
 def test_a_foreign_log_cannot_name_a_text_elsewhere(tmp_path, data, prepared, caplog):
     """One of its lines would be exported as an example."""
     foreign = (tmp_path / "downloads" / "data").parent
@@ -351,6 +430,7 @@ def test_a_foreign_log_cannot_name_a_text_elsewhere(tmp_path, data, prepared, ca
     assert export(tmp_path / "a.pt", tmp_path / "named", data, prepared)
 
 
+@pytest.mark.usefixtures("unloaded")
 def test_an_export_may_leave_the_example_out(tmp_path, data, prepared):
     saved(tmp_path / "a.pt")
     given = [str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(data), "--no-example"]
@@ -361,6 +441,7 @@ def test_an_export_may_leave_the_example_out(tmp_path, data, prepared):
     assert (text.prepare("Low, LOT"), text.example) == ("low , lo@@ t", "")
 
 
+@pytest.mark.usefixtures("unloaded")
 def test_an_export_knows_its_search(tmp_path, data):
     content = state()
     content["cfg"]["generation"] = {"beam": 5, "lenpen": 1.0}
@@ -372,6 +453,7 @@ def test_an_export_knows_its_search(tmp_path, data):
     assert cfg["task"]["search_preset"] == "wean"
 
 
+@pytest.mark.usefixtures("unloaded")
 def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp_path, data):
     """As a recipe keeps it: with options that are about other things; what is given again counts more."""
     saved(tmp_path / "a.pt")
@@ -385,6 +467,7 @@ def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp
     assert cfg["task"]["search_preset"] == "wean"
 
 
+@pytest.mark.usefixtures("unloaded")
 def test_an_export_keeps_the_length_of_essays(tmp_path, data):
     """As a recipe leaves it beside the checkpoint of an arch that plans by length."""
     content = state()
@@ -471,6 +554,7 @@ def test_counts_and_slots_make_no_other_dictionary():
 # --- commands -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("unloaded")
 def test_the_commands_do_it(tmp_path, data, capsys):
     for number in (1, 2):
         saved(tmp_path / f"checkpoint{number}.pt", value=float(number), updates=number)

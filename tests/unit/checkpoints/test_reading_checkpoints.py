@@ -400,6 +400,31 @@ def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(tmp_path
         read_checkpoint(path)
 
 
+@pytest.mark.parametrize("values", [[1], [None]], ids=str)
+def test_a_pickle_of_millions_of_values_is_refused_before_it_is_loaded(tmp_path, monkeypatch, values):
+    """Half a minute of the unpickler, in a file of 4 MB."""
+    torch.save({"model": {"weight": torch.ones(2)}, "extra_state": {"x": values * 2_000_000}}, tmp_path / "a.pt")
+    monkeypatch.setattr(torch, "load", None)
+    with pytest.raises(Damaged, match="has a pickle of more than 1,000,000 operations"):
+        read_checkpoint(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int64, torch.bool, torch.float8_e4m3fn], ids=str)
+def test_weights_of_other_kinds_of_numbers_are_refused(tmp_path, dtype):
+    """They would be rounded, or lose their imaginary parts, without a word."""
+    torch.save({"model": {"layer.weight": torch.ones(2).to(dtype)}}, tmp_path / "a.pt")
+    with pytest.raises(Damaged, match=r"its model\.layer\.weight has the wrong type or value"):
+        read_checkpoint(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("side", ["source_lang", "target_lang"])
+def test_a_side_of_the_data_that_is_a_path_is_refused(tmp_path, side):
+    content = {"model": {"weight": torch.ones(2)}, "cfg": {"task": {"_name": "paraphrase", side: "../../x"}}}
+    torch.save(content, tmp_path / "a.pt")
+    with pytest.raises(Damaged, match=rf"its task\.{side} has the wrong type or value"):
+        read_checkpoint(tmp_path / "a.pt")
+
+
 def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
     """As a tool that copies archives member by member leaves it."""
     rewritten(good(tmp_path), compression=zipfile.ZIP_STORED)

@@ -144,8 +144,13 @@ def test_a_config_of_something_else_is_refused(copy, text):
     ("changes", "message"),
     [
         ({"num_hidden_layers": 10**7}, "has num_hidden_layers 10000000: it must be a whole number from 1 to 1,000"),
-        ({"hidden_size": 1 << 16, "num_hidden_layers": 1000}, "describes a model of more than 4,29.* parameters"),
+        ({"hidden_size": 1 << 16, "num_hidden_layers": 1000}, "describes a model of about 4,.* parameters"),
         ({"vocab_size": True}, "has vocab_size True"),
+        ({"intermediate_size": 10**9}, "has intermediate_size 1000000000: it must be a whole number from 1 to 262,144"),
+        ({"max_position_embeddings": 10**10}, "has max_position_embeddings 10000000000"),
+        ({"type_vocab_size": 10**10}, "has type_vocab_size 10000000000"),
+        ({"num_labels": 10**8}, "has num_labels 100000000: it must be a whole number from 1 to 1,000"),
+        ({"id2label": {str(number): "x" for number in range(10**5)}}, "does not describe a BERT"),
         ({"hidden_size": "10"}, "has hidden_size '10'"),
         ({"hidden_size": 0}, "has hidden_size 0"),
         ({"vocab_size": [9]}, r"has vocab_size \[9\]"),
@@ -168,6 +173,42 @@ def test_a_vocabulary_that_is_not_utf8_is_one_sentence(copy):
     (copy / "tokenizer.json").unlink()
     (copy / "vocab.txt").write_bytes(b"[PAD]\n\xff\xfe\n")
     assert_refused(copy, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.safetensors", "but its files have 107,37.* bytes"),
+        ("config.json", r"cannot be read \(File too large\)"),
+        ("tokenizer.json", r"cannot be read \(File too large\)"),
+        ("tokenizer_config.json", r"cannot be read \(File too large\)"),
+    ],
+)
+def test_a_sparse_file_is_not_read(copy, name, message):
+    """It has 100 GB, takes no room on the disk, and its hash alone would take minutes."""
+    with (copy / name).open("r+b") as file:
+        file.truncate(100 << 30)
+    with pytest.raises(UserError, match=message):
+        TopicBert(str(copy))
+
+
+def test_weights_that_call_functions_are_refused_without_advice_to_load_them(copy):
+    """torch says in the same sentence that it would work with weights_only=False."""
+    (copy / "model.safetensors").unlink()
+    torch.save({"a": os.getcwd}, copy / "pytorch_model.bin")
+    assert_refused(copy, "cannot be loaded: its weights would call other functions")
+
+
+def test_a_longest_text_that_is_no_number_is_one_sentence(copy):
+    config = json.loads((copy / "tokenizer_config.json").read_text())
+    (copy / "tokenizer_config.json").write_text(json.dumps({**config, "model_max_length": "x"}))
+    assert_refused(copy, "has no number as its model_max_length")
+
+
+def test_control_characters_of_a_config_are_not_printed(copy, capfd):
+    change_config(copy, model_type="\x1b[31m")
+    assert_refused(copy, "cannot be loaded")
+    assert "\x1b" not in "".join(capfd.readouterr())
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])

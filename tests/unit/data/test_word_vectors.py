@@ -100,3 +100,8 @@ def test_a_pipe_or_a_file_without_lines_is_refused_at_once(tmp_path):
         file.truncate(1 << 40)  # a terabyte that takes no place on the disk
     with pytest.raises(UserError, match="line 1 is not a word and its vector"):
         load_word_vectors(str(tmp_path / "hole"), DICTIONARY, 3)
+    (tmp_path / "hole").write_text("x 1 2 3\n")
+    with (tmp_path / "hole").open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UserError, match="line 2 is broken: a word and 3 numbers were expected"):
+        load_word_vectors(str(tmp_path / "hole"), DICTIONARY, 3)

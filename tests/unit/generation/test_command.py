@@ -185,8 +185,36 @@ def test_the_input_is_never_overwritten(
         assert generate("--input", other, "--output", out, "--overwrite") == 2
         assert part.read_bytes() == before
     assert generate("--input", part, "--output", out, "--overwrite") == 2
-    assert "is the input, and this run would write it" in capsys.readouterr().err
+    assert "is read by this run, which would write it" in capsys.readouterr().err
     assert part.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["in.txt", "link to the input", "model/config.json"])
+def test_a_file_that_is_read_is_never_the_output(model: TextModel, given: Path, tmp_path: Path, capsys, name: str):
+    (tmp_path / "link to the input").symlink_to(given)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("a model", encoding="utf-8")
+    before = (tmp_path / name).resolve() if name.startswith("model") else given
+    content = before.read_bytes()
+    arguments = ["--model", tmp_path / "model", "--input", given, "--output", tmp_path / name]
+    assert generate(*arguments, "--overwrite") == 2
+    assert "is read by this run, which would write it: choose another --output" in capsys.readouterr().err
+    assert before.read_bytes() == content
+
+
+def test_output_that_is_no_longer_read_ends_quietly(model: TextModel, given: Path, capsys):
+    """141 is the status of a program that SIGPIPE ended."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    assert generate("--input", given, "--output", f"/dev/fd/{writer}") == 141
+    os.close(writer)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_partial_file_that_is_a_fifo_is_named(model: TextModel, given: Path, tmp_path: Path, capsys):
+    os.mkfifo(tmp_path / "out.part")
+    assert generate("--input", given, "--output", tmp_path / "out") == 2
+    assert "out.part cannot be written (it is not a regular file)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

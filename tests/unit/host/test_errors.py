@@ -1,5 +1,6 @@
 """Which errors of fairseq are shown as one sentence, and which keep their traceback."""
 
+import ast
 import sys
 
 import pytest
@@ -53,10 +54,20 @@ def test_similar_messages_of_other_code_keep_their_traceback(error):
     assert sentence_of(raised(ours, error)) is None
 
 
-def test_errors_of_the_operating_system_keep_their_traceback(tmp_path):
-    """The error is raised in fairseq and quotes a name that looks like an option."""
-    error = raised(Dictionary().add_from_file, str(tmp_path / " --x"))
-    assert isinstance(error, FileNotFoundError) and sentence_of(error) is None
+def test_an_error_of_the_operating_system_names_the_file(tmp_path):
+    """Raised in fairseq's code, as for --tensorboard-logdir /dev/null. One without a file keeps its traceback."""
+    path = str(tmp_path / " --x")
+    assert sentence_of(raised(Dictionary().add_from_file, path)) == (
+        f"{path} cannot be read or written (No such file or directory): look at its disk, or choose another place."
+    )
+    assert sentence_of(OSError(5, "Input/output error")) is None
+
+
+def test_overrides_that_are_no_dictionary_are_a_sentence():
+    """As fairseq-generate reads --model-overrides."""
+    for text in ("__import__('os')", "{", "{'beam': 10**9}"):
+        said = sentence_of(raised(ast.literal_eval, text))
+        assert said.startswith("--model-overrides must be a dictionary, such as {'beam': 4} ("), text
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from corpus.binarise import binarise
 from corpus.errors import InputError
 from corpus.leaks import LeakCheck
-from corpus.output import Output, partial_folder, read_manifest, write_atomically
+from corpus.output import Output, check_free, partial_folder, read_manifest, write_atomically
 from corpus.sampling import Draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -328,3 +328,10 @@ def test_binary_data_of_fairseq(tmp_path):
     assert binarise(tmp_path / "text", tmp_path / "bin", {**SIZES, "threshold": 0})
     names = {path.name for path in (tmp_path / "bin").iterdir()}
     assert {"dict.src.txt", "dict.tgt.txt", "train.src-tgt.src.bin", "manifest.json"} <= names
+
+
+def test_a_fifo_in_the_place_of_a_manifest_is_not_waited_for(tmp_path):
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "out" / "manifest.json")
+    with pytest.raises(InputError, match="is not, or not only, an earlier output of x"):
+        check_free(tmp_path / "out", "x", overwrite=True)

@@ -118,6 +118,9 @@ def test_learnt_steps_keep_the_lines_and_are_undone(tmp_path):
     assert {"sacremoses", "subword-nmt", "unicode"} == set(manifest_of(tmp_path / "out")["versions"])
     undo = ["--prepared", tmp_path / "out", "--input", tmp_path / "out" / "valid.src", "--output", tmp_path / "plain"]
     assert run("undo_text", *undo) == 0
+    before = undo[3].read_bytes()
+    assert run("undo_text", *undo[:-1], undo[3]) == 2  # its input is never its output
+    assert undo[3].read_bytes() == before
     assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
     # fairseq-generate numbers its outputs, which come in the order of batches.
     write(tmp_path / "log", [f"H-{number}\t-0.5\t{found['valid.src'][number]}" for number in reversed(range(30))])

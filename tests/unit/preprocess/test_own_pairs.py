@@ -3,6 +3,7 @@
 import csv
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -44,6 +45,24 @@ def write(folder: Path, kind: str) -> list[Path]:
 def sentences(folder: Path, split: str) -> list[tuple[str, str]]:
     sides = [(folder / f"{split}.{side}").read_text(encoding="utf-8").splitlines() for side in ("src", "tgt")]
     return list(zip(*sides, strict=True))
+
+
+def test_control_characters_of_a_table_are_escaped(tmp_path: Path, capsys):
+    """A column may be called ESC ] 0 ; title BEL, which would set the title of a terminal."""
+    (tmp_path / "a.csv").write_text("x\x1b]0;y\x07,b\n" + "".join(f"s {n},t {n}\n" for n in range(30)))
+    assert prepare("--data", tmp_path / "a.csv", "--output", tmp_path / "out") == 0
+    said = capsys.readouterr()
+    assert r"source = column 1 x\x1b]0;y\x07" in said.out
+    assert "\x1b" not in said.out + said.err
+
+
+def test_a_file_whose_name_is_not_utf8_is_read(tmp_path: Path):
+    path = tmp_path / os.fsdecode(b"a\xff.csv")
+    path.write_text("a,b\n" + "".join(f"s {n},t {n}\n" for n in range(30)))
+    assert prepare("--data", path, "--output", tmp_path / "out") == 0
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["sources"][0]["file"] == os.fsdecode(
+        b"a\xff.csv"
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "csv-semicolons", "tsv", "jsonl", "txt"])

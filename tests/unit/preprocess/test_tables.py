@@ -179,6 +179,18 @@ def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packe
         read(parquet[:200])
 
 
+@pytest.mark.parametrize("name", ["*.parquet", "?ther.parquet", "[o]ther.parquet", "a[b.parquet", "'; x --.parquet"])
+def test_a_parquet_file_is_read_whatever_its_name(read: Reader, tmp_path: Path, name: str):
+    """DuckDB takes such names for patterns of several files, and would read those too."""
+    duckdb = pytest.importorskip("duckdb")
+    for number, file in enumerate(("other.parquet", "pairs.parquet")):
+        query = f"SELECT 'a {number} ' || i AS a, 'b ' || i AS b FROM range(30) t(i)"
+        duckdb.sql(f"COPY ({query}) TO '{tmp_path / file}' (FORMAT parquet)")
+    (tmp_path / "pairs.parquet").rename(tmp_path / name)
+    found = read("", paths=[tmp_path / name], columns="a,b")
+    assert found == [(f"a 1 {number}", f"b {number}") for number in range(30)]
+
+
 @pytest.mark.parametrize(
     ("content", "columns", "expected"),
     [

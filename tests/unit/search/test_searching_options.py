@@ -9,8 +9,9 @@ import torch
 from tests.copy_contract import BASE, SLOTS, copy_batch
 from tests.model_contract import EOS, make_dictionary
 from tests.unit.search.test_fast_generator import WORDS, assert_same, make_model, make_sample
+from wean_fairseq.checkpoints.search import check_generation
 from wean_fairseq.errors import UserError
-from wean_fairseq.host.options import check_model
+from wean_fairseq.host.options import check_model, check_task, check_training
 from wean_fairseq.search import packed_linear
 from wean_fairseq.tasks.guarded import GuardedTask
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
@@ -112,7 +113,7 @@ def test_a_length_penalty_at_which_scores_overflow_is_refused(lenpen):
 
 
 def test_a_number_of_layers_that_would_take_hours_to_build_is_refused():
-    with pytest.raises(UserError, match="--encoder-layers must be at most 1000, but is 10000000"):
+    with pytest.raises(UserError, match="--encoder-layers must be from 0 to 1000, but is 10000000"):
         check_model(Namespace(encoder_layers=10**7))
 
 
@@ -129,3 +130,51 @@ def test_a_training_step_frees_the_weights_that_the_last_validation_packed(monke
     SearchingTask.train_step(task, sample)
     task.sequence_generator.generate([model], sample)
     assert sum(packed) == 2 * (WORDS + 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_len_b": 10**9}, "--max-len-b must be from 0 to 10000, but is 1000000000"),
+        ({"max_len_a": 1e9}, "--max-len-a must be from 0 to 100"),
+        ({"max_len_a": float("inf")}, "--max-len-a must be from 0 to 100"),
+        ({"beam": -1}, "--beam must be 1 or more, but is -1"),
+        ({"beam": "x"}, "--beam must be 1 or more, but is x"),
+        ({"unkpen": float("nan")}, "--unkpen must be a number"),
+        ({"sampling": True, "sampling_topk": 6}, "--sampling-topk 6 is more than the 5 words"),
+        ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be from -1 to 1"),
+    ],
+)
+def test_a_search_out_of_range_is_refused(options, says):
+    """A model folder brings its search along, so it is checked like the command line."""
+    with pytest.raises(UserError, match=says):
+        check_generation(Namespace(**options), words=5)
+
+
+@pytest.mark.parametrize(
+    ("section", "options", "says"),
+    [
+        ("optimizer", {"adam_eps": -1.0}, "--adam-eps must be 0 or more"),
+        ("optimizer", {"momentum": float("nan")}, "--momentum must be from 0 to 1, but is nan"),
+        ("lr_scheduler", {"_name": "inverse_sqrt", "warmup_updates": 0}, "--warmup-updates must be 1 or more"),
+        (
+            "lr_scheduler",
+            {"_name": "reduce_lr_on_plateau", "lr_shrink": 1.0},
+            "--lr-shrink must be at least 0",
+        ),
+        ("lr_scheduler", {"power": float("nan")}, "--power must be 0 or more, but is nan"),
+        ("optimization", {"stop_min_lr": float("nan")}, "--stop-min-lr must be -1 or more"),
+        ("ema", {"ema_decay": 5.0}, "--ema-decay must be from 0 to 1, but is 5"),
+    ],
+)
+def test_a_training_out_of_range_is_refused(section, options, says):
+    """Each of these trained with exit status 0, or ended with a traceback of PyTorch."""
+    sections = {"optimization": Namespace(lr=[0.1]), "dataset": Namespace()} | {section: Namespace(lr=[0.1], **options)}
+    with pytest.raises(UserError, match=says):
+        check_training(sections)
+
+
+@pytest.mark.parametrize("text", ["nojson", "[1]", '{"beam": "x"}', '{"nope": 1}', "[" * 10**5])
+def test_search_options_of_validation_must_be_options(text):
+    with pytest.raises(UserError, match="--eval-bleu-args must be a JSON object of generation options"):
+        check_task(Namespace(eval_bleu_args=text))

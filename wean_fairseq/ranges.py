@@ -1,0 +1,30 @@
+"""Range checks of options by name."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from .errors import UserError
+
+ANY = math.inf
+
+
+def values_of(value: Any) -> Iterable[Any]:
+    """Return the values of an option, which may be given several times or not at all."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, int | float) else value
+
+
+def check_range(name: str, values: Iterable[Any], least: float, most: float = ANY) -> None:
+    """Refuse values that are not finite numbers from ``least`` to ``most``. Raises ``UserError``."""
+    for value in values:
+        if not isinstance(value, int | float) or not least <= value <= most or math.isinf(value):
+            bound = f"{least} or more" if most == ANY else f"from {least} to {most}"
+            raise UserError(f"--{name.replace('_', '-')} must be {bound}, but is {value}.")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Refuse a number that is not at least 0 and below 1. Raises ``UserError``."""
+    if isinstance(value, int | float) and not 0 <= value < 1:
+        raise UserError(f"--{name.replace('_', '-')} must be at least 0 and below 1, but is {value}.")
