@@ -218,7 +218,7 @@ class TextModel:
             details: add copies and granularities, which need another pass through the model.
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
-            seed: random seed of ``sampling``; ``None`` draws from PyTorch's generator as it is.
+            seed: random seed of ``sampling``; ``None`` uses the current state of PyTorch's generator.
             generation: generation options of fairseq in place of the model's own: ``sampling``, ``sampling_topk``,
                 ``sampling_topp``, ``temperature``, ``max_len_a``, ``max_len_b``, ``min_len``, ``lenpen``, ``unkpen``,
                 ``no_repeat_ngram_size``, ``diverse_beam_groups`` and ``diverse_beam_strength``. Sampling draws

@@ -63,6 +63,30 @@ def build_parser() -> argparse.ArgumentParser:
     logged.add_argument("--metric", nargs="+", default=["bleu"], help="logged values to draw (default: bleu)")
     logged.add_argument("--subset", default="valid", help="validation subset (default: valid)")
     logged.add_argument("--training", action="store_true", help="draw the training's own values as a thin line, too")
+    _add_sentence_figures(commands)
+    layers = commands.add_parser("layers", help="which layers of BERT each decoder layer reads (PC-SAN)")
+    layers.set_defaults(read=_layers)
+    layers.add_argument("checkpoint", help=_CHECKPOINT)
+    near = commands.add_parser("neighbours", help="nearest neighbours of words in the embedding (WEAN)")
+    near.set_defaults(read=_neighbours)
+    near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
+    near.add_argument("--checkpoint", required=True, metavar="FILE", help=_CHECKPOINT)
+    near.add_argument(
+        "--dict", required=True, dest="dictionary", metavar="FILE", help="dictionary of the checkpoint, dict.src.txt"
+    )
+    near.add_argument("--embedding", metavar="NAME", help="which matrix of the checkpoint (default: the encoder's)")
+    near.add_argument("--number", type=whole_number(1), default=5, help="neighbours per word (default: %(default)s)")
+    near.add_argument(
+        "--synonyms", metavar="FILE", help="file with one set of synonyms per line: count those that are neighbours"
+    )
+    for name, command in commands.choices.items():
+        files = "STEM.png, STEM.svg and STEM.tsv" if name in _WITH_TABLE else "STEM.png and STEM.svg"
+        command.add_argument("--output", required=True, metavar="STEM", help=f"writes {files}")
+    return parser
+
+
+def _add_sentence_figures(commands: Any) -> None:
+    """Add the figures about single sentences."""
     helps = {
         "attention": "attention of each output word to the source",
         "granularity": "z of each word in every layer (C-DNPG)",
@@ -94,25 +118,6 @@ def build_parser() -> argparse.ArgumentParser:
                 "--essay-length", type=whole_number(1), help="words to plan for, for archs that need it"
             )
             command.add_argument("--bert", metavar="DIR", help="new path of the BERT model used in training")
-    layers = commands.add_parser("layers", help="which layers of BERT each decoder layer reads (PC-SAN)")
-    layers.set_defaults(read=_layers)
-    layers.add_argument("checkpoint", help=_CHECKPOINT)
-    near = commands.add_parser("neighbours", help="nearest neighbours of words in the embedding (WEAN)")
-    near.set_defaults(read=_neighbours)
-    near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
-    near.add_argument("--checkpoint", required=True, metavar="FILE", help=_CHECKPOINT)
-    near.add_argument(
-        "--dict", required=True, dest="dictionary", metavar="FILE", help="dictionary of the checkpoint, dict.src.txt"
-    )
-    near.add_argument("--embedding", metavar="NAME", help="which matrix of the checkpoint (default: the encoder's)")
-    near.add_argument("--number", type=whole_number(1), default=5, help="neighbours per word (default: %(default)s)")
-    near.add_argument(
-        "--synonyms", metavar="FILE", help="file with one set of synonyms per line: count those that are neighbours"
-    )
-    for name, command in commands.choices.items():
-        files = "STEM.png, STEM.svg and STEM.tsv" if name in _WITH_TABLE else "STEM.png and STEM.svg"
-        command.add_argument("--output", required=True, metavar="STEM", help=f"writes {files}")
-    return parser
 
 
 def _curves(args: argparse.Namespace) -> Drawing:

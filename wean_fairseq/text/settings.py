@@ -270,7 +270,7 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
     for name in (MANIFEST, "valid.src", EXAMPLE, *settings.files) if given is None else ():
         if folder is not None and not _is_beside(folder / name, data):
             raise UserError(
-                f"{folder / name} leads out of the folder of {data}: name the text with --text if it is "
+                f"{folder / name} leads out of the folder that {data} is in: name the text with --text if it is "
                 "the text of this data."
             )
     text.prepare("")  # reports missing files now

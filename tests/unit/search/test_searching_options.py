@@ -142,7 +142,7 @@ def test_a_training_step_frees_the_weights_that_the_last_validation_packed(monke
         ({"beam": "x"}, "--beam must be 1 or more, but is x"),
         ({"unkpen": float("nan")}, "--unkpen must be a number"),
         ({"sampling": True, "sampling_topk": 6}, "--sampling-topk 6 is more than the 5 words"),
-        ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be from -1 to 1"),
+        ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be above 0 and at most 1"),
     ],
 )
 def test_a_search_out_of_range_is_refused(options, says):
