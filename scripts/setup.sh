@@ -19,7 +19,7 @@ readonly VENV=.venv
 readonly STATE=$VENV/.setup
 LOG=$VENV/setup.log
 readonly VENV_PYTHON=$VENV/bin/python
-readonly EXTRAS=dev,meteor,zh,stats,bert,vectors,inspect,fkgl,tensorboard
+readonly EXTRAS=dev,meteor,zh,bert,vectors,inspect,fkgl,tensorboard
 readonly SUPPORTED="3.11 3.12 3.13"
 
 say() { printf '[setup%s] %s\n' "${STEP:+ $STEP/4}" "$*"; }

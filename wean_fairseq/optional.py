@@ -9,7 +9,7 @@ from .errors import UserError
 #: Arguments of transformers' ``from_pretrained``: fetch nothing, and neither run the code that a directory may bring
 #: along nor ask whether it shall be run, because lines of text on the standard input would answer.
 LOCAL_AND_NO_CODE = {"local_files_only": True, "trust_remote_code": False}
-_EXTRAS = {"jieba": "zh", "nltk": "meteor", "readability": "fkgl", "statsmodels": "stats", "ctranslate2": "ctranslate2"}
+_EXTRAS = {"jieba": "zh", "nltk": "meteor", "readability": "fkgl", "ctranslate2": "ctranslate2"}
 _EXTRAS |= {"tokenizers": "bert", "transformers": "bert", "starlette": "inspect", "uvicorn": "inspect"}
 
 

@@ -451,7 +451,7 @@ def test_changed_metadata_repeats_the_last_step_only(project):
     project.calls()
     (project.root / "setup.py").write_text("# changed\n")
     assert project.setup().returncode == 0
-    extras = "dev,meteor,zh,stats,bert,vectors,inspect,fkgl,tensorboard"
+    extras = "dev,meteor,zh,bert,vectors,inspect,fkgl,tensorboard"
     assert [call.split()[-1] for call in project.calls()] == [f".[{extras}]"]
 
 

@@ -80,11 +80,22 @@ def test_studies_with_one_seed_rate_the_same_sentences_but_share_no_item() -> No
     assert not {item.name for item in first.items} & {item.name for item in second.items}
 
 
-def test_sides_are_shuffled_in_comparisons() -> None:
-    many = [SystemOutput(name, [[f"{name} {number}"] for number in range(200)], "") for name in NAMES[:2]]
-    design = make_design(many, None, ["fluency"], kind=COMPARE, num_sentences=200, seed=1)
-    left = Counter(item.systems[0] for item in design.items)
-    assert 60 < left["Secret"] < 140  # 200 fair coins: outside with probability below 1e-7
+def secret_side(row: dict[str, str]) -> str:
+    """The side of a row that shows the first system."""
+    return "A" if row["text A"].startswith("output 0") else "B"
+
+
+@pytest.mark.parametrize("raters", [1, 2, 3, 4, 7])
+def test_half_of_the_raters_see_each_side_first(raters: int) -> None:
+    many = [SystemOutput(name, [[f"output {place}"]] * 200, "") for place, name in enumerate(NAMES[:2])]
+    design = make_design(many, None, ["fluency"], kind=COMPARE, num_sentences=200, num_raters=raters)
+    first: Counter[str] = Counter()
+    for rater in design.raters:
+        rows = csv.DictReader(io.StringIO(csv_sheet(design, rater), newline=""))
+        left = [row["item"] for row in rows if secret_side(row) == "A"]
+        assert 60 < len(left) < 140  # 200 fair coins: outside with probability below 1e-7
+        first.update(left)
+    assert {first[item.name] for item in design.items} == {raters // 2, (raters + 1) // 2}
 
 
 class _Tags(HTMLParser):
@@ -122,7 +133,7 @@ def test_no_cell_and_no_heading_begins_a_formula(before: str, sign: str) -> None
     """Signs after white space or invisible characters, full-width and small signs are formulas to some programs."""
     text = f"{before}{sign}1+1"
     design = make_design([SystemOutput("X", [[text]], "")], [text], ["a"], num_sentences=1, num_raters=1)
-    (row,) = csv.DictReader(io.StringIO(csv_sheet(design, "rater-1", design.items), newline=""))
+    (row,) = csv.DictReader(io.StringIO(csv_sheet(design, "rater-1"), newline=""))
     assert row["text"] == row["source"] == f"'{text}"
     with pytest.raises(UserError, match="begins like a formula of a spreadsheet"):
         make_design([SystemOutput("X", [["a"]], "")], None, [text], num_sentences=1, num_raters=1)
@@ -131,7 +142,7 @@ def test_no_cell_and_no_heading_begins_a_formula(before: str, sign: str) -> None
 @pytest.mark.parametrize("text", ["a = b", "'quoted'", "", "1 + 1", "\u2013 a dash", "#1", "ﬁne"])
 def test_other_cells_stay_as_they_are(text: str) -> None:
     design = make_design([SystemOutput("X", [[text]], "")], [text], ["a"], num_sentences=1, num_raters=1)
-    (row,) = csv.DictReader(io.StringIO(csv_sheet(design, "rater-1", design.items), newline=""))
+    (row,) = csv.DictReader(io.StringIO(csv_sheet(design, "rater-1"), newline=""))
     assert row["text"] == text
 
 
@@ -180,35 +191,50 @@ def test_interval_and_t_test_by_hand(tmp_path: Path) -> None:
 
 
 def test_comparison_statistics_by_hand(tmp_path: Path) -> None:
-    """Two raters, three pairs: rater 1 always prefers Secret, rater 2 says tie: win 3/6, tie 3/6.
+    """Three raters, six pairs, S = Secret preferred, H = Hidden preferred, 0 = tie.
 
-    Sign test on 3 wins of 3: p = 2/8. Fleiss: every item has one "win side" and one tie, so raters never agree.
+    More raters prefer Secret for the last four sentences and none is lost, so the sign test has p = 2/16. Counting the
+    judgements (10 wins, 2 losses) would give p = 0.039.
     """
-    pytest.importorskip("statsmodels")
-    design = study(tmp_path, kind=COMPARE)
-    sides = {item.name: "AB"[item.systems.index("Secret")] for item in design.items}
-    paths = [
-        fill_in(tmp_path / "rater-1.csv", lambda row, _: sides[row["item"]]),
-        fill_in(tmp_path / "rater-2.csv", lambda row, _: "tie"),
-    ]
-    result = analyse(design, read_ratings(design, paths))
-    row = result["comparisons"][0]
-    assert (row["win"], row["tie"], row["loss"]) == (50.0, 50.0, 0.0)
-    assert row["p"] == pytest.approx(0.25)
-    assert result["kappa"]["fluency"] < 0
+    design = study(tmp_path, kind=COMPARE, raters=3, sentences=6)
+    paths = []
+    for rater, votes in enumerate(("SSSSSS", "00000S", "HH0SSS"), start=1):
+
+        def answer(row: dict[str, str], _, votes: str = votes) -> str:
+            side = secret_side(row)
+            return {"S": side, "H": "BA"["AB".index(side)], "0": "tie"}[votes[int(row["source"].split()[1])]]
+
+        paths.append(fill_in(tmp_path / f"rater-{rater}.csv", answer))
+    (row, _) = analyse(design, read_ratings(design, paths))["comparisons"]
+    assert row == {
+        "system": "Secret",
+        "against": "Hidden",
+        "criterion": "fluency",
+        "win": pytest.approx(1000 / 18),
+        "tie": pytest.approx(600 / 18),
+        "loss": pytest.approx(200 / 18),
+        "sentences": {"win": 4, "tie": 2, "loss": 0},
+        "p": 0.125,
+    }
 
 
-def test_kappa_by_hand(tmp_path: Path) -> None:
-    """Two raters, six items: they agree on four (twice 1, twice 2), differ on two: P = 4/6, Pe = 1/2, kappa = 1/3."""
-    pytest.importorskip("statsmodels")
-    design = study(tmp_path)
-    names = sorted(item.name for item in design.items)
-    patterns = ("112212", "112221")
-    paths = [
-        fill_in(tmp_path / f"rater-{number}.csv", lambda row, _, p=pattern: p[names.index(row["item"])])
-        for number, pattern in enumerate(patterns, start=1)
-    ]
-    assert analyse(design, read_ratings(design, paths))["kappa"]["adequacy"] == pytest.approx(1 / 3)
+def test_a_key_of_the_first_format_shows_all_raters_the_same_sides(tmp_path: Path) -> None:
+    """Two raters who answer A to everything prefer the same systems there, and never the same ones in a new study."""
+    new = study(tmp_path, kind=COMPARE, sentences=6)
+    paths = [fill_in(tmp_path / f"rater-{number}.csv", lambda *_: "A") for number in (1, 2)]
+    text = (tmp_path / "key.json").read_text("utf-8")
+    assert '"wean-human-evaluation-2"' in text
+    keys = {}
+    for version in "13":
+        keys[version] = tmp_path / f"key-{version}.json"
+        keys[version].write_text(text.replace("wean-human-evaluation-2", f"wean-human-evaluation-{version}"), "utf-8")
+    old = Design.from_file(keys["1"])
+    for design, alpha in ((old, 1.0), (new, -5 / 6)):
+        result = analyse(design, read_ratings(design, paths))
+        assert result["alpha"]["fluency"] == pytest.approx(alpha)
+        assert result["kappa"]["fluency"] == pytest.approx(1.0 if alpha == 1 else -1.0)
+    with pytest.raises(UserError, match=r"key-3\.json.*'wean-human-evaluation-3'.*give the unchanged key"):
+        Design.from_file(keys["3"])
 
 
 def edit(path: Path, pattern: str, replacement: str) -> None:
@@ -346,7 +372,6 @@ def test_long_names_of_a_foreign_sheet_are_shortened(tmp_path: Path) -> None:
 
 
 def test_command_line_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("statsmodels")
     for system in systems():
         (tmp_path / system.name).write_text("\n".join(system.hypotheses) + "\n", encoding="utf-8")
     (tmp_path / "ref").write_text("\n".join(SOURCES) + "\n", encoding="utf-8")

@@ -21,19 +21,10 @@ def sheet_command(argv: list[str]) -> str:
     add_system_arguments(parser)
     parser.add_argument("--ref", metavar="FILE", help="rate the human reference as well, as system 'reference'")
     parser.add_argument("--src", metavar="FILE", help="source sentences, shown to the raters")
-    parser.add_argument(
-        "--kind",
-        choices=KINDS,
-        default=LIKERT,
-        help="likert = ratings from 1 to 5, compare = win/tie/loss of the first system (default: likert)",
-    )
-    parser.add_argument(
-        "--criteria",
-        nargs="+",
-        default=["fluency", "adequacy"],
-        metavar="C",
-        help="criteria that raters judge (default: fluency adequacy)",
-    )
+    kinds = "likert = ratings from 1 to 5, compare = win/tie/loss of the first system (default: likert)"
+    parser.add_argument("--kind", choices=KINDS, default=LIKERT, help=kinds)
+    criteria = "criteria that raters judge (default: fluency adequacy)"
+    parser.add_argument("--criteria", nargs="+", default=["fluency", "adequacy"], metavar="C", help=criteria)
     parser.add_argument("--sentences", type=int, default=100, help="sentences to sample (default: %(default)s)")
     parser.add_argument("--raters", type=int, default=3, help="number of sheets (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="same seed, same sheets (default: %(default)s)")
@@ -87,12 +78,13 @@ def format_results(result: dict[str, Any]) -> str:
         pair = f"{test['system']} vs {test['baseline']}, {test['criterion']}"
         lines.append(f"{pair}: {test['difference']:+.2f} (paired t-test, p = {test['p']:.4f})")
     for row in result.get("comparisons", []):
+        pair = f"{row['system']} vs {row['against']}, {row['criterion']}"
         shares = f"win {row['win']:.1f}% tie {row['tie']:.1f}% loss {row['loss']:.1f}%"
-        lines.append(
-            f"{row['system']} vs {row['against']}, {row['criterion']}: {shares} (sign test, p = {row['p']:.4f})"
-        )
-    for criterion, kappa in result["kappa"].items():
-        lines.append(f"Fleiss' kappa, {criterion}: {'not defined' if kappa is None else f'{kappa:.3f}'}")
+        sentences = " ".join(f"{name} {count}" for name, count in row["sentences"].items())
+        lines.append(f"{pair}: {shares}, sentences: {sentences} (sign test, p = {row['p']:.4f})")
+    for criterion, alpha in result["alpha"].items():
+        measures = "not defined" if alpha is None else f"alpha {alpha:.3f}, kappa {result['kappa'][criterion]:.3f}"
+        lines.append(f"agreement of the raters on {criterion}: {measures}")
     return "\n".join(lines) + "\n"
 
 

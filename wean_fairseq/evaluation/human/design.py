@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from ...errors import UserError
 from ..output_reader import SystemOutput
@@ -25,6 +26,9 @@ Kind = Literal["likert", "compare"]
 LIKERT: Kind = "likert"
 COMPARE: Kind = "compare"
 KINDS = (LIKERT, COMPARE)
+#: Format of ``key.json``. In keys of the first format all raters see the same sides.
+Format = Literal["wean-human-evaluation-1", "wean-human-evaluation-2"]
+FORMAT: Format = "wean-human-evaluation-2"
 #: Answers that a rater may give, by kind of study.
 ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
 #: Spreadsheet programs run a cell that starts with one of these as a formula.
@@ -37,7 +41,7 @@ class Item(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         name: name on the sheet, which says nothing about the system.
         sentence: line number in the test set, from 1.
-        systems: the rated system, or the systems shown as A and B.
+        systems: the rated system, or the systems shown as A and B to the first rater.
         texts: the texts for the rater, in the order of `systems`.
         source: the source sentence, or empty if it is not shown.
     """
@@ -49,7 +53,7 @@ class Item(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
 
-class Design(Struct, forbid_unknown_fields=True, tag_field="format", tag="wean-human-evaluation-1"):
+class Design(Struct, forbid_unknown_fields=True):
     """A whole study, saved as ``key.json``.
 
     Attributes:
@@ -60,6 +64,7 @@ class Design(Struct, forbid_unknown_fields=True, tag_field="format", tag="wean-h
         orders: for every rater, the order of the items.
     """
 
+    format: Format
     kind: Kind
     criteria: list[str]
     systems: list[str]
@@ -74,19 +79,24 @@ class Design(Struct, forbid_unknown_fields=True, tag_field="format", tag="wean-h
         for names in (items, self.systems, self.criteria, self.raters):
             if not len(set(names)) == len(names) > 0:
                 raise ValueError(f"Expected different names, got {names[:5]}")
-        first, *others = self.systems
-        pairs = {tuple(sorted((first, other))) for other in others}
-        sentences: dict[tuple[str, ...], list[int]] = {}
-        for item in self.items:
-            sentences.setdefault(tuple(sorted(item.systems)), []).append(item.sentence)
-        if sentences.keys() != ({(name,) for name in self.systems} if self.kind == LIKERT else pairs):
-            raise ValueError("The items are not those of the systems")
-        if len({tuple(sorted(numbers)) for numbers in sentences.values()}) > 1:
-            raise ValueError("The systems have items of different sentences")
+        sentences = {item.sentence for item in self.items}
+        expected = sorted(
+            (sentence, sorted(group)) for sentence in sentences for group in _groups(self.kind, self.systems)
+        )
+        if sorted((item.sentence, sorted(item.systems)) for item in self.items) != expected:
+            raise ValueError("The items are not those of the systems, one for every sentence")
         if any(len(item.texts) != len(item.systems) for item in self.items):
             raise ValueError("An item has not one text per system")
         if self.orders.keys() != set(self.raters) or any(sorted(order) != items for order in self.orders.values()):
             raise ValueError("The orders are not those of the raters and items")
+
+    def sheet(self, rater: str) -> list[Item]:
+        """Return the items in the order and with the sides of one rater. Every second rater sees the other sides."""
+        items = {item.name: item for item in self.items}
+        sheet = [items[name] for name in self.orders[rater]]
+        if self.format != FORMAT or self.raters.index(rater) % 2 == 0:
+            return sheet
+        return [replace(item, systems=item.systems[::-1], texts=item.texts[::-1]) for item in sheet]
 
     def to_json(self) -> str:
         return json.dumps(to_builtins(self), indent=1, ensure_ascii=False) + "\n"
@@ -125,50 +135,46 @@ def make_design(
         num_raters: number of sheets. Every rater rates everything.
         seed: the same seed and texts give the same sheets.
     """
-    _check_study(systems, sources, criteria, kind, num_sentences, num_raters)
-    sampled = sorted(random.Random(seed).sample(range(len(systems[0].nbest)), num_sentences))
-    texts = {system.name: system.hypotheses for system in systems}
     names = [system.name for system in systems]
+    lengths = {len(system.nbest) for system in systems} | ({len(sources)} if sources is not None else set())
+    _check_study(kind, names, lengths, criteria, num_sentences, num_raters)
+    sampled = sorted(random.Random(seed).sample(range(min(lengths)), num_sentences))
+    texts = {system.name: system.hypotheses for system in systems}
     # The choice of sentences depends on the seed alone; the names of items on everything, so that a sheet of another
     # study is recognised, and a browser does not fill it with the answers to this one.
-    generator = random.Random(repr((seed, kind, list(criteria), num_raters, sources and list(sources), texts)))
-    groups = [(name,) for name in names] if kind == LIKERT else [(names[0], other) for other in names[1:]]
-    cells = [(sentence, group) for sentence in sampled for group in groups]
+    generator = random.Random(repr((FORMAT, seed, kind, list(criteria), num_raters, sources and list(sources), texts)))
+    cells = [(sentence, group) for sentence in sampled for group in _groups(kind, names)]
     labels = generator.sample(range(16**6), len(cells))
     items = []
     for (sentence, group), label in zip(cells, labels, strict=True):
-        shown = tuple(generator.sample(group, len(group)))  # sides at random
+        shown = tuple(generator.sample(group, len(group)))  # the sides of the first rater
         source = sources[sentence] if sources is not None else ""
         items.append(
             Item(f"item-{label:06x}", sentence + 1, shown, tuple(texts[name][sentence] for name in shown), source)
         )
     raters = [f"rater-{number}" for number in range(1, num_raters + 1)]
     orders = {rater: generator.sample([item.name for item in items], len(items)) for rater in raters}
-    return Design(kind, list(criteria), names, raters, seed, items, orders)
+    return Design(FORMAT, kind, list(criteria), names, raters, seed, items, orders)
+
+
+def _groups(kind: Kind, systems: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the systems of each item of a sentence."""
+    return [(name,) for name in systems] if kind == LIKERT else [(systems[0], other) for other in systems[1:]]
 
 
 def _check_study(
-    systems: Sequence[SystemOutput],
-    sources: Sequence[str] | None,
-    criteria: Sequence[str],
-    kind: str,
-    num_sentences: int,
-    num_raters: int,
+    kind: str, names: Sequence[str], lengths: set[int], criteria: Sequence[str], num_sentences: int, num_raters: int
 ) -> None:
     if kind not in KINDS:
         raise UserError(f"unknown kind of study {kind!r}; choose {' or '.join(KINDS)}.")
-    names = [system.name for system in systems]
     if len(set(names)) != len(names):
         raise UserError("two systems have the same name; give every system its own name.")
     if len(names) < (2 if kind == COMPARE else 1):
         raise UserError(f"a {kind} study needs more systems than {len(names)}; add them with --hyp NAME=FILE.")
     if not criteria or len(set(criteria)) != len(criteria) or {"rater", "item", "source"} & set(criteria):
-        raise UserError(
-            "the criteria must be different names and none of rater, item, source; give them with --criteria."
-        )
+        raise UserError("--criteria must give different names and none of rater, item, source; choose other names.")
     for name in filter(starts_formula, criteria):
         raise UserError(f"--criteria {name!r} begins like a formula of a spreadsheet; choose another name.")
-    lengths = {len(system.nbest) for system in systems} | ({len(sources)} if sources is not None else set())
     if len(lengths) > 1:
         raise UserError(f"the files have different numbers of lines ({sorted(lengths)}); give outputs of one test set.")
     if not 1 <= num_sentences <= min(lengths):

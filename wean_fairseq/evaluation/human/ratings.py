@@ -1,7 +1,7 @@
 """Read filled-in sheets and analyse them: means with intervals, agreement, tests between systems.
 
-Statistics are those of scipy and statsmodels (extra ``stats``): 95% t intervals over items, Fleiss' kappa over raters,
-paired t-test (likert) and two-sided sign test (compare, ties left out).
+The 95% t intervals, the paired t-test (likert) and the two-sided sign test (compare, ties left out) count every
+sentence once, because the judgements of one sentence are not independent.
 """
 
 import csv
@@ -17,13 +17,14 @@ import numpy.typing as npt
 from ...errors import UserError, name_some
 from ...optional import LazyModule
 from ..text_files import PathLike, decode_lines, read_bytes
-from .design import ANSWERS, LIKERT, Design
+from .design import ANSWERS, LIKERT, Design, Item
 
-inter_rater = LazyModule("statsmodels.stats.inter_rater")
 stats = LazyModule("scipy.stats")
 
 #: rater -> item -> criterion -> answer
 Ratings = dict[str, dict[str, dict[str, str]]]
+#: One number per item (row) and rater (column).
+Values = npt.NDArray[np.float64]
 _LONGEST_NAME = 40
 
 
@@ -100,45 +101,65 @@ def _shortened(text: str) -> str:
 
 def analyse(design: Design, ratings: Ratings) -> dict[str, Any]:
     """Return the results of the study as a JSON-like dictionary."""
-    result: dict[str, Any] = {
-        "kind": design.kind,
-        "raters": len(ratings),
-        "items": len(design.items),
-        "kappa": {criterion: fleiss_kappa(design, ratings, criterion) for criterion in design.criteria},
-    }
-    return result | (likert_results(design, ratings) if design.kind == LIKERT else compare_results(design, ratings))
+    values = {criterion: rating_values(design, ratings, criterion) for criterion in design.criteria}
+    agreements = {criterion: agreement(table) for criterion, table in values.items()}
+    result: dict[str, Any] = {"kind": design.kind, "raters": len(ratings), "items": len(design.items)}
+    for name in ("alpha", "kappa"):
+        result[name] = {criterion: measures[name] for criterion, measures in agreements.items()}
+    return result | (likert_results if design.kind == LIKERT else compare_results)(design, values)
 
 
-def fleiss_kappa(design: Design, ratings: Ratings, criterion: str) -> float | None:
-    """Return the agreement beyond chance (Fleiss, 1971), or None for one rater or if all answers are the same."""
-    if len(ratings) < 2:
-        return None
-    answers = [[rated[item.name][criterion] for rated in ratings.values()] for item in design.items]
-    counts, different = inter_rater.aggregate_raters(answers)
-    return float(inter_rater.fleiss_kappa(counts)) if len(different) > 1 else None
+def rating_values(design: Design, ratings: Ratings, criterion: str) -> Values:
+    """Return the ratings from 1 to 5, or 1, 0 and -1 for a win, tie and loss of the first system."""
+    columns = []
+    for rater, answers in ratings.items():
+        sheet = {item.name: item for item in design.sheet(rater)}
+        columns.append([_value(design, sheet[item.name], answers[item.name][criterion]) for item in design.items])
+    return np.array(columns, dtype=np.float64).T
 
 
-def likert_results(design: Design, ratings: Ratings) -> dict[str, Any]:
+def _value(design: Design, item: Item, answer: str) -> int:
+    if design.kind == LIKERT:
+        return int(answer)
+    return 0 if answer == "tie" else 1 if item.systems["AB".index(answer)] == design.systems[0] else -1
+
+
+def agreement(values: Values) -> dict[str, float | None]:
+    """Return Krippendorff's ordinal alpha and Fleiss' kappa, or None for one rater or if all answers are the same."""
+    if values.shape[1] < 2 or np.ptp(values) == 0:
+        return {"alpha": None, "kappa": None}
+    # The ordinal distance of two answers is the squared difference of their mean ranks. The mean of this distance over
+    # all pairs of judgements is twice the variance of the ranks. Alpha compares the pairs of each item with all pairs.
+    ranks = stats.rankdata(values, axis=None).reshape(values.shape)
+    alpha = 1 - ranks.var(axis=1, ddof=1).mean() / ranks.var(ddof=1)
+    # In the same way, the share of pairs with different answers is the sum of the variances of the answers' indicators.
+    # Fleiss draws the pairs for the expected share with replacement.
+    indicators = values[..., None] == np.unique(values)
+    kappa = 1 - indicators.var(axis=1, ddof=1).sum(axis=1).mean() / indicators.var(axis=(0, 1)).sum()
+    return {"alpha": float(alpha), "kappa": float(kappa)}
+
+
+def _rows(design: Design, *systems: str) -> list[int]:
+    """Return the rows of the items of one or two systems, ordered by sentence."""
+    rows = [(item.sentence, row) for row, item in enumerate(design.items) if set(item.systems) == set(systems)]
+    return [row for _, row in sorted(rows)]
+
+
+def likert_results(design: Design, values: dict[str, Values]) -> dict[str, Any]:
     """Return mean and interval of every system and criterion, and paired t-tests against the first system."""
-    values: dict[str, dict[str, npt.NDArray[np.float64]]] = {system: {} for system in design.systems}
-    for system in design.systems:
-        names = [
-            item.name for item in sorted(design.items, key=lambda item: item.sentence) if item.systems == (system,)
-        ]
-        for criterion in design.criteria:
-            scores = [[float(rated[name][criterion]) for rated in ratings.values()] for name in names]
-            values[system][criterion] = np.array(scores).mean(axis=1)  # mean over raters, one value per sentence
-        values[system]["all"] = np.mean([values[system][criterion] for criterion in design.criteria], axis=0)
-    first = design.systems[0]
+    means = {criterion: table.mean(axis=1) for criterion, table in values.items()}  # over raters
+    means["all"] = np.mean(list(means.values()), axis=0)
+    scores = {system: {name: mean[_rows(design, system)] for name, mean in means.items()} for system in design.systems}
+    first, *others = design.systems
     return {
         "systems": {
-            system: {name: mean_and_interval(scores) for name, scores in by_criterion.items()}
-            for system, by_criterion in values.items()
+            system: {name: mean_and_interval(numbers) for name, numbers in by_criterion.items()}
+            for system, by_criterion in scores.items()
         },
         "tests": [
-            {"baseline": first, "system": system, "criterion": name, **paired_t_test(values[first][name], scores)}
-            for system in design.systems[1:]
-            for name, scores in values[system].items()
+            {"baseline": first, "system": other, "criterion": name, **paired_t_test(scores[first][name], numbers)}
+            for other in others
+            for name, numbers in scores[other].items()
         ],
     }
 
@@ -160,17 +181,23 @@ def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.floa
     return {"difference": difference, "p": float(stats.ttest_rel(scores, baseline).pvalue)}
 
 
-def compare_results(design: Design, ratings: Ratings) -> dict[str, Any]:
-    """Return win/tie/loss shares of the first system against every other, and sign tests (ties left out)."""
-    first = design.systems[0]
+def compare_results(design: Design, values: dict[str, Values]) -> dict[str, Any]:
+    """Return win, tie and loss of the first system against every other, and sign tests over sentences (ties left out).
+
+    The shares are percentages of all judgements. The first system wins a sentence if more raters prefer it.
+    """
+    first, *others = design.systems
     comparisons = []
-    for other, criterion in product(design.systems[1:], design.criteria):
-        items = [item for item in design.items if set(item.systems) == {first, other}]
-        answers = [(item, rated[item.name][criterion]) for rated in ratings.values() for item in items]
-        winners = [None if answer == "tie" else item.systems["AB".index(answer)] for item, answer in answers]
-        outcomes = {"win": winners.count(first), "tie": winners.count(None), "loss": winners.count(other)}
-        decided = outcomes["win"] + outcomes["loss"]
-        p = float(stats.binomtest(outcomes["win"], decided).pvalue) if decided else 1.0
-        shares = {name: 100.0 * number / len(winners) for name, number in outcomes.items()}
-        comparisons.append({"system": first, "against": other, "criterion": criterion, **shares, "p": p})
+    for other, criterion in product(others, design.criteria):
+        votes = values[criterion][_rows(design, first, other)]
+        shares = {name: 100.0 * count / votes.size for name, count in _outcomes(votes).items()}
+        sentences = _outcomes(votes.sum(axis=1))
+        decided = sentences["win"] + sentences["loss"]
+        p = float(stats.binomtest(sentences["win"], decided).pvalue) if decided else 1.0
+        row = {"system": first, "against": other, "criterion": criterion, **shares, "sentences": sentences, "p": p}
+        comparisons.append(row)
     return {"comparisons": comparisons}
+
+
+def _outcomes(votes: Values) -> dict[str, int]:
+    return {"win": int((votes > 0).sum()), "tie": int((votes == 0).sum()), "loss": int((votes < 0).sum())}

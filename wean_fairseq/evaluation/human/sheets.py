@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import UserError
 from ...templates import render_template
 from ..text_files import PathLike, write_atomically
-from .design import ANSWERS, COMPARE, LIKERT, Design, Item, starts_formula
+from .design import ANSWERS, COMPARE, LIKERT, Design, starts_formula
 
 #: Instructions and headings of the texts by kind of study.
 _INSTRUCTIONS = {
@@ -33,21 +33,19 @@ def write_sheets(design: Design, folder: PathLike) -> list[Path]:
     existing = next((path for path in (key, *written) if path.exists()), None)
     if existing is not None:
         raise UserError(f"{existing} exists: there is a study in this folder already; choose another --out.")
-    items = {item.name: item for item in design.items}
     for rater, (table, page) in sheets.items():
-        ordered = [items[name] for name in design.orders[rater]]
-        write_atomically(table, csv_sheet(design, rater, ordered))
-        write_atomically(page, html_sheet(design, rater, ordered))
+        write_atomically(table, csv_sheet(design, rater))
+        write_atomically(page, html_sheet(design, rater))
     write_atomically(key, design.to_json())
     return [*written, key]
 
 
-def csv_sheet(design: Design, rater: str, items: list[Item]) -> str:
+def csv_sheet(design: Design, rater: str) -> str:
     """Return a sheet with empty cells to fill in."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["rater", "item", "source", *_TEXTS[design.kind], *design.criteria])
-    for item in items:
+    for item in design.sheet(rater):
         texts = [_harmless(text) for text in (item.source, *item.texts)]
         writer.writerow([rater, item.name, *texts, *("" for _ in design.criteria)])
     return buffer.getvalue()
@@ -58,14 +56,14 @@ def _harmless(text: str) -> str:
     return f"'{text}" if starts_formula(text) else text
 
 
-def html_sheet(design: Design, rater: str, items: list[Item]) -> str:
+def html_sheet(design: Design, rater: str) -> str:
     """Return the form, in which every text is escaped."""
     return render_template(
         "wean_fairseq.evaluation.human",
         "sheet.html.j2",
         design=design,
         rater=rater,
-        items=items,
+        items=design.sheet(rater),
         instructions=_INSTRUCTIONS[design.kind].format(", ".join(design.criteria)),
         headings=[heading.replace("text", "Text") for heading in _TEXTS[design.kind]],
         answers=ANSWERS[design.kind],
