@@ -28,3 +28,10 @@ def check_share(name: str, value: Any) -> None:
     """Refuse a number that is not at least 0 and below 1. Raises ``UserError``."""
     if isinstance(value, int | float) and not 0 <= value < 1:
         raise UserError(f"--{name.replace('_', '-')} must be at least 0 and below 1, but is {value}.")
+
+
+def check_positive(name: str, values: Iterable[Any]) -> None:
+    """Refuse values that are not finite numbers above 0. Raises ``UserError``."""
+    for value in values:
+        if not 0 < value < math.inf:
+            raise UserError(f"--{name.replace('_', '-')} must be a finite number above 0, but is {value}.")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..ranges import ANY, check_range, values_of
+from ..ranges import ANY, check_positive, check_range, values_of
 from ..storage.files import read_regular
 
 NAME = "search.txt"
@@ -88,26 +88,24 @@ def check_generation(args: Any, words: int) -> None:
         check_range(name, values_of(getattr(args, name, None)), least, most)
     if math.isnan(getattr(args, "unkpen", 0)):
         raise UserError("--unkpen must be a number, but is nan.")
-    if getattr(args, "sampling", False) and getattr(args, "sampling_topk", -1) > words:
-        raise UserError(f"--sampling-topk {args.sampling_topk} is more than the {words} words of the dictionary.")
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):
         raise UserError(f"--min-len {args.min_len} is longer than --max-len-b {args.max_len_b} allows.")
     if getattr(args, "print_step", False):
         raise UserError("--print-step is for models that refine their outputs step by step: leave it out.")
-    temperature = getattr(args, "temperature", 1.0)
-    if not 0 < temperature < math.inf:
-        raise UserError(f"--temperature must be a finite number above 0, but is {temperature}.")
-    _check_sampling(bool(getattr(args, "sampling", False)), args)
+    check_positive("temperature", values_of(getattr(args, "temperature", None)))
+    _check_sampling(bool(getattr(args, "sampling", False)), args, words)
     groups = getattr(args, "diverse_beam_groups", -1)
     if groups > 0 and args.beam % groups:
         raise UserError(f"--beam {args.beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
 
 
-def _check_sampling(sampling: bool, args: Any) -> None:
+def _check_sampling(sampling: bool, args: Any, words: int) -> None:
     """Refuse numbers that nothing can be drawn by; -1 stands for no limit, as fairseq has it."""
     topk, topp = getattr(args, "sampling_topk", -1), getattr(args, "sampling_topp", -1.0)
-    if topk != -1 and topk < 1:
-        raise UserError(f"--sampling-topk must be 1 or more, but is {topk}.")
+    if topk != -1:
+        check_range("sampling_topk", values_of(topk), 1)
+    if sampling and topk > words:
+        raise UserError(f"--sampling-topk {topk} is more than the {words} words of the dictionary.")
     if topp != -1 and not 0 < topp <= 1:
         raise UserError(f"--sampling-topp must be above 0 and at most 1, but is {topp}.")
     if not sampling and (topk != -1 or topp != -1):

@@ -99,7 +99,7 @@ def rewrite(args: argparse.Namespace) -> None:
 def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     options = {name: value for name in ("search_preset", "bert") if (value := getattr(args, name)) is not None}
     model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
-    generation = {name: value for name, value in vars(args).items() if name in GENERATION}
+    generation = _generation_options(args)
     typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
     buffer_size = args.buffer_size or (1 if typed else _BUFFER)
     already_done = output.done
@@ -133,6 +133,11 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
         )
 
 
+def _generation_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the generation options that were given."""
+    return {name: value for name, value in vars(args).items() if name in GENERATION}
+
+
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     """All options that affect the outputs of a line."""
     names = ("nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text")
@@ -141,7 +146,7 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     model = sha256_of(identity) if identity.is_file() else ""
     search = {} if is_export(path) else kept_search(path)
     options = {name: getattr(args, name) for name in names}
-    generation = {name: value for name, value in vars(args).items() if name in GENERATION}
+    generation = _generation_options(args)
     if "sampling" in generation:
         generation["seed"] = args.seed
     return {"model": model, "search": search, **options, **generation}

@@ -1,7 +1,6 @@
 """Range checks for fairseq options whose invalid values crash late or silently do nothing."""
 
 import json
-import math
 from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
@@ -10,7 +9,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UserError
 from ..optim.fused_adam import read_betas
-from ..ranges import ANY, check_range, check_share, values_of
+from ..ranges import ANY, check_positive, check_range, check_share, values_of
 
 _OF_TRAINING = {  # section of the configuration and option: the least and the largest value
     ("optimization", "update_freq"): (1, ANY),
@@ -60,9 +59,7 @@ def check_training(cfg: Any) -> None:
     if getattr(schedule, "_name", None) == "reduce_lr_on_plateau":
         check_share("lr_shrink", schedule.lr_shrink)
     check_share("label_smoothing", getattr(cfg.get("criterion"), "label_smoothing", None))
-    for rate in values_of(getattr(cfg.get("optimization"), "lr", None)):
-        if not 0 < rate < math.inf:
-            raise UserError(f"--lr must be a finite number above 0, but is {rate}.")
+    check_positive("lr", values_of(getattr(cfg.get("optimization"), "lr", None)))
     if getattr(cfg.get("dataset"), "num_shards", 1) != 1 or getattr(cfg.get("dataset"), "shard_id", 0) != 0:
         raise UserError("--num-shards and --shard-id are for fairseq-generate: a training divides its data by itself.")
     read_betas(str(getattr(cfg.get("optimizer"), "adam_betas", "(0.9, 0.999)")))
