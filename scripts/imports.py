@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from page_block import update_block
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "wean_fairseq"
 PAGE = ROOT / "docs" / "architecture.md"
@@ -101,14 +103,9 @@ def main(arguments: list[str] | None = None) -> int:
     except CycleError as error:
         print(f"imports: circle: {' <- '.join(error.args[1])}", file=sys.stderr)
         return 1
-    page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    new = before + BEGIN + drawing + END + rest.split(END)[1]
-    if args.check and new != page:
+    if not update_block(PAGE, (BEGIN, END), drawing, check=args.check) and args.check:
         print("imports: docs/architecture.md has another drawing: run python scripts/imports.py", file=sys.stderr)
         return 1
-    if not args.check:
-        PAGE.write_text(new, encoding="utf-8")
     return 0
 
 

@@ -5,6 +5,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from page_block import update_block
+
 from wean_fairseq.host.table import PATCHES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "architecture.md"
@@ -27,14 +29,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write the table of patches into docs/architecture.md.")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if the page differs")
     args = parser.parse_args(arguments)
-    page = PAGE.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    new = f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}"
-    if args.check and new != page:
+    if not update_block(PAGE, (BEGIN, END), f"\n{table()}\n", check=args.check) and args.check:
         print("patches: docs/architecture.md differs from the table: run python scripts/patches.py", file=sys.stderr)
         return 1
-    if not args.check:
-        PAGE.write_text(new, encoding="utf-8")
     return 0
 
 

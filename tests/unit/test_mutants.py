@@ -2,13 +2,11 @@
 
 import ast
 import importlib.util
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
 SPEC = importlib.util.spec_from_file_location("mutants", ROOT / "scripts" / "mutants.py")
 mutants = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(mutants)
