@@ -64,7 +64,7 @@ def test_copy_row_of_pwkp_beats_published_seq2seq() -> None:
         [read_plain("X", pwkp / "Dress")], corpus, columns_for([], ["bleu"], Settings()), Resampling(0, 0)
     )
     assert evaluation.scores["copy-source"]["bleu"].score == pytest.approx(49.07, abs=0.005)
-    assert any("copying the source beats X" in warning for warning in evaluation.warnings)
+    assert any("copying the source beats X" in warning for warning in evaluation.data.warnings)
 
 
 def test_copying_on_turkcorpus() -> None:
