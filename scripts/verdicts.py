@@ -166,11 +166,14 @@ def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, 
 def incompleteness(training: dict[str, Any], command: str) -> str:
     """Return the reason why a training and those with other settings are incomplete; empty if they are complete.
 
-    A try without its best epoch, as in old records, is complete only if the patience ended it.
+    Tries that were stopped at the number of epochs after which the setting was chosen are complete. A try without its
+    best epoch, as in old records, is complete only if the patience ended it.
     """
     patience, schedule = patience_of(training), schedule_of(training, command)
     for name, one in {"": training, **training.get("tries", {})}.items():
         where = f" ({name})" if name else ""
+        if one["end"] == "not chosen":
+            continue
         if one["end"] == "converged":
             if patience is None or patience < PATIENCE:
                 return f"ended by a patience of {patience}, not {PATIENCE}{where}"
@@ -201,8 +204,11 @@ def schedule_of(training: dict[str, Any], command: str) -> float:
 
 def budget_of(training: dict[str, Any], command: str) -> dict[str, Any]:
     """Return the values that must be equal for a fair comparison."""
+    tries = training.get("tries", {})
+    chosen_after = {one["schedule"] for one in tries.values() if one["end"] == "not chosen"}
     return {
-        "settings tried": len(training.get("tries", [1])),
+        "settings tried": max(1, len(tries)),
+        "epochs after which the setting was chosen": ", ".join(map(str, sorted(chosen_after))) or "all",
         "patience": patience_of(training) or "none",
         "epochs at most": f"{schedule_of(training, command):g}",
         **{name: option_of(training, name) or "the preset's" for name in _WIDTHS},

@@ -12,6 +12,7 @@
 #   TRAIN_FLAGS  more options of fairseq-train     PATIENCE validations without improvement after which a training ends
 #   SEARCH_FLAGS more options of fairseq-generate (if the search has changed, the test set is decoded again)
 #   RATES, DROPOUTS  values to choose from on validation, for each system (RATES_<system>: for this one)
+#   TRY_EPOCHS   epochs after which one of them is chosen; only that one is trained to the end (default: EPOCHS)
 #   TOKENS   batch size in tokens of the longer side, including padding, instead of pairs
 #   LIMIT    maximum number of training and of validation pairs; TEST_LIMIT of test sentences
 # The settings are at the top of each recipe: first those of a SMOKE run, then those of a full one. All of them can be

@@ -3,12 +3,13 @@
 
 # train SYSTEM ARCH [ARGUMENTS...]: train -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint. TOKENS,
 # TRAIN_FLAGS and PATIENCE come after the recipe's own arguments and override them. With RATES or DROPOUTS every
-# combination is trained in $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the best one on validation. RATES_SYSTEM
+# combination is trained in $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the best one on validation. With TRY_EPOCHS
+# each is trained for so many epochs, and only the best one is trained to the end. RATES_SYSTEM
 # (RATES_cdnpg_r_s for cdnpg_r+s) is the list of one system, because optimisers tolerate different rates. A SYSTEM with
 # _query, such as copynet_query, is the ARCH with an output layer that queries the embeddings of the generated words
 # (WEAN).
 train() {
-  local system=$1 arch=$2 flags rates rate dropout tried
+  local system=$1 arch=$2 flags rates
   shift 2
   rates=RATES_${system//[^[:alnum:]]/_}
   rates=${!rates:-${RATES:-}}
@@ -23,15 +24,27 @@ train() {
     train_once "$system" "$arch" "$@"
     return
   fi
+  TRIED='' train_tries "${TRY_EPOCHS:-$EPOCHS}" "$system" "$arch" "$@"
+  [[ -z ${only_check:-} ]] || return 0
+  tool python "$LIB/trainings.py" choose "$RUN/$system"
+  ((${TRY_EPOCHS:-$EPOCHS} >= EPOCHS)) ||
+    TRIED=$(dirname -- "$(readlink -- "$RUN/$system/train.log")") train_tries "$EPOCHS" "$system" "$arch" "$@"
+}
+
+# train_tries EPOCHS SYSTEM ARCH [ARGUMENTS...]: train each combination of `rates` and DROPOUTS for so many epochs, or
+# only the one in the folder TRIED.
+train_tries() {
+  local EPOCHS=$1 system=$2 arch=$3 rate dropout folder tried
+  shift 3
   for rate in ${rates:-own}; do
     for dropout in ${DROPOUTS:-own}; do
-      tried=()
+      folder=tries/lr-$rate,dropout-$dropout tried=()
+      [[ -z $TRIED || $TRIED == "$folder" ]] || continue
       [[ $rate == own ]] || tried+=(--lr "$rate")
       [[ $dropout == own ]] || tried+=(--dropout "$dropout")
-      train_once "$system/tries/lr-$rate,dropout-$dropout" "$arch" "$@" "${tried[@]}"
+      train_once "$system/$folder" "$arch" "$@" "${tried[@]}"
     done
   done
-  [[ -n ${only_check:-} ]] || tool python "$LIB/trainings.py" choose "$RUN/$system"
 }
 
 # check_training SYSTEM ARCH [ARGUMENTS...]: fail with one sentence if `train` would reject the options; writes no file.

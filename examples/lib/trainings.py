@@ -4,7 +4,8 @@
     python examples/lib/trainings.py describe RUN SYSTEM...       # writes RUN/trainings.json
     python examples/lib/trainings.py note RUN SYSTEM...           # prints the same notes, writes nothing
 
-A training is "converged" if --patience ended it, and "cut" if anything else did. With ``--continue-with COMMAND`` a
+A training is "converged" if --patience ended it, "not chosen" if it was trained only for TRY_EPOCHS because another
+setting was better by then, and "cut" if anything else ended it. With ``--continue-with COMMAND`` a
 note is printed for each training that was cut, and stored in trainings.json. It names the command that continues it.
 """
 
@@ -105,7 +106,10 @@ def describe_system(folder: Path) -> dict[str, Any]:
     if not tries:
         return {**describe(folder), "data": data}
     chosen = best_of(tries)
-    short = ("best", "epoch_of_best", "epochs", "cpu_seconds", "end")
+    for training in tries.values():
+        if training["end"] == "cut" and (training["schedule"] or 0) < (tries[chosen]["schedule"] or 0):
+            training["end"] = "not chosen"
+    short = ("best", "epoch_of_best", "epochs", "schedule", "cpu_seconds", "end")
     return {
         **tries[chosen],
         "data": data,

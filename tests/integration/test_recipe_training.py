@@ -50,6 +50,7 @@ while len(Path(os.environ["BEGUN"]).read_text().splitlines()) < int(os.environ.g
     time.sleep(0.05)
 best = 20 - abs(rate - 0.002) * 1000
 with open(options["--log-file"], "a") as log:
+    print({"max_epoch": int(options["--max-epoch"])}, file=log)
     for epoch, bleu in ((1, best / 2), (2, best), (3, best - 1)):
         line = f"epoch {epoch:03d} | valid on 'valid' subset | loss 3 | bleu {bleu} | num_updates {epoch * 10}"
         print(line, file=log)
@@ -249,6 +250,19 @@ def test_the_best_rate_on_validation_is_kept_with_all_that_were_tried(run, tmp_p
     assert (found["best"], found["epoch_of_best"], found["epochs"], found["end"]) == (20.0, 2.0, 3.0, "converged")
     checkpoint = tmp_path / "run/second/checkpoint_best.pt"
     assert checkpoint.resolve().parent.name == "lr-0.002,dropout-own"
+
+
+def test_only_the_best_rate_is_trained_to_the_end(run, tmp_path):
+    """Each rate is trained for TRY_EPOCHS; the stand-in notes each start."""
+    assert run(SYSTEMS="first", RATES="0.001 0.002", TRY_EPOCHS=1, EPOCHS=4).returncode == 0
+    found = trainings(tmp_path / "run")["first"]
+    assert {name: (one["end"], one["schedule"]) for name, one in found["tries"].items()} == {
+        "lr-0.001,dropout-own": ("not chosen", 1),
+        "lr-0.002,dropout-own": ("cut", 4),
+    }
+    assert found["chosen"] == "lr-0.002,dropout-own"
+    starts = [line.split()[0] for line in (tmp_path / "begun").read_text().splitlines()]
+    assert starts == ["lr-0.001,dropout-own", "lr-0.002,dropout-own", "lr-0.002,dropout-own"]
 
 
 def test_a_system_may_have_rates_of_its_own(run, tmp_path):

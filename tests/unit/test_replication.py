@@ -142,6 +142,7 @@ def test_seeds_that_were_recorded_one_by_one_are_runs(write):
         ("x", {"end": "cut"}, ""),  # old records: the schedule is what was trained
         ("x", {"tries": {"lr-1": {"end": "cut", "epochs": 5.0}}}, "cut after 5 of 20 epochs (lr-1)"),
         ("x", {"tries": {"lr-1": {"end": "converged", "epochs": 5.0}}}, ""),
+        ("x", {"tries": {"lr-1": {"end": "not chosen", "epochs": 5.0, "schedule": 5}}}, ""),
     ],
 )
 def test_completeness_is_read_from_the_record(write, command, training, reason):
@@ -166,6 +167,10 @@ def test_trainings_that_were_not_recorded_decide_nothing(write, tmp_path):
         ({"options": ["--patience 8", "--embed-dim 64"]}, "unequal budgets: embed-dim the preset's and 64"),
         ({"schedule": 30}, "unequal budgets: epochs at most 20 and 30"),
         ({"tries": {"a": {"end": "converged", "epochs": 9.0}, "b": {"end": "converged", "epochs": 9.0}}}, None),
+        (
+            {"tries": {"a": {"end": "not chosen", "epochs": 5.0, "schedule": 5}}},
+            "unequal budgets: epochs after which the setting was chosen all and 5",
+        ),
     ],
 )
 def test_unequal_budgets_are_undecided(write, tmp_path, other, reason):
