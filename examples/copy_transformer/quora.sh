@@ -40,7 +40,7 @@ test_of_text test
 binarise "$WORDS" 0 --dataset-impl raw
 for system in $SYSTEMS; do
   read -ra arch <<<"${model[$system]#--arch }"
-  train "$system" "${arch[@]}" "${sizes[@]}" --optimizer adam --adam-betas '(0.9, 0.999)' --weight-decay 0.01 \
+  train "$system" "${arch[@]}" "${sizes[@]}" --optimizer fused_adam --adam-betas '(0.9, 0.999)' --weight-decay 0.01 \
     --clip-norm 1 --lr "$RATE" --lr-scheduler inverse_sqrt --warmup-updates "$WARMUP" --batch-size "$BATCH" \
     --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints
   generate "$system" test --beam "$BEAM" --max-len-b 20

@@ -40,7 +40,7 @@ weak_labels
 binarise "$WORDS" 0 --dataset-impl raw
 for system in $SYSTEMS; do
   read -ra arch <<<"${model[$system]#--arch }"
-  train "$system" "${arch[@]}" "${sizes[@]}" --granularity-labels "$RUN/labels" --optimizer adam \
+  train "$system" "${arch[@]}" "${sizes[@]}" --granularity-labels "$RUN/labels" --optimizer fused_adam \
     --adam-betas '(0.9, 0.999)' --clip-norm 1 --lr "$RATE" --lr-scheduler fixed --batch-size "$BATCH" \
     --max-pair-length 20 --length-policy truncate --no-epoch-checkpoints --best-checkpoint-metric nll_loss
   generate "$system" test --beam "$BEAM" --max-len-b 20

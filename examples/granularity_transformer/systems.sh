@@ -88,7 +88,7 @@ settings() {
   search=("${limits[@]}")
   BIN='' TEXT=''
   case $1 in
-    residual_lstm) optimisation=(--optimizer adam --lr 0.001 --clip-norm 2 --batch-size "$BATCH") ;;
+    residual_lstm) optimisation=(--optimizer fused_adam --lr 0.001 --clip-norm 2 --batch-size "$BATCH") ;;
     pointer_generator)
       optimisation=(
         --optimizer adagrad_accumulator --initial-accumulator-value 0.1 --lr 0.1 --clip-norm 2 --batch-size 80
@@ -97,7 +97,7 @@ settings() {
     dnpg)
       weak_labels
       optimisation=(
-        --granularity-labels "$RUN/labels" --optimizer adam --lr "0.0005,0.0005,0.0005,0.0001" --lr-scheduler fixed
+        --granularity-labels "$RUN/labels" --optimizer fused_adam --lr "0.0005,0.0005,0.0005,0.0001" --lr-scheduler fixed
         --clip-norm 1 --batch-size "$BATCH" --best-checkpoint-metric nll_loss
       )
       ;;

@@ -65,7 +65,7 @@ export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 # RATE and BATCH are settings of its recipes.
 # shellcheck disable=SC2034
 wean_optimisation=(
-  --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr "${RATE:-0.001}" --clip-norm 5
+  --optimizer fused_adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr "${RATE:-0.001}" --clip-norm 5
   --batch-size "${BATCH:-64}"
 )
 

@@ -43,7 +43,7 @@ sgd=(
 # EncDecA's release, which stops after the first epoch that does not improve perplexity. The systems with _adam are NTS
 # trained in this way, which is not in the papers, for runs of a few epochs, which are too short for SGD.
 adam=(
-  --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --sentence-avg
+  --optimizer fused_adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --sentence-avg
   --batch-size 32 --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --patience 1
 )
 
@@ -143,7 +143,7 @@ train_rewards() {
   fi
   task=language_modeling criterion=cross_entropy BIN=$folder/lines train_once dress-rewards/language_model lstm_lm \
     "${language_model_size[@]}" --dropout 0.2 --sample-break-mode eos --required-batch-size-multiple 1 \
-    --optimizer adam --lr 0.001 --clip-norm 5 --batch-size 32 --no-epoch-checkpoints --patience 1
+    --optimizer fused_adam --lr 0.001 --clip-norm 5 --batch-size 32 --no-epoch-checkpoints --patience 1
 }
 
 # train_dress: fine-tune EncDecA with rewards, like DRESS's release. Here the checkpoint whose greedy outputs of the

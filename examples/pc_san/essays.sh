@@ -155,10 +155,10 @@ settings() {
 # PC-SAN's settings (section 4.2), with the rate and warm-up of Vaswani et al. for its width; and those of the released
 # MTA-LSTM. OPTIMISER=adadelta trains the LSTMs with the optimiser of the MTA-LSTM and PPG papers.
 noam=(
-  --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr "$RATE" --lr-scheduler inverse_sqrt
+  --optimizer fused_adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr "$RATE" --lr-scheduler inverse_sqrt
   --warmup-updates "$WARMUP" --batch-size "$BATCH" --label-smoothing 0.1
 )
-recurrent=(--optimizer adam --lr 0.001 --clip-norm 10 --batch-size "$BATCH")
+recurrent=(--optimizer fused_adam --lr 0.001 --clip-norm 10 --batch-size "$BATCH")
 case ${OPTIMISER:-adam} in
   adam) ;;
   adadelta) recurrent=(--optimizer adadelta --lr 1 --clip-norm 10 --batch-size "$BATCH") ;;

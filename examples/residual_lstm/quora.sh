@@ -29,7 +29,7 @@ read -ra sizes <<<"$SIZES"
 
 # The rate of each epoch; the last one applies to all later epochs.
 sgd=(--optimizer sgd --lr '1,1,1,0.5,0.5,0.5,0.25,0.25,0.25,0.125' --lr-scheduler fixed --clip-norm 5 --sentence-avg)
-adam=(--optimizer adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2)
+adam=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2)
 need_systems {residual,stacked}_lstm{,_adam}
 
 remember "DATA=$(realpath "$DATA")" "SIZES=$SIZES" "WORDS=$WORDS"
