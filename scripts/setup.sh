@@ -279,12 +279,26 @@ import torch._dynamo, fairseq_cli.preprocess, fairseq_cli.train, fairseq_cli.gen
 import wean_fairseq.models, wean_fairseq.tasks, wean_fairseq.evaluation.cli, wean_fairseq.reporting.report_cli
 '
 
+# fairseq requires torchaudio and imports it for speech only. The build on PyPI needs the libraries of CUDA. If it cannot
+# be loaded beside a torch without CUDA, its modules are removed, because transformers would find and import it for every
+# sequence-to-sequence model and fail. The metadata stays for `pip check`.
+readonly REMOVE_BROKEN_TORCHAUDIO='
+import shutil
+from importlib.metadata import distribution
+
+try:
+    import torchaudio
+except (ImportError, OSError, RuntimeError):
+    shutil.rmtree(distribution("torchaudio").locate_file("torchaudio"), ignore_errors=True)
+'
+
 install_plugin() {
   STEP=4
   if is_done plugin "$FULL"; then return; fi
   say "installing fairseq-fixed with what it needs, and wean_fairseq in development mode (half a minute; log: $LOG)"
   pip_install "installing wean_fairseq" --no-build-isolation --find-links "$STATE/wheels" -e ".[$EXTRAS]"
   run "linking wean_fairseq" "$VENV_PYTHON" -I -c "$LINK_PLUGIN" "$ROOT/wean_fairseq"
+  run "checking torchaudio" "$VENV_PYTHON" -I -c "$REMOVE_BROKEN_TORCHAUDIO"
   # Compile the bytecode of imported modules, even if the environment disables writing bytecode.
   run "starting what was installed" env -u PYTHONDONTWRITEBYTECODE "$VENV_PYTHON" -W ignore -c "$IMPORT_COMMANDS"
   mark_done plugin "$FULL"

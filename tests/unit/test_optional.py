@@ -1,6 +1,7 @@
 """Libraries that only some options need."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,3 +20,11 @@ def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch:
         monkeypatch.syspath_prepend(tmp_path / folder)
         hide_broken_torchaudio()
         assert (importlib.util.find_spec("torchaudio") is None) == (folder == "broken")
+
+
+def test_transformers_imports_its_sequence_to_sequence_models() -> None:
+    """A torchaudio built for CUDA made this import fail beside a torch without CUDA (scripts/setup.sh)."""
+    pytest.importorskip("transformers")
+    code = "from transformers import BartForConditionalGeneration, T5ForConditionalGeneration"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
