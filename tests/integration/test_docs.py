@@ -45,7 +45,7 @@ OURS = re.compile(rf"(?<![\w/.=*{{-]){_FOLDER}/[\w./-]+[\w/](?![\w<{{*-])")
 
 def test_documents_are_found():
     found = {str(path.relative_to(ROOT)) for path in DOCUMENTS}
-    assert {"README.md", "docs/tutorial.md", "docs/faq.md", "examples/README.md", "preprocess/README.md"} <= found
+    assert {"README.md", "docs/tutorial.md", "docs/troubleshooting.md", "examples/README.md", "preprocess/README.md"} <= found
 
 
 @each_document
@@ -300,15 +300,15 @@ def test_links_of_the_site_lead_to_its_pages():
     """A page of docs/ becomes one at the top of the site, other documents keep their path, other files become text."""
     convert = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["convert"]
     of_docs = "[r](recipes.md), [e](../examples/README.md#x), [f](../examples/nts), [`LICENSE`](../LICENSE) ![a](b.png)"
-    assert convert(of_docs, "docs/faq.md") == (
+    assert convert(of_docs, "docs/install.md") == (
         "[r](recipes.md), [e](examples/README.md#x), [f](examples/nts/README.md), `LICENSE` ![a](b.png)"
     )
-    of_recipe = "[faq](../../docs/faq.md#a), [run](nts.sh), [home](../../README.md), ![b](../../docs/images/b.png)"
+    of_recipe = "[help](../../docs/install.md#a), [run](nts.sh), [home](../../README.md), ![b](../../docs/images/b.png)"
     assert convert(of_recipe, "examples/nts/README.md") == (
-        "[faq](../../faq.md#a), run (`examples/nts/nts.sh`), [home](../../index.md), ![b](../../images/b.png)"
+        "[help](../../install.md#a), run (`examples/nts/nts.sh`), [home](../../index.md), ![b](../../images/b.png)"
     )
     unchanged = "[web](https://a.b/c) [here](#d)\n```sh\n[x](../LICENSE)\n```\n"
-    assert convert(unchanged, "docs/faq.md") == unchanged
+    assert convert(unchanged, "docs/install.md") == unchanged
 
 
 def test_the_site_check_names_dead_links_and_foreign_files(tmp_path: Path):
