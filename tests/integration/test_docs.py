@@ -45,7 +45,8 @@ OURS = re.compile(rf"(?<![\w/.=*{{-]){_FOLDER}/[\w./-]+[\w/](?![\w<{{*-])")
 
 def test_documents_are_found():
     found = {str(path.relative_to(ROOT)) for path in DOCUMENTS}
-    assert {"README.md", "docs/tutorial.md", "docs/troubleshooting.md", "examples/README.md", "preprocess/README.md"} <= found
+    assert {"README.md", "docs/tutorial.md", "docs/troubleshooting.md", "examples/README.md"} <= found
+    assert "preprocess/README.md" in found
 
 
 @each_document
