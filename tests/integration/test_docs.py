@@ -9,6 +9,7 @@ import re
 import runpy
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -211,6 +212,16 @@ def test_the_citation_is_complete():
     }
     registered = {family for family, model in MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.")}
     assert registered <= cited | {"essay_transformer"}, "every family has its paper"
+
+
+def test_every_family_is_in_the_table_of_systems():
+    content = tomllib.loads(read(ROOT / "docs" / "systems.toml"))
+    listed = {arch for system in content["system"] for arch in system["archs"]}
+    registered = {family for family, model in MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.")}
+    assert registered <= listed | {"essay_transformer"}
+    assert [
+        system["recipe"] for system in content["system"] if not (ROOT / "examples" / system["recipe"]).exists()
+    ] == []
 
 
 # --- the readers themselves -----------------------------------------------------------------------------------------
