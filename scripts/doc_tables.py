@@ -53,13 +53,14 @@ def systems(content: dict[str, Any], examples: str) -> list[list[str]]:
     ]
 
 
-def measured(entry: dict[str, Any]) -> str:
-    """Return the scores of some systems on a data set, and of a copy of the source."""
+def measured(entry: dict[str, Any]) -> list[str]:
+    """Return a row of measured scores: data, metric, systems, a copy of the source, file."""
     scores, metric = scores_of(entry["result"]), entry["metric"]
-    shown = [f"{name} {score(scores[name], metric):.2f}" for name in entry["systems"]]
-    shown += [f"copy {score(scores[COPY], metric):.2f}"] if COPY in scores else []
+    shown = [f"`{name}` {score(scores[name], metric):.2f}" for name in entry["systems"]]
+    copy = f"{score(scores[COPY], metric):.2f}" if COPY in scores else ""
     label = METRICS[metric].label if metric in METRICS else metric.partition("/")[2]
-    return f"{entry['on']}: {label} {', '.join(shown)} ([file](../results/{entry['result']}.json))"
+    path = f"results/{entry['result']}.json"
+    return [entry["on"], label, ", ".join(shown), copy, f"[`{path}`](../{path})"]
 
 
 def readme_systems(content: dict[str, Any]) -> str:
@@ -68,12 +69,14 @@ def readme_systems(content: dict[str, Any]) -> str:
 
 
 def page_of_systems(content: dict[str, Any]) -> str:
-    """Return the table of docs/systems.md."""
-    rows = [
-        [*cells, system["idea"], system["published"], "<br>".join(map(measured, system["measured"]))]
-        for cells, system in zip(systems(content, "../examples"), content["system"], strict=True)
-    ]
-    return table(["task", "system", "`--arch`", "recipe", "idea", "published", "measured here"], rows)
+    """Return the tables of docs/systems.md: the systems of each task, and the scores that were measured."""
+    rows: dict[str, list[list[str]]] = {}
+    for (task, *cells), system in zip(systems(content, "../examples"), content["system"], strict=True):
+        rows.setdefault(task, []).append([*cells, system["idea"], system["published"]])
+    head = ["system", "`--arch`", "recipe", "idea", "published"]
+    parts = [f"## {task}\n\n{table(head, found)}\n" for task, found in rows.items()]
+    scores = [measured(entry) for system in content["system"] for entry in system["measured"]]
+    return "".join([*parts, "## Measured here\n\n", table(["data", "metric", "scores", "copy", "file"], scores)])
 
 
 def readme_scores(content: dict[str, Any]) -> str:
