@@ -67,20 +67,18 @@ TEMPLATE = """\
 ## Guarantees
 
 * **A killed training resumes from its last checkpoint and ends as if it had never been killed**, to the last bit, on
-  the same machine with the same versions, options and number of processes. The number of data workers may change. Each
-  update draws its random numbers from the seed and the number of the update. The batches of an epoch come from the seed
-  and the number of the epoch (`--rebuild-batches` would change that).
+  the same machine with the same versions, options and number of processes. The number of data workers may change;
+  `--rebuild-batches` changes batches.
 * **Inside an epoch, no pair is trained twice or left out silently.** With another `--batch-size`, `--max-tokens`,
-  `--seed`, limit of length, number of processes or text the epoch starts again, and the log says so. With another
-  `--update-freq` it continues. Other pairs with the same dictionary are reported, too.
-* **Two trainings cannot use one `--save-dir`.** The second ends with a message that names the first. The lock ends
-  with its process in any case. File systems without locks have no such protection.
+  `--seed`, limit of length, number of processes or text the epoch starts again, with a log message. With another
+  `--update-freq` it continues.
+* **Two trainings cannot use one `--save-dir`**, if the file system has locks. The second ends with a message that
+  names the first.
 * **An output option replaces files only.** Links are followed. Devices and pipes are written through, or rejected.
-* **A finished training is not changed** when its command is repeated. fairseq would add an update to one that
-  `--max-update` has ended, and would continue after `--patience`, because it forgets the count. A command with
-  `--restore-file` starts from that checkpoint each time.
-* **A file under its final name is complete.** It is written as `.wean-*.partial`, synchronised and renamed. If a
-  process is killed, the next one that writes into the folder removes its partial files, if the file system has locks.
+* **A finished training is not changed** when its command is repeated. A command with `--restore-file` starts from
+  that checkpoint each time.
+* **A file under its final name is complete.** Partial files `.wean-*.partial` of a killed process are removed by the
+  next one.
 * **A full disk or a folder that cannot be written ends the training** with one message. The checkpoints are kept.
 
 `examples/train_until_done.sh` restarts a training until it is finished:
@@ -89,10 +87,8 @@ TEMPLATE = """\
 bash examples/train_until_done.sh fairseq-train DATA --save-dir FOLDER --save-interval-updates 1000 ...
 ```
 
-Its exit status is 0 when the training is finished. It is 1 when the training has ended `TRIES` times in a row without a
-new checkpoint. It is 2 when a restart cannot help, because the options are wrong or the training has printed
-`wean_fairseq: error: ...` (it diverged, its data is damaged, the disk is full). It is 129, 130 or 143 when you stop it.
-See `docs/security.md` for damaged files and `docs/scaling.md` for several processes.
+Its exit status is 0 if the training is finished, 1 if it has ended `TRIES` times in a row without a new checkpoint, 2
+if a restart cannot help (wrong options, divergence, damaged data, a full disk), and 129, 130 or 143 if you stop it.
 """
 
 

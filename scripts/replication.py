@@ -297,10 +297,8 @@ def render() -> str:
         matrix.append(f"| {paper['name']} | {''.join(SIGNS[verdict] for verdict in judged)} | {numbers} |")
         sections += ["", f"## {paper['name']}", "", paper["summary"], ""]
         sections += [block(claim, claim["verdict"], claim["outcomes"]) for claim in ours]
-    sections += ["## Our own questions", "", "No paper claims these.", "", "| question | verdict |", "|---|---|"]
-    own = [claim for claim in claims if claim["paper"] == OWN]
-    sections += [f"| {claim['text']} | {SIGNS[claim['verdict']]} {claim['verdict']} |" for claim in own]
-    sections += ["", *(block(claim, claim["verdict"], claim["outcomes"]) for claim in own)]
+    sections += ["## Our own questions", "", "No paper claims these.", ""]
+    sections += [block(claim, claim["verdict"], claim["outcomes"]) for claim in claims if claim["paper"] == OWN]
     page = "\n".join([*matrix, "", counts(claims), *sections]).rstrip("\n")
     return f"{render_rules(content)}\n{page}\n\n{content['directories']}"
 

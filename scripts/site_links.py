@@ -12,7 +12,7 @@ from material.plugins.search import plugin as site_search
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "*/README.md", "examples/*/README.md")
+OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "*/README.md", "examples/*/README.md")
 _LINK = re.compile(r"(!?)\[([^\]\n]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 _CODE = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 

@@ -9,6 +9,7 @@ import re
 import runpy
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -45,7 +46,8 @@ OURS = re.compile(rf"(?<![\w/.=*{{-]){_FOLDER}/[\w./-]+[\w/](?![\w<{{*-])")
 
 def test_documents_are_found():
     found = {str(path.relative_to(ROOT)) for path in DOCUMENTS}
-    assert {"README.md", "docs/tutorial.md", "docs/faq.md", "examples/README.md", "preprocess/README.md"} <= found
+    assert {"README.md", "docs/tutorial.md", "docs/troubleshooting.md", "examples/README.md"} <= found
+    assert "preprocess/README.md" in found
 
 
 @each_document
@@ -212,6 +214,16 @@ def test_the_citation_is_complete():
     assert registered <= cited | {"essay_transformer"}, "every family has its paper"
 
 
+def test_every_family_is_in_the_table_of_systems():
+    content = tomllib.loads(read(ROOT / "docs" / "systems.toml"))
+    listed = {arch for system in content["system"] for arch in system["archs"]}
+    registered = {family for family, model in MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.")}
+    assert registered <= listed | {"essay_transformer"}
+    assert [
+        system["recipe"] for system in content["system"] if not (ROOT / "examples" / system["recipe"]).exists()
+    ] == []
+
+
 # --- the readers themselves -----------------------------------------------------------------------------------------
 
 SAMPLE = """# A title: `code` (2, 3)
@@ -300,15 +312,15 @@ def test_links_of_the_site_lead_to_its_pages():
     """A page of docs/ becomes one at the top of the site, other documents keep their path, other files become text."""
     convert = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["convert"]
     of_docs = "[r](recipes.md), [e](../examples/README.md#x), [f](../examples/nts), [`LICENSE`](../LICENSE) ![a](b.png)"
-    assert convert(of_docs, "docs/faq.md") == (
+    assert convert(of_docs, "docs/install.md") == (
         "[r](recipes.md), [e](examples/README.md#x), [f](examples/nts/README.md), `LICENSE` ![a](b.png)"
     )
-    of_recipe = "[faq](../../docs/faq.md#a), [run](nts.sh), [home](../../README.md), ![b](../../docs/images/b.png)"
+    of_recipe = "[help](../../docs/install.md#a), [run](nts.sh), [home](../../README.md), ![b](../../docs/images/b.png)"
     assert convert(of_recipe, "examples/nts/README.md") == (
-        "[faq](../../faq.md#a), run (`examples/nts/nts.sh`), [home](../../index.md), ![b](../../images/b.png)"
+        "[help](../../install.md#a), run (`examples/nts/nts.sh`), [home](../../index.md), ![b](../../images/b.png)"
     )
     unchanged = "[web](https://a.b/c) [here](#d)\n```sh\n[x](../LICENSE)\n```\n"
-    assert convert(unchanged, "docs/faq.md") == unchanged
+    assert convert(unchanged, "docs/install.md") == unchanged
 
 
 def test_the_site_check_names_dead_links_and_foreign_files(tmp_path: Path):

@@ -166,11 +166,11 @@ def test_the_tutorial_leads_to_a_report(tutorial: tuple[Path, str]):
     assert (mine / "report" / "attention.png").stat().st_size > 0
 
 
-def test_commands_of_the_faq(prepared: Path, tmp_path: Path):
+def test_commands_of_the_troubleshooting_page(prepared: Path, tmp_path: Path):
     """Outputs in their order without a tool of ours; new text prepared with the dictionary of a training."""
     mine = prepared / "runs" / "mine"
-    (in_order,) = [block.text for block in shell_blocks("docs/faq.md") if "grep" in block.text]
-    (new_text,) = [block.text for block in shell_blocks("docs/faq.md") if "--srcdict" in block.text]
+    (in_order,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "grep" in block.text]
+    (new_text,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "--srcdict" in block.text]
     outputs = [f"output {number} ." for number in range(12)]  # two digits: by number, not by letter
     (tmp_path / "outputs.log").write_text(generated(outputs, outputs), encoding="utf-8")
     bash(in_order, tmp_path)

@@ -1,0 +1,33 @@
+"""The generated tables of README.md and docs/ are up to date, and their scores are those of the result files."""
+
+import json
+import re
+
+import doc_tables
+
+
+def test_the_pages_have_the_tables():
+    assert doc_tables.main(["--check"]) == 0, "run python scripts/doc_tables.py"
+
+
+def test_a_measured_score_is_that_of_its_file():
+    """Read from results/few_pairs_10000.json, without the functions of the script."""
+    entry = {"on": "pairs", "metric": "bleu", "result": "few_pairs_10000", "systems": ["copynet"]}
+    path = doc_tables.ROOT / "results" / "few_pairs_10000.json"
+    scores = json.loads(path.read_text(encoding="utf-8"))["evaluation"]["systems"]
+    expected = [f"{scores[system]['bleu']['score']:.2f}" for system in ("copynet", "copy-source")]
+    assert re.findall(r"\d+\.\d\d", " ".join(doc_tables.measured(entry))) == expected
+
+
+def test_a_stale_page_is_reported_and_written_again(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- x: scripts/doc_tables.py -->\nold\n<!-- end of x -->\nb\n", encoding="utf-8")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "systems.toml").write_text("", encoding="utf-8")
+    monkeypatch.setattr(doc_tables, "ROOT", tmp_path)
+    monkeypatch.setattr(doc_tables, "BLOCKS", {("page.md", "x"): lambda _content: doc_tables.table(["h"], [["1"]])})
+    assert doc_tables.main(["--check"]) == 1
+    assert "page.md" in capsys.readouterr().err
+    assert doc_tables.main([]) == 0
+    assert "|h|\n|---|\n|1|\n" in page.read_text(encoding="utf-8")
+    assert doc_tables.main(["--check"]) == 0
