@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "wean_fairseq"
@@ -280,6 +281,13 @@ def test_every_package_of_the_environment_is_pinned_to_its_version():
     found = {normalised(found.name): found.version.split("+")[0] for found in importlib.metadata.distributions()}
     own = {name: version for name, version in found.items() if not re.match("wean-fairseq$|cuda-|nvidia-", name)}
     assert own == {name: pins.get(name) for name in own}
+
+
+@pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
+def test_every_package_installs_on_the_first_release_of_each_supported_python(python):
+    """Debian 12 has Python 3.11.2; a pin that needed 3.11.5 made the set-up fail there."""
+    required = {found.name: found.metadata["Requires-Python"] for found in importlib.metadata.distributions()}
+    assert not {name: needs for name, needs in required.items() if needs and python not in SpecifierSet(needs)}
 
 
 def test_version_is_read_from_the_package(tmp_path):
