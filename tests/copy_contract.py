@@ -22,7 +22,6 @@ from tests.model_contract import (
     unpad,
 )
 from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
-from wean_fairseq.modules import base_ids
 
 SLOTS = 3
 BASE = 23  # ids of the base vocabulary: 4 special symbols and 19 words
@@ -167,16 +166,3 @@ class CopyContract(ModelContract):
             assert torch.isfinite(sums.loss)
             assert all(torch.isfinite(p.grad).all() for p in copier.parameters() if p.grad is not None)
             torch.testing.assert_close(log_probs(copier, sample).exp().sum(-1), torch.ones(sample["target"].shape))
-
-    def test_provenance_follows_the_probabilities(self, copier):
-        """Expected: (p - p generated) / p from the two distributions, and all positions of a word sum to 1."""
-        batch = copy_batch()
-        target = copier.decoder.known_targets(batch["target"])
-        distribution = copier.decoder.distribution(batch["prev_output_tokens"], copier.encoder(batch["src_tokens"]))
-        share, positions = distribution.provenance(target)
-        p = log_probs(copier, batch).gather(2, target.unsqueeze(2)).squeeze(2).exp()
-        generated = distribution.generate.gather(2, base_ids(target, BASE, UNK).unsqueeze(2)).squeeze(2).exp()
-        expected = (p - generated.masked_fill(target >= BASE, 0.0)) / p
-        torch.testing.assert_close(share, expected, rtol=1e-4, atol=1e-5)
-        copyable = (batch["src_tokens"].unsqueeze(1) == target.unsqueeze(2)).any(-1) & (target > UNK)
-        torch.testing.assert_close(positions.sum(-1)[copyable], torch.ones(int(copyable.sum())) * copier.decoder.copies)

@@ -7,7 +7,7 @@ features, ``E`` width of the embeddings, ``V`` dictionary size.
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import torch
 from fairseq.data import Dictionary
@@ -200,6 +200,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     docs/architecture.md.
     """
 
+    traced: ClassVar[tuple[str, ...]] = ()  # tensors for display by name: of steps' ``extra``, and of the encoder
     output: OutputLayer
     embed_tokens: nn.Embedding
 
@@ -258,6 +259,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
             The values to subtract from the scores to get log-probabilities, (N,).
         """
         return log_sum
+
+    def trace(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
+        """Tensors of one step for display by name, (N, ...) each. The arguments are those of ``finish``, before it."""
+        return {name: step.extra[name][:, 0] for name in self.traced if name in step.extra}
 
     def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums of steps against ``target`` (B, T), without all scores. A family adds its own losses here."""
