@@ -292,13 +292,6 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         step, memory = self._run(prev_output_tokens, encoder_out, incremental_state)
         return self.scores(step, memory), {"attn": [step.attention], "features": step.features, **step.extra}
 
-    def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: Any = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Like ``forward``, but return the features (B, T, D) instead of the scores."""
-        step, _ = self._run(prev_output_tokens, encoder_out, incremental_state)
-        return step.features, {"attn": [step.attention], **step.extra}
-
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> LossSums:

@@ -88,11 +88,6 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
             mixture = CopyMixture(log_sum, scores.new_full((*log_sum.shape, memory.source.size(1)), NEVER))
         return CopyDistribution(scores - mixture.normaliser.unsqueeze(-1), mixture.copy, memory.source)
 
-    def distribution(self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor]) -> CopyDistribution:
-        """The choices at every step of ``prev_output_tokens`` (B, T)."""
-        memory = self.remember(encoder_out)
-        return self.choices(self.steps(prev_output_tokens, memory), memory)
-
     def scores(self, step: Step, memory: CopyMemoryT) -> Tensor:
         """Log-probabilities of all words and slots, (B, T, V + K)."""
         if self.copies:

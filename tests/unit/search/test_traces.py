@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.copy_contract import copy_batch, copy_task
+from tests.copy_contract import choices, copy_batch, copy_task
 from tests.unit.search.test_fast_generator import make_model, make_sample
 from wean_fairseq.search.fast_generator import FastSequenceGenerator
 from wean_fairseq.search.traces import Trace, follow, trace_names
@@ -45,7 +45,7 @@ def test_copies_are_those_of_the_distribution(arch, options):
         encoder_out = model.encoder(source.unsqueeze(0))
         for hypothesis in hypotheses:
             tokens, steps = hypothesis["tokens"], hypothesis["trace"].steps
-            distribution = model.decoder.distribution(read_words(tokens), encoder_out)
+            distribution = choices(model, read_words(tokens), encoder_out)
             p = distribution.log_probs(model.decoder.num_slots)[0].gather(1, tokens.unsqueeze(1)).squeeze(1).exp()
             copies = distribution.copy[0].exp() * source.eq(tokens.unsqueeze(1))  # (T, S)
             torch.testing.assert_close(steps["copied"], copies.sum(1) / p, rtol=1e-3, atol=1e-4)
