@@ -24,7 +24,8 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
 from ..capabilities import capabilities_of
-from ..checkpoints.search import GENERATION, check_generation
+from ..checkpoints.loading import Loaded
+from ..checkpoints.search import GENERATION
 from ..data.topics import SEPARATOR
 from ..errors import UserError
 from ..text import Text
@@ -96,27 +97,28 @@ class TextModel:
     """A loaded model with its text steps and its search, created by ``wean_fairseq.load``.
 
     Args:
-        model: in evaluation mode, on its device.
-        task: of the model.
+        loaded: the model on its device, its task and its search: generation options of fairseq by name, such as
+            ``beam``, and ``replace_unk``: whether the source word with most attention replaces an ``<unk>`` (``None``:
+            unless the model copies).
         text: the steps from running text to tokens and back.
-        search: generation options of fairseq by name, such as ``beam``, and ``replace_unk``: whether the source word
-            with most attention replaces an ``<unk>`` (``None``: unless the model copies).
 
     Attributes:
         essay_length: default length in words of a planned essay; 0 for models without such a length.
+
+    Raises:
+        UserError: if an option of the search is out of range or contradicts another one, or the model.
     """
 
-    def __init__(self, model: Any, task: Any, text: Text, search: Mapping[str, Any]) -> None:
-        self.model = model
-        self.task = task
+    def __init__(self, loaded: Loaded, text: Text) -> None:
+        self.model, self.task, search = loaded
         self.text = text
         self.search_options = dict(search)
-        check_generation(Namespace(**search), len(task.target_dictionary))
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
-        self.essay_length = int(getattr(task.cfg, "essay_length", 0))
+        self.essay_length = int(getattr(self.task.cfg, "essay_length", 0))
         self._generator: tuple[dict[str, Any], Any] | None = None  # the latest one, and its options
         self._lock = threading.Lock()
+        self._build_generator(1, None, self.essay_length, {})  # which checks the options
 
     # --- properties of the model
 
