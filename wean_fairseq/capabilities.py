@@ -15,7 +15,7 @@ class Capabilities:
     normalises: bool = False  # its scores are log-probabilities, to which no temperature can be applied
     ranks: bool = False  # its search adds terms that are not log-probabilities, so no rule may stop it early
     needs_length: bool = False  # plans the output for a length, which the task gives (net_input["essay_lengths"])
-    has_granularity: bool = False  # encoder and decoder return the granularity of every word
+    granular_from: int = 0  # first layer whose words have granularities, counted from 1; 0 = none
 
 
 FAIRSEQ = Capabilities(computes_loss=False, shares_words=False)  # of the models that are not ours

@@ -7,6 +7,7 @@ from typing import Any
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from .errors import UserError
+from .ranges import check_positive, check_range, check_share
 
 
 def option(default: Any, text: str, **metadata: Any) -> Any:
@@ -15,21 +16,28 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
     Args:
         default: its value; ``False`` for a boolean, as fairseq turns a ``True`` one into a flag that switches it off.
         text: what ``--help`` says.
-        metadata: what else is known of it. ``least``: the smallest value that ``check_values`` takes.
-            ``reads_file=True``: it names a file to begin a training with.
+        metadata: further properties. ``least``: the smallest value that ``check_values`` accepts. ``is_share=True``:
+            at least 0 and below 1. ``is_positive=True``: above 0. ``reads_file=True``: it names a file to begin a
+            training with.
     """
     return field(default=default, metadata={"help": text, **metadata})
 
 
 def check_values(config: type, cfg: Any) -> None:
-    """Refuse numbers below what their options take, and unknown choices; raises ``UserError``, naming the option."""
+    """Refuse numbers out of range and unknown choices. Raises ``UserError``, naming the option."""
     for item in fields(config):
-        least, value = item.metadata.get("least"), getattr(cfg, item.name, None)
-        name = f"--{item.name.replace('_', '-')}"
-        if least is not None and value is not None and not value >= least:  # NaN is neither
-            raise UserError(f"{name} must be {least} or more, but is {value}.")
+        value = getattr(cfg, item.name, None)
+        if value is None:
+            continue
+        if "least" in item.metadata:
+            check_range(item.name, [value], item.metadata["least"])
+        if item.metadata.get("is_share"):
+            check_share(item.name, value)
+        if item.metadata.get("is_positive"):
+            check_positive(item.name, [value])
         choices = [str(choice) for choice in item.type] if isinstance(item.type, EnumType) else []
-        if choices and value is not None and str(value) not in choices:  # in Python nobody else looks
+        if choices and str(value) not in choices:  # fairseq checks only its command lines
+            name = f"--{item.name.replace('_', '-')}"
             raise UserError(f"{name} must be one of {', '.join(choices)}, but is {value}.")
 
 

@@ -16,6 +16,7 @@ import pytest
 import restore_entities
 import torch
 import undo_text
+from fairseq.data import Dictionary
 from matplotlib.figure import Figure
 
 from tests.fuzz.text import assert_one_sentence, call
@@ -27,6 +28,7 @@ from wean_fairseq.evaluation.cli import main as evaluate
 from wean_fairseq.generation.growing import GrowingFile
 from wean_fairseq.reporting.style import write_figure
 from wean_fairseq.search.output_writer import OutputWriter
+from wean_fairseq.search.traces import Trace
 
 LOG = "S-{n}\tthe cat\nT-{n}\ta cat\nH-{n}\t-1\ta cat\nD-{n}\t-1\ta cat\nH-{n}\t-2\tcat\nD-{n}\t-2\tcat\n"
 
@@ -62,7 +64,7 @@ def average(folder: Path, output: Path) -> tuple[int, str]:
 def dump(output: Path) -> None:
     sample = {"id": torch.tensor([7]), "net_input": {"src_tokens": torch.zeros(1, 0)}}  # no words
     OutputWriter(str(output), "--copy-provenance", lambda *_: {"output": []}).write(
-        torch.nn.Module(), sample, SimpleNamespace(dictionary=None), [[{"tokens": torch.zeros(0)}]]
+        sample, [[{"tokens": torch.zeros(0), "trace": Trace({}, {})}]], Dictionary(), Dictionary()
     )
 
 

@@ -23,6 +23,7 @@ from ..errors import UserError
 from ..fields import option
 from ..modules import LossSums
 from ..modules.output_matmul import bf16_products
+from ..ranges import check_share
 
 _PER_TOKEN = "per_token:"  # prefix of a sum that is logged as an average over tokens
 
@@ -58,8 +59,7 @@ class ModelLossCriterion(FairseqCriterion):
 
     def __init__(self, task: FairseqTask, cfg: ModelLossConfig) -> None:
         super().__init__(task)
-        if not 0.0 <= cfg.label_smoothing < 1.0:
-            raise UserError(f"--label-smoothing must be at least 0 and below 1, but is {cfg.label_smoothing}.")
+        check_share("label_smoothing", cfg.label_smoothing)
         self.options = cfg
 
     def forward(

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils
 from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
 from ..checkpoints.dictionaries import describe
+from ..checkpoints.loading import StoredModel
 from ..errors import UserError
 from ..modules import base_ids
 from ..text.ngrams import count_all, sentence_sari
@@ -50,23 +50,21 @@ class RewardModel:
     kind: str  # an option that only the tasks of such models have
 
     def __init__(self, path: str, option: str, dictionaries: Sequence[Dictionary]) -> None:
-        state = checkpoint_utils.load_checkpoint_to_cpu(path)
-        trained = state["cfg"]["task"]
-        if self.kind not in trained:
-            raise UserError(f"{option} {path} is of --task {trained._name}, but must be {self.wanted}.")
         try:
-            models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
+            model, task, _ = StoredModel(path).load()
         except OSError as error:
             raise UserError(
                 f"{option} {path} needs the dictionary of its training ({error}): restore that file."
             ) from error
+        if self.kind not in task.cfg:
+            raise UserError(f"{option} {path} is of --task {task.cfg._name}, but must be {self.wanted}.")
         self.dictionary: Dictionary = task.source_dictionary
         if any(describe(dictionary) != describe(self.dictionary) for dictionary in dictionaries):
             raise UserError(
                 f"{option} {path} was trained with other words than those of this data: binarise its text with the "
                 "dictionary of this data (fairseq-preprocess --srcdict)."
             )
-        self.model: Any = models[0].eval().requires_grad_(False)
+        self.model: Any = model.requires_grad_(False)
 
     def _batch(self, sentences: Sentences, device: torch.device) -> Tensor:
         """Sentences with their end symbols, (B, T). Slots are words that the model does not know."""

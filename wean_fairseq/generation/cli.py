@@ -10,13 +10,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..checkpoints.export import WEIGHTS, is_export
-from ..checkpoints.search import GENERATION, PRESETS, add_generation_options, kept_search
+from ..checkpoints.loading import StoredModel
+from ..checkpoints.search import GENERATION, PRESETS, add_generation_options
 from ..console import command_parser, configure_logging, exit_status, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
-from ..storage.files import sha256_of
-from ..storage.manifest import NAME as CHECKSUMS
 from .growing import GrowingFile
 from .loading import load
 from .outputs import FloatArray, Generated, Output, rounded
@@ -141,15 +139,12 @@ def _generation_options(args: argparse.Namespace) -> dict[str, Any]:
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     """All options that affect the outputs of a line."""
     names = ("nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text")
-    path = Path(args.model)
-    identity = path.parent / CHECKSUMS if path.name == WEIGHTS else path / CHECKSUMS if is_export(path) else path
-    model = sha256_of(identity) if identity.is_file() else ""
-    search = {} if is_export(path) else kept_search(path)
+    stored = StoredModel(args.model)
     options = {name: getattr(args, name) for name in names}
     generation = _generation_options(args)
     if "sampling" in generation:
         generation["seed"] = args.seed
-    return {"model": model, "search": search, **options, **generation}
+    return {"model": stored.identity, "search": stored.search, **options, **generation}
 
 
 def _count(given: str) -> int | None:

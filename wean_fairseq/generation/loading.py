@@ -4,12 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from fairseq import checkpoint_utils
-from fairseq.dataclass.configs import GenerationConfig
-from omegaconf import OmegaConf
 
 from ..checkpoints.export import is_export, read_exported_text
-from ..checkpoints.search import TASK_OPTIONS, kept_search
+from ..checkpoints.loading import StoredModel
 from ..errors import UserError
 from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
@@ -43,10 +40,8 @@ def load(
     Raises:
         UserError: if a file is missing or the files do not match.
     """
-    path = str(path)
-    if is_export(path):
-        data = None  # the folder has its own dictionaries
-    elif not Path(path).is_file():
+    stored = StoredModel(path, data)
+    if not stored.is_export and not Path(path).is_file():
         inside = Path(path) / "model"
         hint = (
             f"did you mean {inside}?"
@@ -54,25 +49,16 @@ def load(
             else "name a folder of wean-export, or a checkpoint of fairseq-train."
         )
         raise UserError(f"there is no model {path}: {hint}")
-    if data is not None and not Path(data).is_dir():
+    if stored.data is not None and not Path(stored.data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
-    # Options are combined from three sources: the arguments of this function, the stored search, and the checkpoint.
-    # The stored search also contains options of the task, such as the preset.
-    search_options = {} if is_export(path) else kept_search(path)
-    task_options: dict[str, Any] = {} if data is None else {"data": str(data)}
-    task_options |= {name: search_options.pop(name) for name in TASK_OPTIONS if name in search_options}
-    overrides = {"dataset_impl": "raw", "eval_bleu": False, **task_options, **options}
     with quiet():
-        state = checkpoint_utils.load_checkpoint_to_cpu(path, overrides)
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task([path], state=state)
-    if not isinstance(task, ParaphraseTask):
+        loaded = stored.load(**{"dataset_impl": "raw", "eval_bleu": False} | options)
+    if not isinstance(loaded.task, ParaphraseTask):
         raise UserError(
-            f"{path} is a model of {type(task).__name__}, and only those of the tasks paraphrase and topic_essay are "
-            "loaded to use them: give it to fairseq-generate."
+            f"{path} is a model of {type(loaded.task).__name__}, and only those of the tasks paraphrase and "
+            "topic_essay are loaded to use them: give it to fairseq-generate."
         )
-    generation: Any = state["cfg"].get("generation")
-    search: Any = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
-    unusable = [name for name in _OF_TEST_SETS if (search | search_options).get(name)]
+    unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
     if unusable:
         raise UserError(
             f"{path} searches with --{unusable[0].replace('_', '-')}, which is for test sets: give it to "
@@ -82,9 +68,9 @@ def load(
     text_steps: Text | None
     if isinstance(text, TextSettings):
         text_steps = Text(text)
-    elif is_export(path):
-        text_steps = read_exported_text(path)
+    elif stored.is_export:
+        text_steps = read_exported_text(str(path))
     else:
-        text_steps = prepared_text(Path(str(task.cfg.data).split(":")[0]), text)
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return TextModel(models[0].eval().to(device), task, text_steps or Text(TOKENS), search | search_options)
+        text_steps = prepared_text(Path(str(loaded.task.cfg.data).split(":")[0]), text)
+    loaded.model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return TextModel(loaded, text_steps or Text(TOKENS))

@@ -24,7 +24,8 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
 from ..capabilities import capabilities_of
-from ..checkpoints.search import GENERATION, check_generation
+from ..checkpoints.loading import Loaded
+from ..checkpoints.search import GENERATION
 from ..data.topics import SEPARATOR
 from ..errors import UserError
 from ..text import Text
@@ -83,13 +84,11 @@ class Found(NamedTuple):
 
     Attributes:
         lines: their indices, from 0.
-        sample: the batch as the model reads it.
         spelt: its source tokens with the ids of real words, (B, S).
         hypotheses: of each line, best first.
     """
 
     lines: list[int]
-    sample: dict[str, Any]
     spelt: Tensor
     hypotheses: list[list[dict[str, Any]]]
 
@@ -98,27 +97,28 @@ class TextModel:
     """A loaded model with its text steps and its search, created by ``wean_fairseq.load``.
 
     Args:
-        model: in evaluation mode, on its device.
-        task: of the model.
+        loaded: the model on its device, its task and its search: generation options of fairseq by name, such as
+            ``beam``, and ``replace_unk``: whether the source word with most attention replaces an ``<unk>`` (``None``:
+            unless the model copies).
         text: the steps from running text to tokens and back.
-        search: generation options of fairseq by name, such as ``beam``, and ``replace_unk``: whether the source word
-            with most attention replaces an ``<unk>`` (``None``: unless the model copies).
 
     Attributes:
         essay_length: default length in words of a planned essay; 0 for models without such a length.
+
+    Raises:
+        UserError: if an option of the search is out of range or contradicts another one, or the model.
     """
 
-    def __init__(self, model: Any, task: Any, text: Text, search: Mapping[str, Any]) -> None:
-        self.model = model
-        self.task = task
+    def __init__(self, loaded: Loaded, text: Text) -> None:
+        self.model, self.task, search = loaded
         self.text = text
         self.search_options = dict(search)
-        check_generation(Namespace(**search), len(task.target_dictionary))
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
-        self.essay_length = int(getattr(task.cfg, "essay_length", 0))
+        self.essay_length = int(getattr(self.task.cfg, "essay_length", 0))
         self._generator: tuple[dict[str, Any], Any] | None = None  # the latest one, and its options
         self._lock = threading.Lock()
+        self._build_generator(1, None, self.essay_length, {})  # which checks the options
 
     # --- properties of the model
 
@@ -151,7 +151,7 @@ class TextModel:
     @property
     def has_granularity(self) -> bool:
         """Return True if its words have granularities."""
-        return capabilities_of(self.model).has_granularity
+        return capabilities_of(self.model).granular_from > 0
 
     @property
     def longest(self) -> int:
@@ -215,7 +215,7 @@ class TextModel:
             beam: beam size (default: the model's own), at least ``n_best``.
             essay_length: words to plan for, for models with ``needs_length`` (default: the model's own).
             batch_size: number of sentences per batch.
-            details: add copies and granularities, which need another pass through the model.
+            details: add copies and granularities.
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
             seed: random seed of ``sampling``; ``None`` uses the current state of PyTorch's generator.
@@ -243,11 +243,17 @@ class TextModel:
             ]
             results = [Generated()] * len(lines)
             for batch in self.search(
-                fitting, n_best, beam=beam, essay_length=essay_length, batch_size=batch_size, **generation
+                fitting,
+                n_best,
+                beam=beam,
+                essay_length=essay_length,
+                batch_size=batch_size,
+                traces=details,
+                **generation,
             ):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
                     was_cut = fitting[line] != tokens[line]
-                    results[line] = describe(self, spelt, hypotheses[:n_best], details=details, cut=was_cut)
+                    results[line] = describe(self, spelt, hypotheses[:n_best], cut=was_cut)
             for dictionary in (self.task.source_dictionary, self.task.target_dictionary):
                 dictionary.forget_spellings()
         return results
@@ -276,6 +282,7 @@ class TextModel:
         beam: int | None = None,
         essay_length: int | None = None,
         batch_size: int = BATCH,
+        traces: bool = True,
         **generation: Any,
     ) -> Iterator[Found]:
         """Search with the task, in batches of lines of similar length.
@@ -283,6 +290,7 @@ class TextModel:
         Args:
             lines: tokens separated by spaces; empty lines are skipped.
             n_best: this and the following arguments are those of ``explain``.
+            traces: give each hypothesis its ``trace``, if the model has one.
 
         Raises:
             UserError: if the task rejects a line.
@@ -292,6 +300,7 @@ class TextModel:
         if self.needs_length:
             task.cfg.essay_length = words
         generator = self._build_generator(n_best, beam, words, generation)
+        generator.traces = traces
         # Empty lines are skipped, so the data set has its own numbering, which is translated back below.
         numbers = [number for number, line in enumerate(lines) if line]
         dictionary = task.source_dictionary
@@ -310,10 +319,9 @@ class TextModel:
             sample = dataset.collater([dataset[member] for member in members])
             if device.type == "cuda":
                 sample = move_to_cuda(sample, device)
-            recorder = _Recorder(generator)
-            hypotheses = task.inference_step(recorder, [self.model], sample)
+            hypotheses = task.inference_step(generator, [self.model], sample)
             batch_lines = [numbers[member] for member in sample["id"].tolist()]
-            yield Found(batch_lines, recorder.sample, sample["net_input"]["src_tokens"], hypotheses)
+            yield Found(batch_lines, sample["net_input"]["src_tokens"], hypotheses)
 
     def _build_generator(self, n_best: int, beam: int | None, length: int, generation: Mapping[str, Any]) -> Any:
         options = {**self.search_options, **generation}
@@ -329,15 +337,3 @@ class TextModel:
             with quiet():
                 self._generator = options, task.build_generator([self.model], Namespace(**options))
         return self._generator[1]
-
-
-class _Recorder:
-    """A generator that keeps the batch that the task passes to the models, with slots and topic features."""
-
-    def __init__(self, generator: Any) -> None:
-        self.generator = generator
-        self.sample: dict[str, Any] = {}
-
-    def generate(self, models: Sequence[Any], sample: dict[str, Any], **kwargs: Any) -> Any:
-        self.sample = sample
-        return self.generator.generate(models, sample, **kwargs)

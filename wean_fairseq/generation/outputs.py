@@ -5,16 +5,15 @@ Legend: ``S`` source length and ``T`` output length, including end symbols.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..data.extended_vocabulary import SlotMap
 from ..data.typed_text import are_known, unknown_words_sentence
-from ..search.output_writer import granularities, origins
+from ..search.traces import Trace
 
 if TYPE_CHECKING:
     from .model import TextModel
@@ -71,15 +70,12 @@ class Generated:
     unknown: str = ""
 
 
-def describe(
-    model: "TextModel", spelt: Tensor, hypotheses: Sequence[dict[str, Any]], *, details: bool, cut: bool
-) -> Generated:
+def describe(model: "TextModel", spelt: Tensor, hypotheses: Sequence[dict[str, Any]], *, cut: bool) -> Generated:
     """Describe the hypotheses of one sentence.
 
     Args:
         spelt: the source with the ids of real words, with padding, (S',).
-        hypotheses: from the task, best first.
-        details: add copies and granularities, which need another pass through the model.
+        hypotheses: from the task, best first; copies and granularities are those of their traces, if there are any.
     """
     dictionary = model.task.source_dictionary
     is_token = spelt.ne(dictionary.pad())
@@ -88,30 +84,19 @@ def describe(
     known = are_known(source_ids, dictionary)
     unknown = unknown_words_sentence([source_ids], dictionary)
     outputs = [_output(model, hypothesis, source, is_token) for hypothesis in hypotheses]
-    source_granularity: dict[int, FloatArray] = {}
-    if details:
-        slots = SlotMap(dictionary, model.task.target_dictionary, source_ids.unsqueeze(0))
-        for place, hypothesis in enumerate(hypotheses):
-            output_details, source_granularity = _details(model, slots, hypothesis["tokens"])
-            outputs[place] = replace(outputs[place], **output_details)
-    return Generated(source, known, outputs, source_granularity, cut, unknown)
+    trace: Trace | None = hypotheses[0].get("trace") if hypotheses else None
+    granularity = {} if trace is None else {layer: array(z) for layer, z in trace.granularities()[0].items()}
+    return Generated(source, known, outputs, granularity, cut, unknown)
 
 
-def _details(model: "TextModel", slots: SlotMap, spelt: Tensor) -> tuple[dict[str, Any], dict[int, FloatArray]]:
-    """Copies and granularities of an output (T,), by field of ``Output``, and the granularities of the source (S,)."""
-    tokens = slots.slots(spelt.unsqueeze(0))[0]
-    output_details: dict[str, Any] = {}
-    source_granularity: dict[int, FloatArray] = {}
-    if model.copies:
-        copied, places = origins(model.model, slots, 0, tokens)
-        output_details |= {"copied": array(copied), "copied_from": array(places)}
-    if model.has_granularity:
-        source_layers, output_layers = granularities(model.model, slots, 0, tokens)
-        source_granularity = {layer: array(z) for layer, z in source_layers.items()}
-        # The granularity of a token is the one with which it is read, one step after it was written.
-        z_of = {layer: np.append(array(z)[1:], np.float32("nan")) for layer, z in output_layers.items()}
-        output_details["granularity"] = z_of
-    return output_details, source_granularity
+def _details(trace: Trace) -> dict[str, Any]:
+    """Copies and granularities of an output, by field of ``Output``."""
+    details: dict[str, Any] = {
+        name: array(trace.steps[name]) for name in ("copied", "copied_from") if name in trace.steps
+    }
+    # The granularity of a token is the one with which it is read, one step after it was written.
+    read = trace.granularities()[1].items()
+    return details | {"granularity": {layer: np.append(array(z)[1:], np.float32("nan")) for layer, z in read}}
 
 
 def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], is_token: Tensor) -> Output:
@@ -132,6 +117,7 @@ def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], i
         known=are_known(hypothesis["tokens"], dictionary),
         probabilities=np.exp(np.minimum(array(hypothesis["positional_scores"]), 0.0)),
         attention=weights,
+        **(_details(hypothesis["trace"]) if "trace" in hypothesis else {}),
     )
 
 

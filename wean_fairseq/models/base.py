@@ -7,7 +7,7 @@ features, ``E`` width of the embeddings, ``V`` dictionary size.
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import torch
 from fairseq.data import Dictionary
@@ -200,6 +200,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     docs/architecture.md.
     """
 
+    traced: ClassVar[tuple[str, ...]] = ()  # tensors for display by name: of steps' ``extra``, and of the encoder
     output: OutputLayer
     embed_tokens: nn.Embedding
 
@@ -259,6 +260,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """
         return log_sum
 
+    def trace(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
+        """Tensors of one step for display by name, (N, ...) each. The arguments are those of ``finish``, before it."""
+        return {name: step.extra[name][:, 0] for name in self.traced if name in step.extra}
+
     def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:
         """Loss sums of steps against ``target`` (B, T), without all scores. A family adds its own losses here."""
         return self.output.loss(step.features, self.word_embeddings, target, self.padding_idx, label_smoothing)
@@ -286,13 +291,6 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """
         step, memory = self._run(prev_output_tokens, encoder_out, incremental_state)
         return self.scores(step, memory), {"attn": [step.attention], "features": step.features, **step.extra}
-
-    def extract_features(
-        self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: Any = None
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Like ``forward``, but return the features (B, T, D) instead of the scores."""
-        step, _ = self._run(prev_output_tokens, encoder_out, incremental_state)
-        return step.features, {"attn": [step.attention], **step.extra}
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float

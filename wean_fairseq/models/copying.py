@@ -64,6 +64,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     dictionaries have no slots.
     """
 
+    traced = ("copied", "copied_from")
     copies: bool = True
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -87,11 +88,6 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
             mixture = CopyMixture(log_sum, scores.new_full((*log_sum.shape, memory.source.size(1)), NEVER))
         return CopyDistribution(scores - mixture.normaliser.unsqueeze(-1), mixture.copy, memory.source)
 
-    def distribution(self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor]) -> CopyDistribution:
-        """The choices at every step of ``prev_output_tokens`` (B, T)."""
-        memory = self.remember(encoder_out)
-        return self.choices(self.steps(prev_output_tokens, memory), memory)
-
     def scores(self, step: Step, memory: CopyMemoryT) -> Tensor:
         """Log-probabilities of all words and slots, (B, T, V + K)."""
         if self.copies:
@@ -103,16 +99,37 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         """See ``StepDecoder``. Only the scores of the source's words change by copying."""
         if not self.copies:
             return log_sum
+        source, copied, mixture = self._copied(step, memory, log_sum)
+        scores.put(source, log_add(scores.get(source), copied + mixture.normaliser))
+        return mixture.normaliser.squeeze(1)
+
+    def trace(self, step: Step, memory: CopyMemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
+        """See ``StepDecoder``. There is a column for each source word, and for its position, (N, S).
+
+        ``copied`` is the probability that the word is copied, given that it is written, and ``copied_from`` that it is
+        copied from this position, given that it is copied.
+        """
+        traced = super().trace(step, memory, scores, log_sum)
+        if not self.copies:
+            return traced
+        source, copied, mixture = self._copied(step, memory, log_sum)
+        written = log_add(scores.get(source) - mixture.normaliser, copied)
+        share, place = (copied - written).exp(), (mixture.copy.squeeze(1) - copied).exp()
+        return traced | {"copied": share.nan_to_num(0.0), "copied_from": place.nan_to_num(0.0)}
+
+    def _copied(self, step: Step, memory: CopyMemoryT, log_sum: Tensor) -> tuple[Tensor, Tensor, CopyMixture]:
+        """The source words and the log-probabilities of copying them, (N, S) each, and the mixture of one step.
+
+        A word of the source can be generated, or copied from any of its positions. Its log-probability of being copied
+        sums over these positions.
+        """
         source, no_copy, number = (
             repeat_for_hypotheses(tensor, len(log_sum))
             for tensor in (memory.source, memory.no_copy, memory.word_numbers)
         )
         mixture = self.mixture(step, log_sum.unsqueeze(1), no_copy)
-        # A word of the source can be generated, or copied from any of its positions; its score sums over all of these
-        # ways.
         copied = scatter_logsumexp(mixture.copy, number, source.size(1)).squeeze(1).gather(1, number)
-        scores.put(source, log_add(scores.get(source), copied + mixture.normaliser))
-        return mixture.normaliser.squeeze(1)
+        return source, copied, mixture
 
     def step_loss(self, step: Step, memory: CopyMemoryT, target: Tensor, label_smoothing: float) -> LossSums:
         """See ``StepDecoder``. Targets (B, T) may be slots."""

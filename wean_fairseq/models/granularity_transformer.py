@@ -89,7 +89,9 @@ class GranularityEncoder(TransformerSourceEncoder):
 
 
 class GranularityDecoder(TransformerTargetDecoder):
-    """A decoder whose steps have ``granularity`` (N, L, T), if it has layers with granularities."""
+    """A decoder whose steps have ``granularity`` (N, T, L), if it has layers with granularities."""
+
+    traced = ("granularity",)
 
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
         step, state = super().step(words, memory, state)
@@ -100,7 +102,7 @@ class GranularityDecoder(TransformerTargetDecoder):
             for tensors in layer_tensors
             if "granularity" in tensors
         ]
-        return replace(step, extra={"granularity": torch.stack(granularities, dim=1)} if granularities else {}), state
+        return replace(step, extra={"granularity": torch.stack(granularities, dim=2)} if granularities else {}), state
 
 
 @register_family("granularity_transformer", GranularityTransformerConfig, PRESETS)
@@ -122,7 +124,7 @@ class GranularityTransformerModel(LossModel):
             GranularityDecoder(dictionary, network.decoder, network.output_layer),
         )
         granular = any(isinstance(submodule, GranularSelfAttention) for submodule in model.modules())
-        model.capabilities = replace(cls.capabilities, has_granularity=granular)
+        model.capabilities = replace(cls.capabilities, granular_from=cfg.ga_start_layer if granular else 0)
         return model
 
 

@@ -132,6 +132,8 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     last output to the topics. Dropout is applied to the input words and to the output of every layer.
     """
 
+    traced = ("topic_weights", "importance")
+
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         hidden, embed_dim = cfg.hidden_size, cfg.embed_dim
         # Created before the output layer, so that a seed still gives the same initial weights.

@@ -78,6 +78,8 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     and to the output of every layer.
     """
 
+    traced = ("keywords",)
+
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ScLstmConfig) -> None:
         # Created before the output layer, so that a seed still gives the same initial weights.
         lstm = nn.LSTM(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, batch_first=True)

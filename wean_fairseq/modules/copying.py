@@ -32,33 +32,6 @@ class CopyDistribution(NamedTuple):
         copied = scatter_logsumexp(self.copy, self.source, base + num_slots)
         return torch.cat([log_add(self.generate, copied[..., :base]), copied[..., base:]], dim=-1)
 
-    def target_log_probs(self, target: Tensor) -> Tensor:
-        """Log-probabilities of the words ``target`` (B, T), computed without those of all other words: (B, T).
-
-        A word outside the base vocabulary can only be copied (CopyNet, eq. 7). A base word of the source can be
-        generated or copied.
-        """
-        base = self.generate.size(-1)
-        is_base = target < base
-        generated = self.generate.gather(-1, target.masked_fill(~is_base, 0).unsqueeze(-1)).squeeze(-1)
-        return log_add(generated.masked_fill(~is_base, NEVER), logsumexp(self._matching(target)))
-
-    def provenance(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The origin of the words ``target`` (B, T).
-
-        Returns:
-            The probability that each word was copied, given that it was written, (B, T), and the distribution over the
-            positions from which it was copied, (B, T, S). The latter is zero for a word that is not in the source.
-        """
-        matching = self._matching(target)
-        copied = logsumexp(matching)
-        share = (copied - self.target_log_probs(target)).exp().nan_to_num(0.0)
-        return share, (matching - copied.unsqueeze(-1)).exp().nan_to_num(0.0)
-
-    def _matching(self, target: Tensor) -> Tensor:
-        """``copy`` where the source word is the target word, -inf elsewhere: (B, T, S)."""
-        return self.copy.masked_fill(target.unsqueeze(2).ne(self.source.unsqueeze(1)), NEVER)
-
 
 class Copying(NamedTuple):
     """Scores of copying at each step."""

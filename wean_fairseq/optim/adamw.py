@@ -12,7 +12,6 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 
-from ..errors import UserError
 from ..fields import check_values, option
 
 
@@ -20,8 +19,8 @@ from ..fields import check_values, option
 class AdamWConfig(FairseqDataclass):
     """Options of the optimiser. The defaults are C-DNPG's (Gu et al., COLING 2022)."""
 
-    beta1: float = option(0.9, "decay of the mean of gradients")
-    beta2: float = option(0.999, "decay of the mean of squared gradients")
+    beta1: float = option(0.9, "decay of the mean of gradients", is_share=True)
+    beta2: float = option(0.999, "decay of the mean of squared gradients", is_share=True)
     eps: float = option(1e-8, "added to the root of the mean of squared gradients", least=0)
     weight_decay: float = option(0.01, "weight decay, for matrices only, not for biases and layer norms", least=0)
     lr: List[float] = II("optimization.lr")  # noqa: RUF009, UP006 - a string
@@ -37,9 +36,6 @@ class AdamW(FairseqOptimizer):
 
     def __init__(self, cfg: AdamWConfig, params: Iterable[torch.nn.Parameter]) -> None:
         super().__init__(cfg)
-        for name in ("beta1", "beta2"):
-            if not 0.0 <= getattr(cfg, name) < 1.0:
-                raise UserError(f"--{name} must be at least 0 and below 1, but is {getattr(cfg, name)}.")
         check_values(AdamWConfig, cfg)
         params = list(params)
         both = [

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from ..checkpoints.export import is_export
 from ..errors import UserError
 from ..evaluation.granularity import Sentence, join_words
 from ..generation import TextModel
 from ..generation import load as load_model
-from ..search.output_writer import SMALLEST_SHARE, read_words
+from ..search.output_writer import SMALLEST_SHARE
+from ..search.traces import Trace
 from ..text import TOKENS
 from .dumps import Attention, CopiedWord, Coverage, Provenance
 
@@ -50,7 +49,6 @@ def trace_attention(model: TextModel, lines: Sequence[str], beam: int | None = N
     return traced
 
 
-@torch.no_grad()
 def trace_coverage(
     model: TextModel, lines: Sequence[str], beam: int | None = None, essay_length: int | None = None
 ) -> list[Coverage]:
@@ -64,15 +62,11 @@ def trace_coverage(
     traced: dict[int, Coverage] = {}
     for sentence in model.search(_check_no_empty(lines), beam=beam, essay_length=essay_length, batch_size=1):
         best = sentence.hypotheses[0][0]
-        net_input = {key: value for key, value in sentence.sample["net_input"].items() if key != "prev_output_tokens"}
-        encoder_out = model.model.encoder(**net_input)
-        extra: dict[str, Any] = {}
-        if hasattr(model.model.decoder, "extract_features"):
-            _, extra = model.model.decoder.extract_features(read_words(best["tokens"]).unsqueeze(0), encoder_out)
-        if "keywords" in extra:
-            rest, label = extra["keywords"][0], "d: how much of it is left to say"
-        elif "topic_weights" in extra and encoder_out.get("importance") is not None:
-            spent = extra["topic_weights"][0].cumsum(dim=0) / encoder_out["importance"][0]
+        trace: Trace = best.get("trace", Trace({}, {}))
+        if "keywords" in trace.steps:
+            rest, label = trace.steps["keywords"], "d: how much of it is left to say"
+        elif "importance" in trace.source:
+            spent = trace.steps["topic_weights"].cumsum(dim=0) / trace.source["importance"]
             rest, label = 1.0 - spent, "coverage C: how much is left"
         else:
             raise UserError("this model keeps no coverage of its topics: give a checkpoint of mta_lstm or sc_lstm.")

@@ -25,6 +25,7 @@ from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
 from .hypotheses import Finished, Grown, trace
 from .laid_out import LaidOut
 from .packed_linear import int8_is_exact
+from .traces import add_traces
 from .vocabulary_scores import EXACT, INT8, VocabularyScores
 
 SPECIAL = 3  # words that may be forbidden at a step: padding, <unk>, the end symbol
@@ -52,7 +53,7 @@ class _Search:
     change: Tensor  # added to their scores: row 0 before an output may end, row 1 afterwards, (2, SPECIAL)
     finished: list[list[Finished]]  # of each sentence of the batch
     grown: list[Grown] = field(default_factory=list)  # of each step
-    attention: list[Tensor] = field(default_factory=list)  # of each step, (N, S)
+    tensors: list[dict[str, Tensor]] = field(default_factory=list)  # of each step, for ``trace``
 
 
 class FastSequenceGenerator(PaperSequenceGenerator):
@@ -68,9 +69,14 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             Searches by fairseq's loop are not rounded.
         kwargs: as for ``PaperSequenceGenerator``.
 
+    Attributes:
+        traces: add a ``Trace`` to each hypothesis, unless the batch needs fairseq's loop (see ``traces.follow``).
+
     Raises:
         UserError: if the scores of this model, or of this machine, cannot be rounded in this way.
     """
+
+    traces = False
 
     def __init__(
         self, models: list[torch.nn.Module], tgt_dict: Dictionary, factors: str = EXACT, **kwargs: Any
@@ -130,7 +136,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
                 break
         if laid_out.can_be_kept:
             self._laid_out = laid_out
-        return self._results(search, source.device)
+        hypotheses, tensors = self._results(search, source.device)
+        if self.traces:
+            add_traces(self.model.models[0], sample, encoder_out, hypotheses, tensors)
+        return hypotheses
 
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
         """The decoder to search with, or ``None`` if fairseq's loop must be used."""
@@ -171,10 +180,13 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         """Score all words. Returns the values to subtract from the scores to get log-probabilities, (N,)."""
         decoder_step, beams.state = search.decoder.step(beams.words, beams.memory, beams.state)
         log_sum = search.scores.compute(decoder_step.features[:, 0], self.temperature)
-        # ``finish`` adds copies or mixes in other scores, which changes the normaliser.
-        normaliser = search.decoder.finish(decoder_step, beams.memory, search.scores, log_sum)
+        arguments = (decoder_step, beams.memory, search.scores, log_sum)
+        tensors = search.decoder.trace(*arguments) if self.traces else {}
         if decoder_step.attention is not None:
-            search.attention.append(decoder_step.attention[:, 0])
+            tensors["attention"] = decoder_step.attention[:, 0]
+        search.tensors.append(tensors)
+        # ``finish`` adds copies or mixes in other scores, which changes the normaliser.
+        normaliser = search.decoder.finish(*arguments)
         # Penalties are applied to the scores, but not to the normaliser, as in fairseq. Only ``renormalise``
         # redistributes the probability of <unk>.
         special = search.special.expand(len(log_sum), SPECIAL)
@@ -249,13 +261,17 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         state = beams.state.select(parents, row_index)
         return _Beams(words.unsqueeze(1), totals, memory, state, [beams.sentences[row] for row in open_rows])
 
-    def _results(self, search: _Search, device: torch.device) -> list[list[dict[str, Any]]]:
+    def _results(
+        self, search: _Search, device: torch.device
+    ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Tensor]]]:
+        """The hypotheses of each sentence, best first, and the tensors of the steps of each, for ``add_traces``."""
         finished = [
             sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True) for hypotheses in search.finished
         ]
         all_finished = [hypothesis for hypotheses in finished for hypothesis in hypotheses]
-        traced = iter(trace(all_finished, search.grown, search.attention, self.eos, device))
-        return [[next(traced) for _ in hypotheses] for hypotheses in finished]
+        traced = trace(all_finished, search.grown, search.tensors, self.eos, device)
+        results = iter(traced)
+        return [[next(results)[0] for _ in hypotheses] for hypotheses in finished], [tensors for _, tensors in traced]
 
 
 def _check_rounding(factors: str, decoder: StepDecoder[Any, Any]) -> None:

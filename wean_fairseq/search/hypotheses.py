@@ -27,19 +27,19 @@ class Grown(NamedTuple):
 
 
 def trace(
-    finished: list[Finished], steps: list[Grown], attentions: list[Tensor], end: int, device: torch.device
-) -> list[dict[str, Any]]:
+    finished: list[Finished], steps: list[Grown], tensors: list[dict[str, Tensor]], end: int, device: torch.device
+) -> list[tuple[dict[str, Any], dict[str, Tensor]]]:
     """Build the dictionaries that fairseq returns for finished hypotheses, in one pass backwards over the steps.
 
     Args:
         finished: in any order.
         steps: from the first.
-        attentions: of each step, (N, S); empty if the model has no attention.
+        tensors: of each step by name, (N, ...): ``attention`` (N, S), if the model has attention, and others.
         end: the end symbol.
 
     Returns:
         For each hypothesis ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T) or
-        empty, and an empty ``alignment``.
+        empty, and an empty ``alignment``; and the other tensors of its steps by name, (T, ...).
     """
     if not finished:
         return []
@@ -50,9 +50,10 @@ def trace(
     last = torch.tensor([finished[number].total for number in order], device=device)
     tokens = torch.full((len(order), ends[0] + 1), end, device=device)
     totals = last.unsqueeze(1).repeat(1, ends[0] + 1)
-    attention = None
-    if attentions:
-        attention = torch.empty(len(order), ends[0] + 1, attentions[0].size(1), device=device)
+    traced = {
+        name: torch.empty(len(order), ends[0] + 1, *tensor.shape[1:], device=device)
+        for name, tensor in tensors[0].items()
+    }
     active = 0  # hypotheses that continue after the step
     # Walk backwards from the last step. The active hypotheses follow their parents, and at each step those that end
     # there join them. Each token is therefore read exactly once, from the step that wrote it.
@@ -63,20 +64,23 @@ def trace(
             rows[:active] = grown.parents[active_rows]
         while active < len(order) and ends[active] == step:
             active += 1
-        if attention is not None:
-            attention[:active, step] = attentions[step][rows[:active]].float()
+        for name, tensor in traced.items():
+            tensor[:active, step] = tensors[step][name][rows[:active]].float()
     # The stored sums become the log-probabilities of the single tokens.
     totals[:, 1:] = totals[:, 1:] - totals[:, :-1]
     scores = torch.tensor([finished[number].score for number in order], device=device)
     # Return the results in the order of the argument.
-    result: list[dict[str, Any]] = [{} for _ in finished]
+    result: list[tuple[dict[str, Any], dict[str, Tensor]]] = [({}, {}) for _ in finished]
     for place, number in enumerate(order):
         length = ends[place] + 1
-        result[number] = {
+        of_steps = {name: tensor[place, :length] for name, tensor in traced.items()}
+        attention = of_steps.pop("attention", None)
+        hypothesis = {
             "tokens": tokens[place, :length],
             "score": scores[place],
-            "attention": torch.empty(0) if attention is None else attention[place, :length].t(),
+            "attention": torch.empty(0) if attention is None else attention.t(),
             "alignment": torch.empty(0),
             "positional_scores": totals[place, :length],
         }
+        result[number] = hypothesis, of_steps
     return result

@@ -23,6 +23,7 @@ from ..fields import check_values, option, start_files
 from ..host.options import check_batches, check_model, check_task
 from ..modules import base_ids
 from ..search.output_writer import OutputWriter, describe_granularity, describe_provenance
+from ..search.traces import follow, trace_names
 from .epoch_batches import AnnouncedBatches
 from .searching import SearchingConfig, SearchingTask
 
@@ -155,7 +156,7 @@ class ParaphraseTask(SearchingTask):
                 if getattr(cfg, file, None):
                     setattr(cfg, file, None)
         built: torch.nn.Module = super().build_model(cfg, from_checkpoint)
-        if self.cfg.granularity_dump is not None and not capabilities_of(built).has_granularity:
+        if self.cfg.granularity_dump is not None and not capabilities_of(built).granular_from:
             raise UserError(
                 "--granularity-dump is for models whose words have a granularity, such as granularity_transformer, "
                 f"and this {name} has none: leave it out."
@@ -229,13 +230,16 @@ class ParaphraseTask(SearchingTask):
             sample = {**sample, "id": self._typed_numbers}
         if prefix_tokens is not None:
             prefix_tokens = self._writable(slot_map.slots(prefix_tokens), models)
+        generator.traces = bool(self._writers) or getattr(generator, "traces", False)
         finalized = super().inference_step(generator, models, mapped, prefix_tokens, constraints)
-        for writer in self._writers:
-            writer.write(models[0], sample, slot_map, finalized)
+        if generator.traces and trace_names(models[0]) and "trace" not in finalized[0][0]:
+            follow(models[0], mapped, finalized)
         numbered = [(row, hypothesis) for row, hypotheses in enumerate(finalized) for hypothesis in hypotheses]
         outputs = slot_map.spell_all([(row, hypothesis["tokens"]) for row, hypothesis in numbered])
         for (_, hypothesis), words in zip(numbered, outputs, strict=True):
             hypothesis["tokens"] = words
+        for writer in self._writers:
+            writer.write(sample, finalized, self.source_dictionary, self.target_dictionary)
         return finalized
 
     def _writable(self, prefix_tokens: torch.Tensor, models: list[torch.nn.Module]) -> torch.Tensor:

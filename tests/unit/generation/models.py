@@ -8,6 +8,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401 - initialises fairseq's config store
 
+from wean_fairseq.checkpoints.loading import Loaded
 from wean_fairseq.generation import TextModel
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 from wean_fairseq.tasks.topic_essay import TopicEssayConfig, TopicEssayTask
@@ -68,4 +69,4 @@ def build(folder: Path, arch: str, settings: TextSettings = TOKENS, **task_optio
     with torch.no_grad():
         for weights in model.parameters():
             weights.mul_(3)
-    return TextModel(model, task, Text(settings), {"beam": 4, "max_len_b": 12})
+    return TextModel(Loaded(model, task, {"beam": 4, "max_len_b": 12}), Text(settings))

@@ -11,6 +11,7 @@ import torch
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401 - initialises fairseq's config store
 
 from tests.model_contract import make_dictionary
+from wean_fairseq.checkpoints.loading import Loaded
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation import TextModel
 from wean_fairseq.inspection.cli import worker
@@ -51,7 +52,7 @@ def build(data: Path, arch: str, **task_options: Any) -> System:
     torch.manual_seed(3)
     sizes = {"embed_dim": 8} if "ffn_dim" in ARCHS[arch] else {"embed_dim": 6, "hidden_size": 10}
     model = task.build_model(Namespace(_name=arch, arch=arch, **sizes, **ARCHS[arch])).eval()
-    return System(arch, TextModel(model, task, Text(TOKENS), {}))
+    return System(arch, TextModel(Loaded(model, task, {}), Text(TOKENS)))
 
 
 def question(text: str, **changes: Any) -> Question:

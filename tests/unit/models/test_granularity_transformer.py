@@ -113,7 +113,7 @@ def test_granularities_are_returned_layer_by_layer(options):
         source, previous = unpad(batch)[0][2].tolist(), batch["prev_output_tokens"][2][:2].tolist()
         for network, words, found in (
             (model.encoder.network, source, encoder_out["granularity"]),
-            (model.decoder.network, previous, extra["granularity"]),
+            (model.decoder.network, previous, extra["granularity"].transpose(1, 2)),
         ):
             assert found.shape[:2] == (3, 2 - first)
             states = reference.embed(network.embedding, words)
@@ -132,7 +132,7 @@ def test_granularities_are_returned_layer_by_layer(options):
         state: dict[str, Any] = {}
         for step in range(batch["target"].size(1)):
             _, now = model.decoder(batch["prev_output_tokens"][:, : step + 1], encoder_out, state)
-            torch.testing.assert_close(now["granularity"][..., 0], extra["granularity"][..., step])
+            torch.testing.assert_close(now["granularity"][:, 0], extra["granularity"][:, step])
 
 
 def test_granularities_follow_the_sentences_of_a_beam():
@@ -144,10 +144,11 @@ def test_granularities_follow_the_sentences_of_a_beam():
 
 
 def test_without_heads_no_granularities_are_returned():
-    model, batch = build(ga_variant="none", ga_cross="resonance"), make_batch()
+    plain = {"ga_variant": "none", "ga_cross": "resonance"}
+    model, batch = build(**plain), make_batch()
     assert "granularity" not in model.encoder(batch["src_tokens"])
     assert "granularity" not in model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[1]
-    assert (model.capabilities.has_granularity, build().capabilities.has_granularity) == (False, True)
+    assert [build(**options).capabilities.granular_from for options in (plain, {}, {"ga_start_layer": 2})] == [0, 1, 2]
 
 
 def test_a_word_further_on_changes_no_granularity_before_it():
@@ -158,7 +159,7 @@ def test_a_word_further_on_changes_no_granularity_before_it():
     words[0, 4:] = 11
     after = model.decoder(words, encoder_out)
     torch.testing.assert_close(after[0][:, :4], before[0][:, :4])
-    torch.testing.assert_close(after[1]["granularity"][..., :4], before[1]["granularity"][..., :4])
+    torch.testing.assert_close(after[1]["granularity"][:, :4], before[1]["granularity"][:, :4])
 
 
 @pytest.mark.parametrize("variant", GRANULARITY_MASKS)

@@ -79,8 +79,8 @@ def features_and_dropouts(model):
     torch.manual_seed(2)
     batch = make_batch()
     encoder_out = model.encoder(batch["src_tokens"])
-    features, _ = model.decoder.extract_features(batch["prev_output_tokens"], encoder_out)
-    return features, calls
+    _, extra = model.decoder(batch["prev_output_tokens"], encoder_out)
+    return extra["features"], calls
 
 
 def test_nts_has_dropout_between_layers_and_on_the_state_that_words_are_scored_from():

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from tests.copy_contract import BASE, CopyContract, copy_batch, copy_task
+from tests.copy_contract import BASE, SLOTS, CopyContract, choices, copy_batch, copy_task
 from tests.model_contract import EOS, PAD, UNK, build_model, collate, make_dictionary, make_task
 from tests.reference import pointer_generator as reference
 from wean_fairseq.errors import UserError
@@ -75,8 +75,8 @@ def test_a_hardly_attended_word_still_learns():
     encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
     scores = torch.tensor([[90.0, 0.0, 0.0]], requires_grad=True)
     model.decoder.attention.scores = lambda query, keys, coverage, query_map: scores + 0.0 * query.sum()
-    distribution = model.decoder.distribution(batch["prev_output_tokens"][:, :1], encoder_out)
-    (-distribution.target_log_probs(batch["target"][:, :1])).sum().backward()
+    lprobs = choices(model, batch["prev_output_tokens"][:, :1], encoder_out).log_probs(SLOTS)
+    (-lprobs[0, 0, BASE]).backward()
     torch.testing.assert_close(scores.grad[0, 1], torch.tensor(-1.0))
 
 
@@ -119,7 +119,7 @@ def test_the_end_symbol_and_padding_are_neither_attended_to_nor_copied(options):
     with torch.no_grad():
         _, extra = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
         encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"])
-        copied = model.decoder.distribution(batch["prev_output_tokens"], encoder_out).copy
+        copied = choices(model, batch["prev_output_tokens"], encoder_out).copy
     outside = (batch["src_tokens"] == PAD) | (batch["src_tokens"] == EOS)
     assert not extra["attn"][0].transpose(1, 2)[outside].any()
     assert torch.isneginf(copied.transpose(1, 2)[outside]).all()

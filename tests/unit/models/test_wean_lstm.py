@@ -62,10 +62,10 @@ def test_dropout_falls_on_the_query():
     batch = make_batch()
     encoder_out = model.encoder(batch["src_tokens"])
     model.decoder.dropout.eval()
-    plain, _ = model.decoder.extract_features(batch["prev_output_tokens"], encoder_out)
+    plain = model.decoder(batch["prev_output_tokens"], encoder_out)[1]["features"]
     model.decoder.dropout.train()
     torch.manual_seed(0)
-    dropped, _ = model.decoder.extract_features(batch["prev_output_tokens"], encoder_out)
+    dropped = model.decoder(batch["prev_output_tokens"], encoder_out)[1]["features"]
     kept = dropped != 0
     assert 0.5 < kept.float().mean() < 0.9
     torch.testing.assert_close(dropped[kept], plain[kept] / 0.75)

@@ -7,7 +7,6 @@ model, because generation needs it.
 import torch
 from torch import Tensor, nn
 
-from ...errors import UserError
 from .config import DnpgConfig
 
 
@@ -17,18 +16,12 @@ class Annealing(nn.Module):
     Attributes:
         temperature: of the labels, a scalar buffer.
         label_weight: of the loss of the weak labels.
-
-    Raises:
-        UserError: if a temperature is not above 0.
     """
 
     temperature: Tensor
 
     def __init__(self, cfg: DnpgConfig) -> None:
         super().__init__()
-        for name in ("temperature", "final_temperature"):
-            if getattr(cfg, name) <= 0:
-                raise UserError(f"--{name.replace('_', '-')} must be above 0, but is {getattr(cfg, name)}.")
         self.first = (cfg.temperature, cfg.label_weight)
         self.final = (cfg.final_temperature, cfg.final_label_weight)
         self.after = cfg.anneal_after

@@ -30,8 +30,8 @@ class DnpgConfig(OutputLayerConfig):
     attention_dropout: float = option(0.1, "dropout on attention weights")
     label_weight: float = option(1.0, "initial weight of the loss of the weak labels (lambda of sec. 3.2)", least=0)
     final_label_weight: float = option(0.01, "weight of that loss after --anneal-after epochs", least=0)
-    temperature: float = option(1.0, "initial temperature of the labels (tau of sec. 3.2)")
-    final_temperature: float = option(0.9, "temperature of the labels after --anneal-after epochs")
+    temperature: float = option(1.0, "initial temperature of the labels (tau of sec. 3.2)", is_positive=True)
+    final_temperature: float = option(0.9, "temperature of the labels after --anneal-after epochs", is_positive=True)
     anneal_after: int = option(
         3, "epochs before --final-label-weight and --final-temperature apply; 0 = from the start", least=0
     )

@@ -1,0 +1,70 @@
+"""Load a trained model for use: a checkpoint of fairseq-train, or a folder of ``wean-export``."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import GenerationConfig
+from omegaconf import OmegaConf
+
+from ..storage.files import sha256_of
+from ..storage.manifest import NAME as CHECKSUMS
+from .export import WEIGHTS, is_export
+from .search import TASK_OPTIONS, kept_search
+
+
+class Loaded(NamedTuple):
+    """A model in evaluation mode, its task, and the generation options of its search."""
+
+    model: Any
+    task: Any
+    search: dict[str, Any]
+
+
+class StoredModel:
+    """A model on the disk, before it is loaded.
+
+    Args:
+        path: of a checkpoint, or of a folder of ``wean-export`` or the weights in it.
+        data: directory of the dictionaries of a checkpoint (default: its original path).
+
+    Attributes:
+        is_export: whether it is a folder of ``wean-export``.
+        search: the options beside a checkpoint; those of an export are in its configuration.
+
+    Raises:
+        UserError: if the options beside the checkpoint cannot be read.
+    """
+
+    def __init__(self, path: str | Path, data: str | Path | None = None) -> None:
+        self.path = str(path)
+        self.is_export = is_export(path)
+        self.data = None if self.is_export else data  # the folder has its own dictionaries
+        self.search = {} if self.is_export else kept_search(path)
+
+    @cached_property
+    def identity(self) -> str:
+        """A checksum of the model; empty if there is no such file."""
+        path = Path(self.path)
+        folder = path.parent if path.name == WEIGHTS else path
+        file = folder / CHECKSUMS if self.is_export else path
+        return sha256_of(file) if file.is_file() else ""
+
+    def load(self, **options: Any) -> Loaded:
+        """Load the model.
+
+        Args:
+            options: of the task, which replace those of the search, which replace those of the training.
+
+        Raises:
+            UserError: if a file is missing or damaged, or the files do not match.
+        """
+        stored = {name: value for name, value in self.search.items() if name in TASK_OPTIONS}
+        moved = {} if self.data is None else {"data": str(self.data)}
+        state = checkpoint_utils.load_checkpoint_to_cpu(self.path, {**moved, **stored, **options})
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task([self.path], state=state)
+        generation: Any = state["cfg"].get("generation")
+        search: Any = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
+        search |= {name: value for name, value in self.search.items() if name not in TASK_OPTIONS}
+        return Loaded(models[0].eval(), task, search)
