@@ -25,7 +25,7 @@ from ..generation.cli import main as generate
 from ..storage.files import sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
 from . import progress, state, trainings
-from .defaults import Options, dictionary_for, options_for, sizes_for
+from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for
 from .settings import FILE, PROGRAM, Settings, build_settings, read_file, read_settings, write_toml
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -87,9 +87,10 @@ class Run:
 
     # --- before anything is written
 
-    def check_places(self) -> None:
-        """Refuse a missing input, and folders that are not of this run. Raises ``UserError``."""
+    def check(self) -> None:
+        """Refuse a missing device or input, and folders that are not of this run. Raises ``UserError``."""
         folder, work = self.settings.folder, self.work
+        self.on_cpu  # noqa: B018 - it looks for the GPU
         for path in self.inputs:
             if not path.is_file():
                 raise UserError(f"there is no file {path}: give your pairs as a table, or as two text files.")
@@ -98,11 +99,16 @@ class Run:
                 raise UserError(f"{name} {place} is a file: give a folder.")
             if any(path.resolve() == place.resolve() for path in self.inputs):
                 raise UserError(f"{name} {place} is an input: give another folder.")
-        if folder.resolve() == work.resolve():
-            raise UserError(f"output and work are both {folder}: give two folders.")
+        if work.resolve().is_relative_to(folder.resolve()):
+            raise UserError(
+                f"work {work} is in the output {folder}, which is replaced as a whole: give another folder."
+            )
+        if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS):
+            raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
         if work.is_dir() and any(work.iterdir()) and not (work / "settings").is_file():
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
-        if folder.is_dir() and any(folder.iterdir()) and self._published != _checksums_of(folder):
+        is_ours = self._published == _checksums_of(folder) != ""
+        if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
         for place in (folder.absolute(), work.absolute()):
             parent = next(path for path in (place, *place.parents) if path.exists())
@@ -199,7 +205,10 @@ class Run:
             return
         say(f"decoding the test set with {self.arch}")
         line = ["--model", checkpoint, "--data", self.data, "--text", self.text, *self.on_cpu, "--overwrite"]
-        if generate([*map(str, line), "--input", str(self.text / "test.raw.src"), "--output", str(output)]):
+        status = generate([*map(str, line), "--input", str(self.text / "test.raw.src"), "--output", str(output)])
+        if status in _STOPPED:
+            raise KeyboardInterrupt
+        if status:
             raise UserError("the test set cannot be decoded, see above.")
         write_text(mark, source)
 
@@ -277,7 +286,7 @@ def _checksums_of(folder: Path) -> str:
 def run(settings: Settings) -> None:
     """Run all steps. Raises ``UserError`` if a step is impossible, and KeyboardInterrupt if the user stops it."""
     training = Run(settings)
-    training.check_places()
+    training.check()
     training.prepare()
     training.train()
     training.decode()
