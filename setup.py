@@ -16,6 +16,8 @@ from setuptools import find_packages, setup
 
 ROOT = Path(__file__).resolve().parent
 
+PREPROCESS = {"wean_fairseq.preprocess": "preprocess", "wean_fairseq.preprocess.corpus": "preprocess/corpus"}
+
 
 def read_version() -> str:
     """Return `__version__` of the package without importing it (the import would need fairseq)."""
@@ -40,8 +42,11 @@ setup(
     long_description_content_type="text/markdown",
     author="wean_fairseq contributors",
     license="MIT",
-    packages=find_packages(include=["wean_fairseq", "wean_fairseq.*"]),
+    # The scripts that prepare text are installed as a folder of the package, so that wean-train finds them.
+    packages=[*find_packages(include=["wean_fairseq", "wean_fairseq.*"]), *PREPROCESS],
+    package_dir=PREPROCESS,
     package_data={
+        "wean_fairseq.preprocess": ["grammars/*.toml"],
         "wean_fairseq": [
             "py.typed",
             "evaluation/*.toml",
@@ -50,7 +55,7 @@ setup(
             "reporting/*.toml",
             "reporting/templates/*",
             "inspection/static/*",
-        ]
+        ],
     },
     # 3.11 is the oldest Python that the numpy and scipy pinned in constraints.txt support. On 3.14 the hydra-core 1.3.2
     # that fairseq-fixed asks for fails at once: "badly formed help string" (hydra issue 3121).
@@ -107,6 +112,7 @@ setup(
             "wean-plot = wean_fairseq.reporting.plot_cli:main",
             "wean-inspect = wean_fairseq.inspection.cli:main",
             "wean-generate = wean_fairseq.generation.cli:main",
+            "wean-train = wean_fairseq.training.cli:main",
         ]
     },
     classifiers=[

@@ -29,15 +29,15 @@ unwanted=${SYSTEMS:-} SYSTEMS=''
 source "$(dirname "${BASH_SOURCE[0]}")/lib/recipe.sh"
 need_tools
 
+# defaults WHAT ...: the defaults that wean-train has as well.
+defaults() { python -P -m wean_fairseq.training.defaults "$@"; }
+
 # --- settings ---------------------------------------------------------------------------------------------------------
 
-archs="wean_lstm wean_lstm_pwkp wean_lstm_ew_sew wean_lstm_lcsts seq2seq_lstm seq2seq_lstm_lcsts copynet copynet_lcsts
-copynet_full copynet_release pointer_generator pointer_generator_coverage pointer_generator_see2017 residual_lstm stacked_lstm
-paraphrase_transformer copy_transformer granularity_transformer granularity_transformer_mean granularity_transformer_product
-granularity_transformer_release granularity_transformer_resonance granularity_transformer_scope"
+archs=$(defaults archs)
 [[ -z $unwanted ]] || die "SYSTEMS is not a setting of own_pairs: give ARCH, one or several, and BASELINE."
-need_each BASELINE "$BASELINE" "${archs//$'\n'/ }"
-need_each ARCH "$ARCH" "${archs//$'\n'/ }"
+need_each BASELINE "$BASELINE" "$archs"
+need_each ARCH "$ARCH" "$archs"
 need_each CASE "$CASE" "truecase lowercase keep"
 need_each UNIT "$UNIT" "joiner moses words characters jieba"
 need_each HEADER "$HEADER" "yes no"
@@ -75,40 +75,22 @@ own_split VALID --valid
 [[ -z $LANGUAGE ]] || text+=(--language "$LANGUAGE")
 [[ $CASE == keep ]] || text+=("--$CASE")
 
-# choose_defaults PAIRS: sets WIDTH, EPOCHS, RATE and ARCH if they are not given. A wide model overfits few pairs, so it
-# is narrower then, and trained for more epochs. The archs for up to 10,000 pairs are based on measurements
-# (results/few_pairs_*.json); --patience usually ends the trainings before EPOCHS does.
+# choose_defaults PAIRS: sets WIDTH, EPOCHS, RATE and ARCH if they are not given.
 choose_defaults() {
-  local row limit width epochs rate arch
-  # fewer pairs than, width, epochs, rate, arch
-  for row in "2000 64 40 0.003 copynet" "5000 64 30 0.003 copynet" "50000 128 25 0.002 copynet" \
-    "1000000000 256 8 0.001 wean_lstm"; do
-    read -r limit width epochs rate arch <<<"$row"
-    if (($1 < limit)); then break; fi
-  done
+  local width epochs rate arch
+  read -r width epochs rate arch < <(defaults sizes "$1")
   [[ $SMOKE != 1 ]] || epochs=2
   : "${WIDTH:=$width}" "${EPOCHS:=$epochs}" "${RATE:=$rate}" "${ARCH:=$arch}"
 }
 
-# settings SYSTEM: sets the criterion, and the arguments `optimisation` and `search` of a system.
+# settings SYSTEM: sets the criterion, and the arguments `optimisation`, `search` and `metrics` of a system.
 settings() {
-  local sizes=(--embed-dim "$WIDTH" --hidden-size "$WIDTH") dropout=(--dropout 0.3)
-  criterion=model_loss
-  search=()
-  case $1 in
-    wean_lstm* | seq2seq_lstm*) criterion=query_embedding search=(--search-preset wean --replace-unk) ;;
-    copynet*) search=(--search-preset copynet) ;;
-    pointer_generator*) dropout=() ;; # it has no dropout
-    residual_lstm | stacked_lstm) ;; # no attention, so <unk> cannot be replaced
-    paraphrase_transformer | copy_transformer | granularity_transformer*)
-      sizes=(--embed-dim "$WIDTH" --ffn-dim $((WIDTH * 4)) --attention-heads 4)
-      [[ $1 == copy_transformer ]] || search=(--replace-unk)
-      ;;
-  esac
-  optimisation=(
-    "${sizes[@]}" "${dropout[@]}" --optimizer adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2
-    --lr-scheduler inverse_sqrt --warmup-updates 200 --batch-size 64 --no-epoch-checkpoints --patience 4
-  )
+  local lines
+  lines=$(defaults options "$1" "$WIDTH" "$RATE")
+  criterion=$(sed -n 's/^criterion //p' <<<"$lines")
+  mapfile -t optimisation < <(sed -n 's/^training //p' <<<"$lines")
+  mapfile -t search < <(sed -n 's/^search //p' <<<"$lines")
+  mapfile -t metrics < <(sed -n 's/^score //p' <<<"$lines")
 }
 
 # --- data: the same for all seeds and systems ---------------------------------------------------------------------------
@@ -119,15 +101,14 @@ remember_data "DATA=$data" ${COLUMNS:+"COLUMNS=$COLUMNS"} ${HEADER:+"HEADER=$HEA
 prepared='.' prepare own_pairs "${text[@]}"
 test_of_text test
 raw_test_set
-# Words seen once become <unk>, so that <unk> itself is trained. All word pieces are known.
-binarise 50000 "$((BPE > 0 ? 0 : 2))" --dataset-impl raw
+read -r words least < <(defaults dictionary "$BPE")
+binarise "$words" "$least" --dataset-impl raw
 RUN=$of_seed
 share_data
 
 # --- systems --------------------------------------------------------------------------------------------------------
 
 choose_defaults "$(wc -l <"$RUN/text/train.src")"
-decoding=(--beam 5 --max-len-a 2 --max-len-b 10)
 : "${SYSTEMS:=$(tr ' ' '\n' <<<"$BASELINE $ARCH" | awk 'NF && !seen[$0]++' | paste -sd ' ')}" # a JOB has only one
 for system in $SYSTEMS; do # check all before the first training
   settings "$system"
@@ -136,7 +117,7 @@ done
 for system in $SYSTEMS; do
   settings "$system"
   train "$system" "$system" "${optimisation[@]}"
-  generate "$system" test "${decoding[@]}"
+  generate "$system" test
 done
 [[ -z ${JOB:-} ]] || exit 0
 
@@ -144,7 +125,7 @@ done
 for system in ${archs:+$archs}; do
   [[ -n $SEEDS || " $SYSTEMS " == *" $system "* || ! -f $RUN/$system/checkpoint_best.pt ]] && continue
   settings "$system"
-  if decoded "$system" test "${decoding[@]}" && (($(trained_epochs "$system") >= EPOCHS)); then
+  if decoded "$system" test && (($(trained_epochs "$system") >= EPOCHS)); then
     SYSTEMS+=" $system"
   fi
 done
@@ -155,7 +136,6 @@ done
 continue_with="EPOCHS=$((2 * EPOCHS)) DATA=... bash examples/own_pairs.sh"
 restore_outputs test
 samples test 20
-metrics=(--metric bleu sari rouge-l copy-rate length-ratio)
 [[ $CASE != lowercase ]] || metrics+=(--lowercase)
 score test "$RUN"/plain-test/test.tgt* -- "${metrics[@]}"
 if grep -qF '"note": ' "$RUN/trainings.json"; then

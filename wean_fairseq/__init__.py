@@ -1,6 +1,7 @@
 """wean_fairseq: paraphrase-oriented text generation as a fairseq plugin.
 
-The plugin is registered with fairseq when fairseq imports this package (``--user-dir``), and by `register` and `load`.
+The plugin is registered with fairseq when fairseq imports this package (``--user-dir``), and by `register`, `load` and
+`train`.
 The subpackages that need fairseq call `register` themselves. Texts are scored and reports are written without it.
 """
 
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .generation import load
+    from .training.run import train
 
 __version__ = "0.1.0"
-__all__ = ["load", "register"]
+__all__ = ["load", "register", "train"]
 
 _failures: list[BaseException] = []  # the error that ended a registration
 
@@ -36,9 +38,9 @@ def register() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``load`` when it is used, because it needs torch (PEP 562)."""
-    if name == "load":
-        return import_module(f"{__name__}.generation").load
+    """Import ``load`` and ``train`` when they are used, because they need torch (PEP 562)."""
+    if name in ("load", "train"):
+        return getattr(import_module(f"{__name__}.{'generation' if name == 'load' else 'training.run'}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

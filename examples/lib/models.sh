@@ -5,7 +5,7 @@
 # repeated if the checkpoint or any other source has changed. The old folder stays until the new one is complete.
 export_model() {
   local system=$1 folder=$2 note part others
-  note=$(tool python "$LIB/trainings.py" note "$RUN" "$system" ${continue_with:+--continue-with "$continue_with"})
+  note=$(tool python -P -m wean_fairseq.training.trainings note "$RUN" "$system" ${continue_with:+--continue-with "$continue_with"})
   if [[ -f $folder.sources && $(<"$folder.sources") == "$(model_sources "$system" "$folder" "$note")" ]]; then
     say "model of $system: done before"
     return

@@ -124,7 +124,7 @@ remember_data() {
   changes=$(
     printf '%s\n' "$@" ${LIMIT:+"LIMIT=$LIMIT"} ${TEST_LIMIT:+"TEST_LIMIT=$TEST_LIMIT"} \
       ${CANDIDATES_FROM:+"CANDIDATES_FROM=$CANDIDATES_FROM"} |
-      python "$LIB/state.py" "$RUN/settings" "${arguments[@]}"
+      python -P -m wean_fairseq.training.state "$RUN/settings" "${arguments[@]}"
   ) || status=$?
   ((status == 0)) && return
   ((status == 3)) || die "$changes"
@@ -299,7 +299,7 @@ generate() {
   say "decoding $set with $system (fairseq-generate)"
   lay_out_test "$raw" "${TEXT:-$RUN/text-$set}"
   rm -f "$folder/$set.log.part"
-  beside_others python "$LIB/progress.py" --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
+  beside_others python -P -m wean_fairseq.training.progress --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
     --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \
     --dataset-impl raw --path "$folder/checkpoint_best.pt" --seed "$SEED" "${device[@]}" "${search[@]}" \

@@ -116,6 +116,6 @@ curves() {
   done
   ((${#systems[@]} > 0)) || return 0
   tool wean-plot curves "${logs[@]}" --output "$RUN/curves" --metric "$metric"
-  sentences=$(tool python "$LIB/trainings.py" describe "$RUN" "${systems[@]}" ${continue_with:+--continue-with "$continue_with"})
+  sentences=$(tool python -P -m wean_fairseq.training.trainings describe "$RUN" "${systems[@]}" ${continue_with:+--continue-with "$continue_with"})
   [[ -z $sentences ]] || while IFS= read -r sentence; do say "$sentence"; done <<<"$sentences"
 }

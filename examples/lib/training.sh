@@ -26,7 +26,7 @@ train() {
   fi
   TRIED='' train_tries "${TRY_EPOCHS:-$EPOCHS}" "$system" "$arch" "$@"
   [[ -z ${only_check:-} ]] || return 0
-  tool python "$LIB/trainings.py" choose "$RUN/$system"
+  tool python -P -m wean_fairseq.training.trainings choose "$RUN/$system"
   ((${TRY_EPOCHS:-$EPOCHS} >= EPOCHS)) ||
     TRIED=$(dirname -- "$(readlink -- "$RUN/$system/train.log")") train_tries "$EPOCHS" "$system" "$arch" "$@"
 }
@@ -81,7 +81,7 @@ train_once() {
     launcher=(torchrun --standalone --nproc-per-node "$GPUS" --no-python fairseq-train)
     device=(--distributed-world-size "$GPUS")
   fi
-  beside_others python "$LIB/progress.py" --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" -- \
+  beside_others python -P -m wean_fairseq.training.progress --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" -- \
     "${launcher[@]}" "$(binary_data)" --user-dir "$ROOT/wean_fairseq" "$@" "${device[@]}" --save-dir "$folder" \
     --max-epoch "$EPOCHS" --log-format simple --log-interval 20 --log-file "$folder/train.log" ||
     stopped "training" "$folder/train.out"
@@ -105,7 +105,7 @@ keep_command() {
   changes=$(
     printf ' %s' "${@//"$RUN"/RUN}" | sed 's/ --/\n--/g' | sed '1d; /^--validate-interval /d' |
       awk '{ last[$1] = $0 } END { for (option in last) print last[option] }' | LC_ALL=C sort |
-      python "$LIB/state.py" "$folder/command" ${only_check:+--check}
+      python -P -m wean_fairseq.training.state "$folder/command" ${only_check:+--check}
   ) || status=$?
   ((status == 0)) && return
   ((status == 3)) || die "$changes"

@@ -19,7 +19,8 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
         text: output directory of a script, with ``train.src`` and so on.
         folder: output folder.
         sizes: ``words`` (the size of the dictionary, 0 = no limit), ``threshold`` (words seen less often become
-            ``<unk>``) and ``separate_dictionaries`` (one dictionary per side instead of a joint one).
+            ``<unk>``), ``separate_dictionaries`` (one dictionary per side instead of a joint one), and optionally
+            ``raw_data`` (the data stays text).
         workers: number of processes.
         overwrite: replace the result of an earlier run.
 
@@ -60,6 +61,7 @@ def _arguments(text: Path, folder: Path, sizes: dict[str, int]) -> list[str]:
     sides = ("src", "tgt") if sizes["separate_dictionaries"] else ("src",)
     line += [f"--threshold{side}={sizes['threshold']}" for side in sides]
     line += [f"--nwords{side}={sizes['words']}" for side in sides if sizes["words"]]
+    line += ["--dataset-impl=raw"] if sizes.get("raw_data") else []
     return line if sizes["separate_dictionaries"] else [*line, "--joined-dictionary"]
 
 

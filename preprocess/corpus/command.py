@@ -21,7 +21,7 @@ from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
 # Options that do not change the text, or that are recorded by the files that they name.
-_NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries")
+_NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries", "raw_data")
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -62,6 +62,9 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
     group.add_argument("--words", type=whole_number(0), default=0, metavar="N", help="dictionary size, 0 = no limit")
     group.add_argument("--threshold", type=whole_number(0), default=0, metavar="N", help="rarer words become <unk>")
     group.add_argument("--separate-dictionaries", action="store_true", help="separate source and target dictionaries")
+    group.add_argument(
+        "--raw-data", action="store_true", help="keep the data as text, from which unknown words can be copied"
+    )
     group.add_argument("--workers", type=whole_number(1, 1024), default=1, metavar="N", help="processes")
     return parser
 
@@ -127,6 +130,7 @@ def run(
         prepare(name, options, build, inputs(options), version)
         if options.binarise is not None:
             sizes = {key: getattr(options, key) for key in ("words", "threshold", "separate_dictionaries")}
+            sizes |= {"raw_data": True} if options.raw_data else {}
             overwrite, workers = options.overwrite, options.workers
             made = binarise(options.output, options.binarise, sizes, workers=workers, overwrite=overwrite)
             say(name, f"binary data: {options.binarise}" + ("" if made else " is complete already"))

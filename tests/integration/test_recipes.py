@@ -2,7 +2,6 @@
 
 import random
 import re
-import runpy
 import subprocess
 import sys
 import time
@@ -11,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import ENVIRONMENT, ROOT, search_path
+from wean_fairseq.training.progress import Progress
 
 RECIPES = ("quora", "simplification", "pwkp", "ew_sew", "lcsts")
-LIB = ROOT / "examples" / "lib"
 PWKP = "PWKP_108016.tag.80.aner"
 
 
@@ -27,10 +26,10 @@ def run_recipe(recipe, run_dir, **variables):
     return subprocess.run(["bash", script], env=environment, capture_output=True, text=True, timeout=1800)
 
 
-def run_tool(name, *arguments):
-    """Run a script of examples/lib."""
+def run_with_progress(*arguments):
+    """Run the program that shows the progress of a command."""
     environment = {**ENVIRONMENT, "PYTHONPATH": str(ROOT)}
-    line = [sys.executable, LIB / name, *map(str, arguments)]
+    line = [sys.executable, "-m", "wean_fairseq.training.progress", *map(str, arguments)]
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300)
 
 
@@ -92,7 +91,7 @@ def test_a_failing_step_shows_its_log(tmp_path):
 def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
     script = "import sys; print('H-0'); print('oh', file=sys.stderr); sys.exit(7)"
     arguments = ["--output", tmp_path / "out", "--errors", tmp_path / "err", "--count", "^H-", "--total", 1]
-    done = run_tool("progress.py", "--label", "x", *arguments, "--", sys.executable, "-c", script)
+    done = run_with_progress("--label", "x", *arguments, "--", sys.executable, "-c", script)
     assert done.returncode == 7
     assert done.stderr == ""  # no terminal, no bar
     assert (tmp_path / "out").read_text(encoding="utf-8") == "H-0\n"
@@ -103,7 +102,7 @@ def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys
     """Ten updates in 70 seconds, ten left of 2 epochs of 25: 70 more, whatever was done before this start."""
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
-    progress = runpy.run_path(str(LIB / "progress.py"))["Progress"]("wean", 0, "", 2)
+    progress = Progress("wean", 0, "", 2)
     progress.read("epoch 002:      5 / 25 loss=9.5, x")
     assert capsys.readouterr().err == ""
     clock += 70
@@ -115,7 +114,7 @@ def test_progress_estimates_no_time_before_it_knows_the_speed(monkeypatch, capsy
     """The first update comes after 61 seconds of loading. 5 more in 5 seconds leave 14 seconds for the last 14."""
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
-    progress = runpy.run_path(str(LIB / "progress.py"))["Progress"]("wean", 0, "", 1)
+    progress = Progress("wean", 0, "", 1)
     clock += 61
     progress.read("epoch 001:      1 / 20 loss=9.5, x")
     assert capsys.readouterr().err == ""

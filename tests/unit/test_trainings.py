@@ -1,17 +1,10 @@
-"""The record that a recipe keeps of its trainings (examples/lib/trainings.py)."""
+"""The record that a recipe keeps of its trainings (wean_fairseq/training/trainings.py)."""
 
 import hashlib
-import importlib.util
-from pathlib import Path
 
 import pytest
 
-PATH = Path(__file__).resolve().parents[2] / "examples" / "lib" / "trainings.py"
-spec = importlib.util.spec_from_file_location("trainings", PATH)
-assert spec is not None
-assert spec.loader is not None
-trainings = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(trainings)
+from wean_fairseq.training import trainings
 
 #: The lines of a log that are read, as fairseq writes them.
 LOG = """\

@@ -7,6 +7,7 @@ names are the same.
 
 import json
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from safetensors import SafetensorError
 from safetensors.torch import load, load_file, save
 
-from ..errors import UserError
+from ..errors import UserError, name_some
 from ..storage.files import (
     check_size,
     copy_into,
@@ -59,12 +60,14 @@ def export(
     example: bool = True,
     note: str = "",
     verify: bool = False,
+    documents: Mapping[str, str] | None = None,
+    overwrite: bool = False,
 ) -> bool:
     """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, example.txt, ..., checksums.sha256}.
 
     Args:
         checkpoint: a file of fairseq-train.
-        folder: must not exist yet, or be empty.
+        folder: must not exist yet, or be empty, unless ``overwrite``.
         data: directory of the dictionaries; ``None`` = where they were in training.
         text: directory that a script of ``preprocess/`` wrote the training text to; ``None`` = as the data says.
         search: how to search, in place of what the checkpoint and the file beside it say: generation options by name,
@@ -73,6 +76,8 @@ def export(
         example: write a sentence of the validation data to example.txt, where the text is known.
         note: text for note.txt, such as that the training had not converged.
         verify: load the new folder, and write nothing if that fails. A model whose BERT is not here cannot be loaded.
+        documents: further text files, by name.
+        overwrite: replace a folder that has only files of an exported model, when the new one is complete.
 
     Returns:
         Whether it is known how text becomes the model's tokens; if not, there is no text.json.
@@ -82,8 +87,7 @@ def export(
             has no such model.
     """
     folder = Path(folder).resolve()
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise UserError(f"{folder} is a file or has files already: delete it, or choose another directory.")
+    _check_free(folder, overwrite)
     state = read_checkpoint(checkpoint)
     cfg = state["cfg"] or {}
     complete = isinstance(cfg.get("task"), dict) and isinstance(cfg.get("model"), dict | Namespace)
@@ -106,7 +110,7 @@ def export(
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
     try:
-        with whole_folder(folder) as partial:
+        with whole_folder(folder, replace=overwrite) as partial:
             if prepared is not None:
                 sources += prepared.files
                 write_text(partial / TEXT, json.dumps(asdict(prepared.settings), indent=2, ensure_ascii=False) + "\n")
@@ -114,12 +118,26 @@ def export(
                     write_text(partial / EXAMPLE, f"{prepared.example}\n")
             if note:
                 write_text(partial / NOTE, f"{note}\n")
+            for name, content in (documents or {}).items():
+                write_text(partial / name, content)
             _write(state, sources, partial)
             if ctranslate2 or (verify and Path(task_cfg.get("bert") or partial).is_dir()):
                 _verify(partial, str(checkpoint), ctranslate2)
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another directory.") from error
     return prepared is not None
+
+
+def _check_free(folder: Path, overwrite: bool) -> None:
+    """Refuse to write to a file or a folder with files, except to an exported model with ``overwrite``."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not overwrite or not folder.is_dir():
+        raise UserError(f"{folder} is a file or has files already: delete it, or choose another directory.")
+    known = {CHECKSUMS, "ctranslate2", *Manifest(folder).digests}
+    others = sorted(path.name for path in folder.iterdir() if path.name not in known)
+    if others:
+        raise UserError(f"{folder} has files that are not of its model ({name_some(others)}): move them elsewhere.")
 
 
 def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:

@@ -251,11 +251,12 @@ def open_special(path: Path) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
+def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     """Give a new folder to fill, which gets the name ``folder`` if the block ends without an error.
 
     Args:
         folder: must not exist, or be empty.
+        replace: remove an older folder with files in it when the new one is complete.
 
     Raises:
         OSError: if it cannot be written.
@@ -267,6 +268,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     try:
         new.mkdir()
         yield new
+        if replace and folder.exists():
+            folder.replace(partial / "replaced")
         new.replace(folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -1,8 +1,8 @@
 """Course of trainings, from the command and the log that a recipe keeps in each folder.
 
-    python examples/lib/trainings.py choose RUN/SYSTEM            # links RUN/SYSTEM to the best of RUN/SYSTEM/tries
-    python examples/lib/trainings.py describe RUN SYSTEM...       # writes RUN/trainings.json
-    python examples/lib/trainings.py note RUN SYSTEM...           # prints the same notes, writes nothing
+    python -m wean_fairseq.training.trainings choose RUN/SYSTEM       # links it to the best of RUN/SYSTEM/tries
+    python -m wean_fairseq.training.trainings describe RUN SYSTEM...  # writes RUN/trainings.json
+    python -m wean_fairseq.training.trainings note RUN SYSTEM...      # prints the same notes, writes nothing
 
 A training is "converged" if --patience ended it, "not chosen" if it was trained only for TRY_EPOCHS because another
 setting was better by then, and "cut" if anything else ended it. With ``--continue-with COMMAND`` a
@@ -17,11 +17,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.corpus import describe_file
-from wean_fairseq.evaluation.results import commit
-from wean_fairseq.evaluation.text_files import read_lines, write_atomically
-from wean_fairseq.evaluation.training_log import LOWER_IS_BETTER, read_log
+from ..console import print_message, print_text
+from ..errors import UserError
+from ..evaluation.corpus import describe_file
+from ..evaluation.results import commit
+from ..evaluation.text_files import read_lines, write_atomically
+from ..evaluation.training_log import LOWER_IS_BETTER, read_log
 
 _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
 
@@ -42,11 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
         for system, training in trainings.items():
             if training["end"] == "cut" and args.continue_with:
                 training["note"] = cut_note(training, args.continue_with)
-                print(f"{system} {training['note']}")
+                print_text(f"{system} {training['note']}\n")
         if args.what == "describe":
             write_atomically(args.run / "trainings.json", json.dumps(trainings, indent=1) + "\n")
     except UserError as error:
-        print(f"trainings: error: {error}", file=sys.stderr)
+        print_message("trainings", f"error: {error}")
         return 2
     return 0
 
@@ -130,7 +131,7 @@ def choose(folder: Path) -> None:
     for name in ("checkpoint_best.pt", "train.log"):
         (folder / name).unlink(missing_ok=True)
         (folder / name).symlink_to(Path("tries", chosen, name))
-    print(f"{folder.name}: {chosen} is the best on validation")
+    print_text(f"{folder.name}: {chosen} is the best on validation\n")
 
 
 if __name__ == "__main__":

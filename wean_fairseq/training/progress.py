@@ -1,7 +1,7 @@
 """Run a command with its output in a file and its progress as one bar on the terminal.
 
-    python examples/lib/progress.py --label TEXT --output FILE --epochs N -- fairseq-train ... --log-format simple
-    python examples/lib/progress.py --label TEXT --output FILE --count '^H-' --total N -- fairseq-generate ...
+    python -m wean_fairseq.training.progress --label TEXT --output FILE --epochs N -- fairseq-train ...
+    python -m wean_fairseq.training.progress --label TEXT --output FILE --count '^H-' --total N -- fairseq-generate ...
 
 The exit status is the command's. Without a terminal, it prints a line from time to time instead of the bar.
 """
@@ -12,12 +12,13 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 from tqdm import tqdm
 
-from wean_fairseq.evaluation.training_log import parse_line
+from ..evaluation.training_log import parse_line
 
 _QUIET_SECONDS = 60  # between two lines without a terminal
 
@@ -77,14 +78,17 @@ class Progress:
             self.last_line = now
             left = (now - self.first[1]) / (done - self.first[0]) * (total - done)
             rest = f"{tqdm.format_interval(left)} left"
-            print(f"{self.label} {100 * done // total:3d}%, {rest}, {state}", file=sys.stderr, flush=True)
+            sys.stderr.write(f"{self.label} {100 * done // total:3d}%, {rest}, {state}\n")
+            sys.stderr.flush()
 
     def close(self) -> None:
         """Remove the bar."""
         self.bar.close()
 
 
-def run(command: list[str], output: Path, errors: Path | None, progress: Progress) -> int:
+def run(
+    command: list[str], output: Path, errors: Path | None, progress: Progress, env: dict[str, str] | None = None
+) -> int:
     """Run ``command``, append its lines to ``output``, and return its exit status."""
     with (
         output.open("a", encoding="utf-8") as log,
@@ -96,9 +100,11 @@ def run(command: list[str], output: Path, errors: Path | None, progress: Progres
             text=True,
             encoding="utf-8",
             errors="replace",
+            env=env,
         ) as child,
     ):
-        signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         assert child.stdout is not None
         try:
             for line in child.stdout:

@@ -1,7 +1,7 @@
 """Settings of a run directory or of a training: recorded once, compared at every later start.
 
-    printf '%s\n' SEED=1 DATA=/data/quora | python examples/lib/state.py RUN/settings --input /data/quora/train.src
-    printf '%s\n' '--lr 0.001' | python examples/lib/state.py RUN/SYSTEM/command
+    printf '%s\n' SEED=1 | python -m wean_fairseq.training.state RUN/settings --input /data/quora/train.src
+    printf '%s\n' '--lr 0.001' | python -m wean_fairseq.training.state RUN/SYSTEM/command
 
 Standard input has one ``NAME=VALUE`` or ``--option value`` per line. They are recorded with the SHA-256 of each
 ``--input``. If other values were recorded before, the changes are printed (``NAME: old -> new``), the exit status is 3
@@ -15,8 +15,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from wean_fairseq.errors import UserError, printable
-from wean_fairseq.storage.files import read_regular, sha256_of, write_text
+from ..console import print_text
+from ..errors import UserError, printable
+from ..storage.files import read_regular, sha256_of, write_text
 
 CHANGED = 3  # exit status
 _HASH = "SHA-256 of "
@@ -33,18 +34,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     args = parser.parse_args(arguments)
     try:
-        lines = sys.stdin.read().splitlines() + input_lines(args.input)
-        changes = compare(args.file, lines)
-        if changes and is_used(args.file.parent):
-            print("; ".join(changes))
-            return CHANGED
-        if not args.check and (changes or not args.file.exists()):
-            args.file.parent.mkdir(parents=True, exist_ok=True)
-            write_text(args.file, "".join(f"{line}\n" for line in lines))
+        changes = record(args.file, sys.stdin.read().splitlines() + input_lines(args.input), check=args.check)
     except (OSError, UserError) as error:
-        print(_describe(error))
+        print_text(f"{_describe(error)}\n")
         return 2
-    return 0
+    if changes:
+        print_text(f"{changes}\n")
+    return CHANGED if changes else 0
+
+
+def record(file: Path, lines: list[str], *, check: bool = False) -> str:
+    """Record settings, or compare them with the recorded ones; return the changes, empty if there are none.
+
+    Args:
+        file: that records the settings.
+        lines: one ``NAME=VALUE`` or ``--option value`` per line.
+        check: write nothing.
+    """
+    changes = compare(file, lines)
+    if changes and is_used(file.parent):
+        return "; ".join(changes)
+    if not check and (changes or not file.exists()):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, "".join(f"{line}\n" for line in lines))
+    return ""
 
 
 def _describe(error: OSError | UserError) -> str:

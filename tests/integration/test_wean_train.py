@@ -1,0 +1,232 @@
+"""wean-train of the built wheel, without the checkout: from a table to a model, again, on, and stopped in between."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.commands import ENVIRONMENT, ROOT, TIMEOUT, search_path
+from tests.integration.test_own_pairs_walk import ROWS, contents, write_table
+
+pytestmark = pytest.mark.slow
+
+SMALL = ("--columns", "long,short", "--test", "6", "--width", "8", "--rate", "0.1", "--device", "cpu")
+START = "import sys; sys.argv[0] = 'wean-train'; from wean_fairseq.training.cli import main; sys.exit(main())"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The content of the wheel, as pip unpacks it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in ("setup.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    for name in ("wean_fairseq", "preprocess"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    line = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        folder / "built",
+        ".",
+    ]
+    subprocess.run(line, cwd=folder, check=True, capture_output=True, timeout=TIMEOUT)
+    (wheel,) = (folder / "built").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def start(site: Path, folder: Path, *arguments: object) -> subprocess.Popen:
+    """Start wean-train of the wheel in a session of its own, which gets the signals of a terminal."""
+    environment = {**ENVIRONMENT, "PYTHONPATH": str(site)}
+    line = [sys.executable, "-P", "-c", START, *map(str, arguments)]
+    return subprocess.Popen(
+        line,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wean_train(site: Path, folder: Path, *arguments: object, status: int = 0) -> tuple[str, str]:
+    """Run wean-train to its end; return its standard output and standard error."""
+    out, err = start(site, folder, *arguments).communicate(timeout=TIMEOUT)
+    assert f"{ROOT}/" not in err
+    return out, err
+
+
+def weights(folder: Path) -> str:
+    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def trained(site: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """A folder with ``pairs.csv`` and the model of two epochs, and what the command printed."""
+    folder = tmp_path_factory.mktemp("run")
+    write_table(folder / "pairs.csv", ROWS)
+    out, err = wean_train(site, folder, "pairs.csv", *SMALL, "--epochs", 2, "--output", "model")
+    assert (folder / "model" / "config.json").is_file(), err
+    return folder, out, err
+
+
+def test_a_table_becomes_a_scored_model(site: Path, trained: tuple[Path, str, str]) -> None:
+    folder, out, err = trained
+    assert "source = column 2 long, target = column 3 short" in err
+    assert "copynet was ended by the number of epochs" in err
+    assert "wean-train ... --epochs 4" in (folder / "model" / "note.txt").read_text(encoding="utf-8")
+    assert out.splitlines()[2].split() == ["system", "BLEU", "SARI", "ROUGE-L", "copy%", "len/ref"]
+    assert [line.split()[0] for line in out.splitlines()[3:5]] == ["copy-source", "copynet"]
+    scores = json.loads((folder / "model.work" / "test.json").read_text(encoding="utf-8"))
+    assert scores["data"]["sentences"] == 6
+    script = "import sys, wean_fairseq\nmodel = wean_fairseq.load('model', device='cpu')\n"
+    script += "print(wean_fairseq.__file__)\nprint(*model.generate(sys.stdin.read().splitlines()), sep='\\n')"
+    source = (folder / "model.work" / "text" / "test.raw.src").read_text(encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script],
+        env={**ENVIRONMENT, "PYTHONPATH": str(site)},
+        cwd=folder,
+        input=source,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    place, _, outputs = done.stdout.partition("\n")
+    assert place == str(site / "wean_fairseq" / "__init__.py")
+    assert outputs == (folder / "model.work" / "copynet" / "test.txt").read_text(encoding="utf-8")
+
+
+def test_a_repeated_command_changes_nothing(site: Path, trained: tuple[Path, str, str]) -> None:
+    folder, out, _ = trained
+    before = contents(folder)
+    again, err = wean_train(site, folder, "--config", "model/run.toml")
+    assert again == out
+    for step in ("text", "training copynet", "decoding with copynet", "model"):
+        assert f"wean-train: {step}: done before" in err
+    assert contents(folder) == before
+
+
+def test_changed_settings_and_data_are_refused(site: Path, trained: tuple[Path, str, str]) -> None:
+    folder = trained[0]
+    before = contents(folder)
+    for arguments, change in (
+        (("--width", 16), "--embed-dim: 8 -> 16; --hidden-size: 8 -> 16"),
+        (("--seed", 2), "--seed: 1 -> 2"),
+        (("--case", "keep"), "case: truecase -> keep"),
+        (("--test", 7), "test: 6 -> 7"),
+        (("--columns", "short,long"), "columns: long,short -> short,long"),
+    ):
+        out, err = wean_train(site, folder, "--config", "model/run.toml", *arguments)
+        assert out == ""
+        assert f"({change}): give another --work" in err.splitlines()[-1]
+    write_table(folder / "pairs.csv", ROWS[1:])
+    assert "the content of pairs.csv: SHA-256" in wean_train(site, folder, "--config", "model/run.toml")[1]
+    write_table(folder / "pairs.csv", ROWS)
+    assert contents(folder) == before
+
+
+def test_the_written_settings_repeat_the_training(site: Path, trained: tuple[Path, str, str]) -> None:
+    folder = trained[0]
+    wean_train(site, folder, "--config", "model/run.toml", "--output", "again")
+    assert weights(folder / "again") == weights(folder / "model")
+    assert (folder / "again.work" / "test.json").is_file()
+
+
+def test_a_stopped_training_continues_to_the_same_model(site: Path, trained: tuple[Path, str, str]) -> None:
+    """Stopped by Ctrl-C after the first update, and by SIGKILL in the second start: expected are the same weights."""
+    folder = trained[0]
+    arguments = ("--config", "model/run.toml", "--output", "stopped")
+    for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
+        process = start(site, folder, *arguments)
+        output = folder / "stopped.work" / "copynet" / "train.out"
+        size = output.stat().st_size if output.exists() else 0
+        deadline = time.monotonic() + TIMEOUT
+        while not (output.exists() and "begin training epoch" in output.read_text(encoding="utf-8")[size:]):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.killpg(process.pid, number)
+        _, err = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == status, err
+        assert not (folder / "stopped").exists()
+    assert (folder / "stopped.work" / "copynet" / "command").is_file()
+    wean_train(site, folder, *arguments)
+    assert weights(folder / "stopped") == weights(folder / "model")
+
+
+def test_more_epochs_replace_the_model(site: Path, trained: tuple[Path, str, str]) -> None:
+    folder = trained[0]
+    shutil.copytree(folder / "again", folder / "longer")
+    shutil.copytree(folder / "again.work", folder / "longer.work")
+    (folder / "longer" / "mine.txt").write_text("a user's file", encoding="utf-8")
+    arguments = ("--config", "model/run.toml", "--output", "longer", "--epochs", 3)
+    assert "has files that are not of its model (mine.txt)" in wean_train(site, folder, *arguments)[1]
+    (folder / "longer" / "mine.txt").unlink()
+    wean_train(site, folder, *arguments)
+    assert weights(folder / "longer") != weights(folder / "model")
+    assert "epochs = 3" in (folder / "longer" / "run.toml").read_text(encoding="utf-8")
+
+
+def test_the_recipe_trains_the_same_model(trained: tuple[Path, str, str]) -> None:
+    """Expected: examples/own_pairs.sh with the same settings exports the same weights, dictionary and text settings."""
+    folder = trained[0]
+    given = {"DATA": "pairs.csv", "RUN": str(folder / "recipe"), "COLUMNS": "long,short", "TEST": "6", "WIDTH": "8"}
+    given |= {"RATE": "0.1", "EPOCHS": "2", "ARCH": "copynet", "BASELINE": "copynet", "GPUS": "0"}
+    environment = ENVIRONMENT | {"PATH": search_path()} | given
+    line = ["bash", str(ROOT / "examples" / "own_pairs.sh")]
+    subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=True)
+    for name in ("model.safetensors", "dict.src.txt", "text.json", "truecase.model"):
+        assert (folder / "recipe" / "model" / name).read_bytes() == (folder / "model" / name).read_bytes(), name
+    tables = [
+        json.loads((run / "test.json").read_text(encoding="utf-8"))["systems"]
+        for run in (folder / "recipe", folder / "model.work")
+    ]
+    assert tables[0] == tables[1]
+
+
+def test_the_function_returns_the_loaded_model(tmp_path: Path) -> None:
+    import wean_fairseq
+
+    write_table(tmp_path / "pairs.csv", ROWS)
+    settings = {"columns": "long,short", "test": 6, "width": 8, "epochs": 1, "device": "cpu", "arch": "residual_lstm"}
+    model = wean_fairseq.train(tmp_path / "pairs.csv", tmp_path / "model", **settings)
+    assert model.arch == "residual_lstm"
+    assert model.generate(["A sentence."]) == wean_fairseq.load(tmp_path / "model", device="cpu").generate(
+        ["A sentence."]
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "pairs.csv is empty."),
+        ("long,short\n", "pairs.csv"),
+        ("long,short\na b,c d\n", "there must be 10 at least"),
+        ("a\nb\nc\n", "pairs.csv has one column"),
+        ("long;short;more\n" + "a b;c d;e f\n" * 20, "pairs.csv does not tell which columns are the sentences"),
+        ("long,short\n" + "same text,same text\n" * 30, "the same text on both sides"),
+        ('{"long": ["a"], "short": 3}\n' * 20, "pairs.csv"),
+        ("\0\1\2" * 50, "pairs.csv"),
+    ],
+)
+def test_unusable_tables_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "pairs.csv").write_text(content, encoding="utf-8")
+    _, err = wean_train(ROOT, tmp_path, "pairs.csv", "--output", "model", "--device", "cpu")
+    assert "error: " in err.splitlines()[-1]
+    assert message in err.splitlines()[-1]
+    assert not (tmp_path / "model").exists()

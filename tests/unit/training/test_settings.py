@@ -1,0 +1,187 @@
+"""Settings of wean-train: what is refused before anything is written, and that TOML gives the same settings back."""
+
+from pathlib import Path
+
+import pytest
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.training import cli, run, settings
+from wean_fairseq.training.defaults import ARCHS, main, options_for, sizes_for
+
+PAIRS = "source,target\nA dog barks.,The dog is barking.\n"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a table of pairs, which is the working directory."""
+    (tmp_path / "pairs.csv").write_text(PAIRS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(capsys, *arguments):
+    """Return the one line that wean-train prints when it refuses its arguments."""
+    files = sorted(Path().rglob("*"))
+    try:
+        status = cli.main(list(arguments))
+    except SystemExit as end:
+        status = end.code
+    said = capsys.readouterr()
+    assert status == 2
+    assert said.out == ""
+    assert said.err.startswith("wean-train: ")
+    assert said.err.count("\n") == 1
+    assert sorted(Path().rglob("*")) == files
+    return said.err
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "data is missing: give a table with both sides, or two text files."),
+        (["pairs.csv"], "output is missing: give a folder for the model."),
+        (["--output", "model"], "data is missing"),
+        (["pairs.csv", "b", "c", "--output", "model"], "data takes one file with both sides, or two text files."),
+        (["nowhere.csv", "--output", "model"], "there is no file nowhere.csv"),
+        (["pairs.csv", "--test", "nowhere.csv", "--output", "model"], "there is no file nowhere.csv"),
+        (["pairs.csv", "--output", "pairs.csv"], "output pairs.csv is a file: give a folder."),
+        (["pairs.csv", "--output", "model", "--work", "pairs.csv"], "work pairs.csv is a file: give a folder."),
+        (["pairs.csv", "--output", "model", "--work", "model"], "which is replaced as a whole: give another folder."),
+        (["pairs.csv", "--output", "model", "--work", "model/work"], "which is replaced as a whole"),
+        (["pairs.csv", "--output", "run/text", "--work", "run"], "has the name of another folder of run"),
+        (["pairs.csv", "--output", "model", "--arch", "bart"], "invalid choice: 'bart' (choose from 'wean_lstm', "),
+        (["pairs.csv", "--output", "model", "--unit", "bytes"], "invalid choice: 'bytes' (choose from 'joiner', "),
+        (["pairs.csv", "--output", "model", "--case", "upper"], "invalid choice: 'upper' (choose from 'truecase', "),
+        (["pairs.csv", "--output", "model", "--device", "tpu"], "invalid choice: 'tpu' (choose from 'cpu', 'cuda')"),
+        (["pairs.csv", "--output", "model", "--rate", "nan"], "--rate must be a finite number above 0, but is nan."),
+        (["pairs.csv", "--output", "model", "--rate", "-1"], "--rate must be a finite number above 0, but is -1.0."),
+        (["pairs.csv", "--output", "model", "--rate", "fast"], "argument --rate: invalid float value: 'fast'"),
+        (["pairs.csv", "--output", "model", "--epochs", "0"], "'0' is not a whole number of 1 or more"),
+        (["pairs.csv", "--output", "model", "--seed", "x"], "'x' is not a whole number of 0 or more"),
+        (["pairs.csv", "--output", "model", "--speed", "9"], "unrecognized arguments: --speed 9"),
+        (["pairs.csv", "--output", "model", "--config", "no.toml"], "no.toml cannot be read"),
+        (
+            ["pairs.csv", "--output", "model", "--unit", "characters", "--bpe", "9"],
+            "bpe splits words, and the unit characters has no words",
+        ),
+        (
+            ["pairs.csv", "--output", "model", "--arch", "copy_transformer", "--width", "6"],
+            "width must be a multiple of 4, the attention heads of copy_transformer, but is 6.",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(here, capsys, arguments, message):
+    assert message in refused(capsys, *arguments)
+
+
+def test_a_gpu_that_is_not_there_is_refused(here, capsys, monkeypatch):
+    monkeypatch.setattr(run.torch.cuda, "is_available", lambda: False)
+    assert "there is no GPU" in refused(capsys, "pairs.csv", "--output", "model", "--device", "cuda")
+
+
+def test_folders_of_others_are_left_alone(here, capsys):
+    for name in ("model", "model.work"):
+        (here / name).mkdir()
+        (here / name / "mine.txt").write_text("a user's file", encoding="utf-8")
+        message = refused(capsys, "pairs.csv", "--output", "model")
+        assert f"{name} exists, and was not written by this run" in message or f"{name} has files" in message
+        (here / name / "mine.txt").unlink()
+        (here / name).rmdir()
+
+
+def test_a_folder_that_cannot_be_written_is_named(here, capsys, monkeypatch):
+    monkeypatch.setattr(run.os, "access", lambda *_: False)  # root may write to a folder without permissions
+    assert "model cannot be written" in refused(capsys, "pairs.csv", "--output", "model")
+
+
+# --- the settings file ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("epoch = 3", "unknown setting epoch: choose from data, output, work, columns, "),
+        ("epochs = 'many'", "epochs is 'many': expected `int | null`, got `str`."),
+        ("epochs = 0", "epochs is 0: expected `int` >= 1."),
+        ("epochs = true", "epochs is True: expected `int | null`, got `bool`."),
+        ("rate = nan", "--rate must be a finite number above 0, but is nan."),
+        ("rate = inf", "--rate must be a finite number above 0, but is inf."),
+        ("case = 'Title'", "case is 'Title': invalid enum value 'Title'."),
+        ("arch = 'bart'", "there is no arch bart for pairs: choose from wean_lstm, "),
+        ("data = []", "data is missing"),
+        ("data = ['a', 'b', 'c']", "data takes one file with both sides, or two text files."),
+        ("[data]\nfile = 'a'", "data is {'file': 'a'}: expected `str | array`, got `object`."),
+        ("epochs 3", "is not TOML"),
+        ("epochs = 3\nepochs = 4", "is not TOML"),
+        ("\udc80", "is not TOML"),
+    ],
+)
+def test_wrong_settings_files_are_refused(here, capsys, content, message):
+    data = "" if "data" in content else "data = 'pairs.csv'\n"
+    text = f"{data}output = 'model'\n{content}\n"
+    (here / "run.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert message in refused(capsys, "--config", "run.toml")
+
+
+def test_options_replace_the_settings_of_a_file(here):
+    (here / "sub").mkdir()
+    (here / "sub" / "run.toml").write_text("data = '../pairs.csv'\noutput = 'm'\nepochs = 3\nrate = 1\n")
+    read = settings.read_file(Path("sub/run.toml"))
+    built = settings.build_settings(read | settings.read_settings({"epochs": 5, "output": "other"}))
+    assert (built.data, built.output, built.epochs, built.rate) == ("pairs.csv", "other", 5, 1.0)
+    assert built.work_folder == Path("other.work")
+
+
+def test_written_settings_are_read_again_unchanged(here):
+    given = settings.Settings(
+        data=['a "b".src', "täß\x7f.tgt"],
+        output="runs/model",
+        columns='a,"b, c"',
+        valid=20,
+        test=["t.csv"],
+        case="keep",
+        arch="copynet",
+        rate=1e-05,
+        width=8,
+    )
+    (here / "runs" / "model").mkdir(parents=True)
+    file = here / "runs" / "model" / "run.toml"
+    file.write_text(settings.write_toml(given, Path("runs/model")), encoding="utf-8")
+    assert settings.build_settings(settings.read_file(Path("runs/model/run.toml"))) == given
+
+
+def test_an_unknown_argument_of_the_function_is_named(here):
+    with pytest.raises(UserError, match="unknown setting epoch: choose from data, output, "):
+        run.train("pairs.csv", "model", epoch=3)
+    with pytest.raises(UserError, match="data is 7: expected"):
+        run.train(7, "model")
+
+
+# --- defaults ---------------------------------------------------------------------------------------------------------
+
+
+def test_sizes_follow_the_number_of_pairs():
+    """Expected: the table of docs/own_pairs.md and of the measurements in results/few_pairs_*.json."""
+    assert sizes_for(1999) == (64, 40, 0.003, "copynet")
+    assert sizes_for(2000) == (64, 30, 0.003, "copynet")
+    assert sizes_for(10_000) == (128, 25, 0.002, "copynet")
+    assert sizes_for(50_000) == (256, 8, 0.001, "wean_lstm")
+    assert main(["sizes", "10000"]) == "128 25 0.002 copynet"
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_an_arch_takes_its_default_options(arch):
+    """fairseq's parser accepts the options of every arch, and of every search."""
+    import wean_fairseq
+
+    wean_fairseq.register()
+    from fairseq import options
+
+    chosen = options_for(arch, "8", "0.003")
+    line = ["data", "--task", "paraphrase", "--arch", arch, "--criterion", chosen.criterion, *chosen.training]
+    assert options.parse_args_and_arch(options.get_training_parser(), line).lr == [0.003]
+    line = ["data", "--task", "paraphrase", "--path", "none", *chosen.search]
+    assert options.parse_args_and_arch(options.get_generation_parser(), line).beam == 5

@@ -1,0 +1,88 @@
+"""``wean-train``: train a model on your sentence pairs, from a table to a scored model folder."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import get_args
+
+from ..console import OneLineParser, configure_logging, exit_status, print_message, whole_number
+from .defaults import ARCHS
+from .settings import PROGRAM, Settings, build_settings, read_file, read_settings, split_value
+
+_EPILOG = """examples:
+  wean-train pairs.csv --output model
+  wean-train pairs.csv --columns original,simple --arch copynet --epochs 30 --output model
+  wean-train mine.src mine.tgt --test test.src test.tgt --unit words --output model
+  wean-train --config model/run.toml --output again          the same training again
+
+A repeated command continues an interrupted training. OUTPUT.work has all files but the model: text, log, checkpoints,
+outputs and scores. The settings of a file that --config names are replaced by options.
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = OneLineParser(
+        prog=PROGRAM,
+        description="Train a model on sentence pairs, score it on a test set, and export it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("data", nargs="*", metavar="FILE", help="table with both sides (CSV, TSV, JSON, Parquet), or two text files")
+    add("--output", metavar="DIR", help="folder of the model")
+    add("--work", metavar="DIR", help="folder of all other files (default: OUTPUT.work)")
+    add("--config", type=Path, metavar="TOML", help="file of settings, such as the run.toml of a model")
+    text = parser.add_argument_group("text")
+    add = text.add_argument
+    add("--columns", metavar="A,B[,C]", help="source and target column, and further references (default: the only two)")
+    add("--header", choices=("yes", "no"), help="whether the first row has the names of the columns (default: a guess)")
+    for name in ("valid", "test"):
+        add(
+            f"--{name}",
+            nargs="+",
+            metavar="N|FILE",
+            help=f"number of {name} pairs, or files (default: 5%%, at most 1000)",
+        )
+    add("--split-seed", type=whole_number(0), metavar="N", help="seed of the draw of the splits (default: 1)")
+    add("--unit", choices=_choices("unit"), help="kind of tokens (default: joiner)")
+    add("--case", choices=_choices("case"), help="what is done with upper case (default: truecase)")
+    add("--bpe", type=whole_number(0), metavar="N", help="merges of byte pair encoding (default: 0 = whole words)")
+    add("--language", metavar="XX", help="two letters, for --unit moses (default: en)")
+    add("--limit", type=whole_number(0), metavar="N", help="largest number of pairs per split (default: 0 = all)")
+    model = parser.add_argument_group("training", "the defaults depend on the number of pairs")
+    add = model.add_argument
+    add("--arch", choices=ARCHS, metavar="ARCH", help=f"system: {', '.join(ARCHS)}")
+    add("--width", type=whole_number(1), metavar="N", help="size of embeddings and layers")
+    add("--epochs", type=whole_number(1), metavar="N", help="largest number of passes over the data")
+    add("--rate", type=float, metavar="X", help="learning rate")
+    add("--seed", type=whole_number(0), metavar="N", help="seed of the training (default: 1)")
+    add("--device", choices=("cpu", "cuda"), help="where to train (default: a GPU, if there is one)")
+    return parser
+
+
+def _choices(name: str) -> tuple[str, ...]:
+    return get_args(Settings.__annotations__[name])
+
+
+def _train(args: argparse.Namespace) -> None:
+    given = vars(args)
+    config = given.pop("config")
+    given["data"] = args.data if len(args.data) > 1 else (args.data or [None])[0]
+    for name in ("valid", "test"):
+        given[name] = split_value(given[name]) if given[name] else None
+    chosen = read_file(config) if config is not None else {}
+    settings = build_settings(chosen | read_settings(given))
+    resolve_name(f"{__package__}.run:run")(settings)  # it imports PyTorch and fairseq
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
+    args = build_parser().parse_args(arguments)
+    configure_logging(PROGRAM)
+    try:
+        return exit_status(PROGRAM, lambda: _train(args))
+    except KeyboardInterrupt:
+        print_message(PROGRAM, "stopped; the same command continues from here")
+        return 130

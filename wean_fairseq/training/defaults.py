@@ -1,0 +1,113 @@
+"""Defaults for trainings on sentence pairs. The recipe for own pairs reads them from the command line.
+
+    python -m wean_fairseq.training.defaults archs
+    python -m wean_fairseq.training.defaults dictionary BPE         # largest number of words, least frequency
+    python -m wean_fairseq.training.defaults sizes PAIRS            # width, epochs, learning rate, arch
+    python -m wean_fairseq.training.defaults options ARCH WIDTH RATE
+
+The last command prints one argument per line after its kind: ``criterion``, ``training``, ``search`` or ``score``.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import NamedTuple
+
+#: Archs for sentence pairs.
+ARCHS = tuple(
+    """wean_lstm wean_lstm_pwkp wean_lstm_ew_sew wean_lstm_lcsts seq2seq_lstm seq2seq_lstm_lcsts copynet copynet_lcsts
+    copynet_full copynet_release pointer_generator pointer_generator_coverage pointer_generator_see2017 residual_lstm
+    stacked_lstm paraphrase_transformer copy_transformer granularity_transformer granularity_transformer_mean
+    granularity_transformer_product granularity_transformer_release granularity_transformer_resonance
+    granularity_transformer_scope""".split()
+)
+HEADS = 4  # of Transformers; the width is a multiple of it
+_WORDS = 50_000
+_SCORES = ("--metric", "bleu", "sari", "rouge-l", "copy-rate", "length-ratio")
+
+
+class Sizes(NamedTuple):
+    """Sizes that suit a number of pairs."""
+
+    width: int
+    epochs: int
+    rate: float
+    arch: str
+
+
+# Number of pairs -> sizes for fewer pairs. A wide model overfits few pairs, so it is narrower then, and trained for
+# more epochs. The archs for up to 10,000 pairs are based on measurements (results/few_pairs_*.json). --patience usually
+# ends the trainings before the number of epochs does.
+_SIZES = {
+    2_000: Sizes(64, 40, 0.003, "copynet"),
+    5_000: Sizes(64, 30, 0.003, "copynet"),
+    50_000: Sizes(128, 25, 0.002, "copynet"),
+}
+_MANY = Sizes(256, 8, 0.001, "wean_lstm")
+
+
+def sizes_for(pairs: int) -> Sizes:
+    """The sizes for a number of training pairs."""
+    return next((sizes for limit, sizes in _SIZES.items() if pairs < limit), _MANY)
+
+
+def dictionary_for(merges: int) -> tuple[int, int]:
+    """The largest number of words of the dictionary, and the least frequency of its words.
+
+    Words that occur once become ``<unk>``, so that ``<unk>`` itself is trained. All word pieces are known.
+    """
+    return _WORDS, 0 if merges else 2
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of fairseq-train, fairseq-generate and wean-evaluate for one arch."""
+
+    criterion: str
+    training: tuple[str, ...]
+    search: tuple[str, ...]
+    score: tuple[str, ...] = _SCORES
+
+    def lines(self) -> list[str]:
+        """One line per argument, after its kind."""
+        kinds = {"criterion": (self.criterion,), "training": self.training, "search": self.search, "score": self.score}
+        return [f"{kind} {argument}" for kind, arguments in kinds.items() for argument in arguments]
+
+
+def options_for(arch: str, width: str, rate: str) -> Options:
+    """The options for an arch. Numbers are text, because the same text identifies a training that is resumed."""
+    criterion = "model_loss"
+    sizes = ["--embed-dim", width, "--hidden-size", width]
+    dropout = ["--dropout", "0.3"]
+    search: list[str] = []
+    if arch.startswith(("wean_lstm", "seq2seq_lstm")):
+        criterion, search = "query_embedding", ["--search-preset", "wean", "--replace-unk"]
+    elif arch.startswith("copynet"):
+        search = ["--search-preset", "copynet"]
+    elif arch.startswith("pointer_generator"):
+        dropout = []  # it has none
+    elif "_transformer" in arch:
+        sizes = ["--embed-dim", width, "--ffn-dim", str(int(width) * 4), "--attention-heads", str(HEADS)]
+        search = [] if arch == "copy_transformer" else ["--replace-unk"]
+    # residual_lstm and stacked_lstm have no attention, so <unk> cannot be replaced.
+    training = (
+        *(*sizes, *dropout, "--optimizer", "adam", "--adam-betas", "(0.9, 0.999)", "--lr", rate, "--clip-norm", "2"),
+        *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "200", "--batch-size", "64"),
+        *("--no-epoch-checkpoints", "--patience", "4"),
+    )
+    return Options(criterion, training, (*search, "--beam", "5", "--max-len-a", "2", "--max-len-b", "10"))
+
+
+def main(arguments: list[str]) -> str:
+    """Return what the recipe asks for, see above."""
+    what, *values = arguments
+    if what == "archs":
+        return " ".join(ARCHS)
+    if what == "dictionary":
+        return " ".join(map(str, dictionary_for(int(values[0]))))
+    if what == "sizes":
+        return " ".join(map(str, sizes_for(int(values[0]))))
+    return "\n".join(options_for(*values).lines())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{main(sys.argv[1:])}\n")

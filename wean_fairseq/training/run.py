@@ -1,0 +1,332 @@
+"""One training on sentence pairs: prepare the text, train, decode and score the test set, export the model.
+
+A work folder has the files of all steps, in the layout of the recipes. A step whose result is complete is skipped, so
+an interrupted run continues when it is started again.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..checkpoints.export import export
+from ..console import print_message
+from ..errors import UserError
+from ..evaluation.cli import main as evaluate
+from ..generation import TextModel, load
+from ..generation.cli import main as generate
+from ..storage.files import sha256_of, write_text
+from ..storage.manifest import NAME as CHECKSUMS
+from . import progress, state, trainings
+from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for
+from .settings import FILE, PROGRAM, Settings, build_settings, read_file, read_settings, write_toml
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_STOPPED = (130, 143, -2, -15)  # exit statuses after SIGINT and SIGTERM
+_OF_TEXT = ("columns", "header", "valid", "test", "split_seed", "unit", "case", "bpe", "language", "limit")
+_ERROR = re.compile(r"error: (.+)")
+
+
+def say(text: str) -> None:
+    """Print a line about the work."""
+    print_message(PROGRAM, text.replace(f"{Path.cwd()}/", ""))
+
+
+def preparation_script() -> Path:
+    """The script that prepares pairs: inside the installed package, beside it in a checkout."""
+    places = [folder / "preprocess" / "own_pairs.py" for folder in (_PACKAGE, _PACKAGE.parent)]
+    found = next((path for path in places if path.is_file()), None)
+    if found is None:
+        raise UserError(f"{places[0]} is missing: install wean_fairseq again.")
+    return found
+
+
+class Run:
+    """The work folder of a training.
+
+    Args:
+        settings: of the training.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.work = settings.work_folder
+        self.text, self.data = self.work / "text", self.work / "bin"
+        path = f"{_PACKAGE.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
+        self.environment = {**os.environ, "PYTHONPATH": path}
+
+    @property
+    def arch(self) -> str:
+        """The arch, which is known after ``prepare``."""
+        return self.settings.arch or ""
+
+    @property
+    def system(self) -> Path:
+        """Folder of the training."""
+        return self.work / self.arch
+
+    @property
+    def options(self) -> Options:
+        """Options of the arch."""
+        return options_for(self.arch, str(self.settings.width), f"{self.settings.rate:g}")
+
+    @property
+    def on_cpu(self) -> list[str]:
+        """The option for trainings without a GPU."""
+        has_gpu = torch.cuda.is_available()
+        if self.settings.device == "cuda" and not has_gpu:
+            raise UserError("there is no GPU that PyTorch can use: leave --device out, or give cpu.")
+        return [] if has_gpu and self.settings.device != "cpu" else ["--cpu"]
+
+    # --- before anything is written
+
+    def check(self) -> None:
+        """Refuse a missing device or input, and folders that are not of this run. Raises ``UserError``."""
+        folder, work = self.settings.folder, self.work
+        self.on_cpu  # noqa: B018 - it looks for the GPU
+        for path in self.inputs:
+            if not path.is_file():
+                raise UserError(f"there is no file {path}: give your pairs as a table, or as two text files.")
+        for name, place in (("output", folder), ("work", work)):
+            if place.exists() and not place.is_dir():
+                raise UserError(f"{name} {place} is a file: give a folder.")
+            if any(path.resolve() == place.resolve() for path in self.inputs):
+                raise UserError(f"{name} {place} is an input: give another folder.")
+        if work.resolve().is_relative_to(folder.resolve()):
+            raise UserError(
+                f"work {work} is in the output {folder}, which is replaced as a whole: give another folder."
+            )
+        if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS):
+            raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
+        if work.is_dir() and any(work.iterdir()) and not (work / "settings").is_file():
+            raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
+        is_ours = self._published == _checksums_of(folder) != ""
+        if folder.is_dir() and any(folder.iterdir()) and not is_ours:
+            raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
+        for place in (folder.absolute(), work.absolute()):
+            parent = next(path for path in (place, *place.parents) if path.exists())
+            if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+                raise UserError(f"{place} cannot be written ({parent} is not a folder that you may write to).")
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The user's files."""
+        return [Path(file) for name in ("data", "valid", "test") for file in self.settings.files(name)]
+
+    @property
+    def _published(self) -> str:
+        """The checksum of the model folder that this run wrote; empty if there is none."""
+        file = self.work / "published"
+        return file.read_text(encoding="utf-8").partition("\n")[0] if file.is_file() else ""
+
+    # --- steps
+
+    def prepare(self) -> None:
+        """Write the text and fairseq's data, and choose the sizes by the number of pairs."""
+        lines = [
+            f"{name}={' '.join(self.settings.files(name)) or value}"
+            for name in _OF_TEXT
+            if (value := getattr(self.settings, name))
+        ]
+        changes = state.record(self.work / "settings", lines + state.input_lines(self.inputs))
+        if changes:
+            raise UserError(f"{self.work} was made with other settings ({changes}): give another --work, or delete it.")
+        if (self.data / "manifest.json").is_file():
+            say("text: done before")
+        else:
+            say(f"text: writing {self.text}")
+            self._run_preparation()
+        pairs = json.loads((self.text / "manifest.json").read_text(encoding="utf-8"))["splits"]["train"]["kept"]
+        self.settings = self.settings.with_sizes(sizes_for(pairs))
+
+    def _run_preparation(self) -> None:
+        given = self.settings
+        words, least = dictionary_for(given.bpe)
+        line = [sys.executable, str(preparation_script()), "--output", str(self.text), "--binarise", str(self.data)]
+        line += ["--raw-data", "--words", str(words), "--threshold", str(least), "--drop-leaks", "pairs"]
+        line += ["--unit", given.unit, "--bpe", str(given.bpe), "--seed", str(given.split_seed)]
+        line += ["--limit", str(given.limit), *([] if given.case == "keep" else [f"--{given.case}"])]
+        for name in ("data", "valid", "test"):
+            value = getattr(given, name)
+            files = [f"./{file}" if file.startswith("-") else file for file in given.files(name)]
+            line += [f"--{name}", *(files or [str(value)])] if value is not None else []
+        line += [
+            f"--{name}={getattr(given, name)}" for name in ("columns", "header", "language") if getattr(given, name)
+        ]
+        done = subprocess.run(line, env=self.environment, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode in _STOPPED:
+            raise KeyboardInterrupt
+        if done.returncode:
+            raise UserError(_sentence(done.stderr) or f"preparing the text failed: {done.stderr[-500:]}")
+        for text in done.stdout.splitlines():
+            say(text.removeprefix("own_pairs: "))
+
+    def train(self) -> None:
+        """Train, or continue a training."""
+        given = self.settings
+        options = ["--task", "paraphrase", "--arch", self.arch, "--criterion", self.options.criterion]
+        options += ["--seed", str(given.seed), *self.options.training]
+        changes = state.record(self.system / "command", option_lines(options))
+        if changes:
+            raise UserError(f"{self.system} was begun with other settings ({changes}): give another --work.")
+        mark = self.system / ".trained"
+        if mark.is_file() and int(mark.read_text(encoding="utf-8") or 0) >= (given.epochs or 0):
+            say(f"training {self.arch}: done before")
+            return
+        say(f"training {self.arch} (stop it and start again as you like; log: {self.system / 'train.log'})")
+        line = [sys.executable, "-P", "-m", "fairseq_cli.train", str(self.data), "--user-dir", str(_PACKAGE), *options]
+        line += [*self.on_cpu, "--save-dir", str(self.system), "--max-epoch", str(given.epochs)]
+        line += ["--log-format", "simple", "--log-interval", "20", "--log-file", str(self.system / "train.log")]
+        output = self.system / "train.out"
+        bar = progress.Progress(self.arch, 0, "", given.epochs or 1)
+        status = progress.run(line, output, None, bar, self.environment)
+        if status in _STOPPED:
+            raise KeyboardInterrupt
+        if status or not (self.system / "checkpoint_best.pt").is_file():
+            said = output.read_text(encoding="utf-8", errors="replace")[-20_000:]
+            raise UserError(f"the training failed: {_sentence(said) or said[-500:]} (log: {output})")
+        write_text(mark, f"{given.epochs}\n")
+
+    def decode(self) -> None:
+        """Rewrite the test sources with the trained model, as its users will."""
+        checkpoint, output = self.system / "checkpoint_best.pt", self.system / "test.txt"
+        write_text(self.system / "search.txt", "".join(f"{word}\n" for word in self.options.search))
+        source = f"{sha256_of(checkpoint)}\n"
+        mark = self.system / "test.source"
+        if output.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == source:
+            say(f"decoding with {self.arch}: done before")
+            return
+        say(f"decoding the test set with {self.arch}")
+        line = ["--model", checkpoint, "--data", self.data, "--text", self.text, *self.on_cpu, "--overwrite"]
+        status = generate([*map(str, line), "--input", str(self.text / "test.raw.src"), "--output", str(output)])
+        if status in _STOPPED:
+            raise KeyboardInterrupt
+        if status:
+            raise UserError("the test set cannot be decoded, see above.")
+        write_text(mark, source)
+
+    def score(self) -> None:
+        """Score the outputs beside a copy of the source, and print the table."""
+        trained = {self.arch: trainings.describe_system(self.system)}
+        note = self._note(trained[self.arch])
+        if note:
+            trained[self.arch]["note"] = note
+            say(f"{self.arch} {note}")
+        write_text(self.work / "trainings.json", json.dumps(trained, indent=1) + "\n")
+        references = sorted(self.text.glob("test.raw.tgt*"))
+        line = [
+            "--hyp",
+            f"{self.arch}={self.system / 'test.txt'}",
+            "--src",
+            self.text / "test.raw.src",
+            "--ref",
+            *references,
+        ]
+        line += [*self.options.score, *(["--lowercase"] if self.settings.case == "lowercase" else [])]
+        files = ["--json", self.work / "test.json", "--markdown", self.work / "test.md"]
+        if evaluate([*map(str, [*line, *files])]):
+            raise UserError("the outputs cannot be scored, see above.")
+
+    def _note(self, training: dict[str, Any]) -> str:
+        if training["end"] != "cut":
+            return ""
+        return trainings.cut_note(training, f"{PROGRAM} ... --epochs {2 * (self.settings.epochs or 1)}")
+
+    def publish(self) -> None:
+        """Export the model and its settings to the output folder, which is replaced when the new one is complete."""
+        folder = self.settings.folder
+        note = json.loads((self.work / "trainings.json").read_text(encoding="utf-8"))[self.arch].get("note", "")
+        documents = {FILE: write_toml(self.settings, folder)}
+        source = hashlib.sha256(
+            json.dumps([sha256_of(self.system / "checkpoint_best.pt"), note, documents]).encode()
+        ).hexdigest()
+        mark = self.work / "published"
+        if (
+            folder.is_dir()
+            and mark.is_file()
+            and mark.read_text(encoding="utf-8") == f"{_checksums_of(folder)}\n{source}\n"
+        ):
+            say(f"model: done before ({folder})")
+            return
+        checkpoint = self.system / "checkpoint_best.pt"
+        export(checkpoint, folder, self.data, self.text, note=note, documents=documents, verify=True, overwrite=True)
+        write_text(mark, f"{_checksums_of(folder)}\n{source}\n")
+        say(f"model: {folder} (wean-generate --model {folder} --input sentences.txt)")
+
+
+def option_lines(options: Sequence[str]) -> list[str]:
+    """Options of fairseq-train as sorted lines, as the recipes record them."""
+    lines: list[str] = []
+    for word in options:
+        if word.startswith("--"):
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return sorted(lines)
+
+
+def _sentence(text: str) -> str:
+    """The last error message of a program's output; empty if there is none."""
+    found = [match[1] for line in text.splitlines() if (match := _ERROR.search(line))]
+    return found[-1] if found else ""
+
+
+def _checksums_of(folder: Path) -> str:
+    """The SHA-256 of a model folder's checksums; empty if it has none."""
+    return sha256_of(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else ""
+
+
+def run(settings: Settings) -> None:
+    """Run all steps. Raises ``UserError`` if a step is impossible, and KeyboardInterrupt if the user stops it."""
+    training = Run(settings)
+    training.check()
+    training.prepare()
+    training.train()
+    training.decode()
+    training.score()
+    training.publish()
+
+
+def train(
+    data: Any = None, output: str | Path | None = None, *, config: str | Path | None = None, **settings: Any
+) -> TextModel:
+    """Train a model on sentence pairs, and load it.
+
+        model = wean_fairseq.train("pairs.csv", "model", arch="copynet", epochs=20)
+        model.generate("What's the best way to learn Python?")
+
+    The call does the same as the command ``wean-train``. A repeated call continues an interrupted training.
+
+    Args:
+        data: a table with both sides, or a list of two text files.
+        output: folder of the model.
+        config: a settings file in TOML; the arguments of the call replace its values.
+        settings: further settings, see ``training.settings.Settings``.
+
+    Returns:
+        The model, as ``wean_fairseq.load`` returns it.
+
+    Raises:
+        UserError: if a setting or a file cannot be used, or a step fails.
+    """
+    chosen = read_file(Path(config)) if config is not None else {}
+    chosen |= read_settings(
+        {**{name: _plain(value) for name, value in settings.items()}, "data": _plain(data), "output": _plain(output)}
+    )
+    built = build_settings(chosen)
+    run(built)
+    return load(built.folder, device=built.device or None)
+
+
+def _plain(value: Any) -> Any:
+    """Paths as text."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,183 @@
+"""Settings of one training on sentence pairs, from the command line, a TOML file or Python, and back to TOML."""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, ValidationError, convert, structs
+
+from ..console import whole_number
+from ..errors import UserError, name_some
+from ..ranges import check_positive
+from ..storage.files import read_regular
+from .defaults import ARCHS, HEADS, Sizes
+
+PROGRAM = "wean-train"
+FILE = "run.toml"
+_LARGEST = 1 << 20  # bytes of a settings file
+
+Positive = Annotated[int, Meta(ge=1, le=999_999_999)]
+NotNegative = Annotated[int, Meta(ge=0, le=999_999_999)]
+Files = str | list[str]
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Settings of a training. Values that depend on the number of pairs are None until ``with_sizes`` sets them.
+
+    Attributes:
+        data: a table with both sides, or two text files.
+        output: folder of the model.
+        work: folder for all other files (default: ``output`` with the suffix ``.work``).
+        columns: names or numbers of the source and the target column; further ones are references.
+        header: whether the first row has the names of the columns.
+        valid: number of validation pairs, or files with them.
+        test: number of test pairs, or files with them.
+        split_seed: seed of the draw of the splits.
+        unit: kind of tokens.
+        case: what is done with upper case.
+        bpe: merges of byte pair encoding; 0 = whole words.
+        language: two letters, for the unit moses.
+        limit: largest number of training and of validation pairs; 0 = all.
+        arch: the system to train.
+        width: size of embeddings and layers.
+        epochs: largest number of passes over the data.
+        rate: learning rate.
+        seed: of the training.
+        device: where to train; empty = a GPU if there is one.
+    """
+
+    data: Files
+    output: str
+    work: str = ""
+    columns: str = ""
+    header: Literal["", "yes", "no"] = ""
+    valid: Positive | Files | None = None
+    test: Positive | Files | None = None
+    split_seed: NotNegative = 1
+    unit: Literal["joiner", "moses", "words", "characters", "jieba"] = "joiner"
+    case: Literal["truecase", "lowercase", "keep"] = "truecase"
+    bpe: NotNegative = 0
+    language: str = ""
+    limit: NotNegative = 0
+    arch: str | None = None
+    width: Positive | None = None
+    epochs: Positive | None = None
+    rate: float | None = None
+    seed: NotNegative = 1
+    device: Literal["", "cpu", "cuda"] = ""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the model."""
+        return Path(self.output)
+
+    @property
+    def work_folder(self) -> Path:
+        """Folder of all other files."""
+        return Path(self.work or f"{self.output}.work")
+
+    def files(self, name: str) -> list[str]:
+        """The files that a setting names, as a list."""
+        value = getattr(self, name)
+        return value if isinstance(value, list) else [value] if isinstance(value, str) else []
+
+    def with_sizes(self, sizes: Sizes) -> "Settings":
+        """The settings with ``sizes`` for the values that are None."""
+        missing = {name: value for name, value in sizes._asdict().items() if getattr(self, name) is None}
+        return structs.replace(self, **missing)
+
+
+NAMES = Settings.__struct_fields__
+
+
+def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | None = None) -> dict[str, Any]:
+    """Check the names and types of some settings; return them by name.
+
+    Args:
+        values: by name. None stands for a missing value.
+        where: file that they are in, for messages.
+        folder: that relative paths start from.
+
+    Raises:
+        UserError: naming an unknown setting, or one with a value of another type.
+    """
+    values = {name: value for name, value in values.items() if value is not None}
+    prefix = f"{where}: " if where else ""
+    unknown = [name for name in values if name not in NAMES]
+    if unknown:
+        raise UserError(f"{prefix}unknown setting {name_some(unknown)}: choose from {', '.join(NAMES)}.")
+    checked = {}
+    for name, value in values.items():
+        kind = Settings.__annotations__[name]
+        try:
+            checked[name] = convert(value, kind)
+        except ValidationError as error:
+            raise UserError(f"{prefix}{name} is {value!r}: {str(error)[:1].lower()}{str(error)[1:]}.") from error
+    if folder is not None:
+        checked |= {
+            name: _below(folder, checked[name])
+            for name in ("data", "output", "work", "valid", "test")
+            if name in checked
+        }
+    return checked
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Read a settings file, whose relative paths start from its folder. Raises ``UserError`` for another content."""
+    try:
+        values = tomllib.loads(read_regular(path, _LARGEST).decode("utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): name a file of settings in TOML.") from error
+    except ValueError as error:
+        raise UserError(f"{path} is not TOML ({error}): write lines such as epochs = 20.") from error
+    return read_settings(values, str(path), path.parent)
+
+
+def _below(folder: Path, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_below(folder, part) for part in value]
+    return os.path.normpath(folder / value) if isinstance(value, str) and value else value
+
+
+def build_settings(values: Mapping[str, Any]) -> Settings:
+    """Settings from checked values. Raises ``UserError`` if values are missing, or do not fit together."""
+    for name, example in (("data", "a table with both sides, or two text files"), ("output", "a folder for the model")):
+        if not values.get(name):
+            raise UserError(f"{name} is missing: give {example}.")
+    settings = Settings(**values)
+    if not 1 <= len(settings.files("data")) <= 2:
+        raise UserError("data takes one file with both sides, or two text files.")
+    if settings.arch is not None and settings.arch not in ARCHS:
+        raise UserError(f"there is no arch {settings.arch} for pairs: choose from {', '.join(ARCHS)}.")
+    if settings.rate is not None:
+        check_positive("rate", [settings.rate])
+    if settings.width is not None and "_transformer" in (settings.arch or "") and settings.width % HEADS:
+        raise UserError(
+            f"width must be a multiple of {HEADS}, the attention heads of {settings.arch}, but is {settings.width}."
+        )
+    if settings.bpe and settings.unit == "characters":
+        raise UserError("bpe splits words, and the unit characters has no words: leave one of them out.")
+    return settings
+
+
+def split_value(words: Sequence[str]) -> int | list[str]:
+    """The number of pairs or the files in the words of ``--test`` or ``--valid``."""
+    is_number = len(words) == 1 and words[0].isdecimal() and not Path(words[0]).is_file()
+    return whole_number(1)(words[0]) if is_number else list(words)
+
+
+def write_toml(settings: Settings, folder: Path) -> str:
+    """The settings as TOML, with paths relative to ``folder``."""
+    lines = [f"# Settings of this model. To repeat its training: wean-train --config {FILE} --output another-folder"]
+    for name in NAMES:
+        value = getattr(settings, name)
+        if value in (None, "") or (name == "work"):
+            continue
+        if name in ("data", "output", "valid", "test") and not isinstance(value, int):
+            paths = [os.path.relpath(path, folder) for path in settings.files(name)]
+            value = paths if isinstance(value, list) else paths[0]
+        lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f"))
+    return "".join(f"{line}\n" for line in lines)
