@@ -90,7 +90,7 @@ def options_for(arch: str, width: str, rate: str) -> Options:
         search = [] if arch == "copy_transformer" else ["--replace-unk"]
     # residual_lstm and stacked_lstm have no attention, so <unk> cannot be replaced.
     training = (
-        *(*sizes, *dropout, "--optimizer", "adam", "--adam-betas", "(0.9, 0.999)", "--lr", rate, "--clip-norm", "2"),
+        *(*sizes, *dropout, "--optimizer", "fused_adam", "--adam-betas", "(0.9, 0.999)", "--lr", rate, "--clip-norm", "2"),
         *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "200", "--batch-size", "64"),
         *("--no-epoch-checkpoints", "--patience", "4"),
     )
