@@ -171,9 +171,10 @@ OWN_ARCHS = set(re.findall(r"[a-z]+(?:_[a-z]+)+|copynet", read(OWN_PAIRS).split(
 @pytest.mark.parametrize("arch", sorted(OWN_ARCHS | {"seq2seq_lstm", "stacked_lstm", "granularity_transformer_mean"}))
 def test_own_pairs_trains_every_arch_that_its_head_names(arch: str):
     """With options that the arch has: fairseq's own parser takes them. The baselines and a preset too."""
+    defaults = re.search(r"^defaults\(\) .*$", read(OWN_PAIRS), flags=re.MULTILINE)[0]
     settings = re.search(r"^settings\(\) \{.*?^\}", read(OWN_PAIRS), flags=re.MULTILINE | re.DOTALL)[0]
     show = 'printf "%s\\n" "${optimisation[@]}" --criterion "$criterion"; echo "${search[*]}"'
-    script = f"WIDTH=8 RATE=0.1\n{settings}\nsettings {arch}\n{show}"
+    script = f"WIDTH=8 RATE=0.1\n{defaults}\n{settings}\nsettings {arch}\n{show}"
     said = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True).stdout
     *trained, searched = said.splitlines()
     without_attention = arch in ("residual_lstm", "stacked_lstm")  # --replace-unk is refused in decoding
