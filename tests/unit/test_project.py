@@ -192,7 +192,7 @@ def test_files_and_folders_are_families():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_family_registers_an_architecture(family):
-    importlib.import_module("wean_fairseq")
+    importlib.import_module("wean_fairseq").register()
     registry = importlib.import_module("fairseq.models").ARCH_MODEL_REGISTRY
     package = f"wean_fairseq.models.{family}"
     assert [arch for arch, model in registry.items() if is_within(model.__module__, package)]
@@ -201,7 +201,7 @@ def test_family_registers_an_architecture(family):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sizes_of_a_family_have_a_least_value(family):
     """Else a size of 0 is a traceback, or a model of nothing."""
-    importlib.import_module("wean_fairseq")
+    importlib.import_module("wean_fairseq").register()
     declared = importlib.import_module("fairseq.models").MODEL_DATACLASS_REGISTRY
     package = f"wean_fairseq.models.{family}"
     sizes = [
