@@ -14,6 +14,7 @@ class Capabilities:
     copies: bool = False  # writes source words that are not in the dictionary, so the task adds slots to it
     normalises: bool = False  # its scores are log-probabilities, to which no temperature can be applied
     ranks: bool = False  # its search adds terms that are not log-probabilities, so no rule may stop it early
+    inputs: tuple[str, ...] = ()  # names of the extra inputs that it reads (data/extra_inputs.py)
     needs_length: bool = False  # plans the output for a length, which the task gives (net_input["essay_lengths"])
     granular_from: int = 0  # first layer whose words have granularities, counted from 1; 0 = none
 

@@ -15,18 +15,23 @@ import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.dataclass import FairseqDataclass
+from fairseq.utils import split_paths
 from torch import Tensor
 
 from ..errors import UserError
+from ..fields import option
 from ..storage.files import open_regular, read_json, whole_folder
 from .bert_features import STORED, TopicBert, Topics
-from .topics import topic_positions
+from .extra_inputs import ExtraInputs
+from .topics import topic_ids, topic_positions
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +109,53 @@ class TopicFeatures:
             if start is not None:
                 return features[start : start + len(words)]
         return None
+
+
+@dataclass
+class BertConfig(FairseqDataclass):
+    """The options of the task."""
+
+    bert: Optional[str] = option(  # fairseq cannot read `str | None`
+        None, "local transformers directory of the BERT that reads the topics; it is never trained"
+    )
+    topic_separator: str = option("[PAD]", "token that separates two topics in BERT's input; empty = none")
+    bert_cache: Optional[str] = option(None, "folder for BERT's features of the topics (default: in the data folder)")
+
+
+class BertInputs(ExtraInputs):
+    """The features of the topics of a batch, ``topic_features`` (B, S, L, H), from ``--bert``."""
+
+    option = "bert"
+    names = ("topic_features",)
+    are_required = True
+    read_words = True
+
+    def __init__(self, cfg: Any, dictionary: Dictionary) -> None:
+        super().__init__(cfg, dictionary)
+        folder = Path(cfg.bert_cache) if cfg.bert_cache else Path(split_paths(cfg.data)[0]) / "bert-features"
+        bert = TopicBert(cfg.bert, cfg.topic_separator)
+        self.features = TopicFeatures(bert, folder)
+        self.attributes = {"bert": bert}
+
+    @classmethod
+    def check(cls, cfg: Any) -> None:
+        """Raise ``UserError`` if there is a cache and no BERT."""
+        if cfg.bert is None and cfg.bert_cache:
+            raise UserError("--bert-cache is for --bert DIR, which is not given: leave it out.")
+
+    def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
+        """Compute the features of topics that are not cached."""
+        topics = set(topic_ids((pairs.src[index] for index in range(len(pairs.src))), self.dictionary))
+        self.features.prepare(split, {tuple(self.dictionary[index] for index in line) for line in topics})
+        return pairs
+
+    def complete(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """See ``ExtraInputs``."""
+        net_input = batch["net_input"]
+        if "topic_features" in net_input:
+            return batch
+        features = self.features.align(net_input["src_tokens"], self.dictionary)
+        return {**batch, "net_input": {**net_input, "topic_features": features}}
 
 
 class _CacheFile:

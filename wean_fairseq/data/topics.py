@@ -67,13 +67,13 @@ def _separator_error(which: str, line: int) -> str:
 
 
 def check_known(
-    name: str, topics: Sequence[tuple[int, ...]], dictionary: Dictionary, *, required: bool, bert_reads_unk: bool
+    name: str, topics: Sequence[tuple[int, ...]], dictionary: Dictionary, *, required: bool, lost_spellings: bool
 ) -> None:
     """Log the number of topic words that are not in the dictionary.
 
     Args:
         required: topics can only be distinguished by the dictionary.
-        bert_reads_unk: BERT reads them too, but their spelling is lost.
+        lost_spellings: BERT reads the topics too, but the spelling of unknown words is lost.
 
     Raises:
         UserError: if ``required`` is true and the dictionary contains none of the words.
@@ -88,7 +88,7 @@ def check_known(
             "model: preprocess these files with the dictionary that belongs to them."
         )
     count = f"{name}: {unknown} of {words} topic words ({unknown / words:.1%}) are not in the dictionary"
-    if bert_reads_unk:
+    if lost_spellings:
         count += ", and binary data forgets how they are spelt, so that BERT reads [UNK]: run fairseq-preprocess "
         count += "again with --dataset-impl raw"
     logger.warning(count)

@@ -3,18 +3,22 @@
 Legend: ``B`` batch, ``S`` source length, ``T`` target length.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import torch
-from fairseq.data import FairseqDataset, LanguagePairDataset
+from fairseq.data import LanguagePairDataset
 from fairseq.data.base_wrapper_dataset import BaseWrapperDataset
+from fairseq.dataclass import FairseqDataclass
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import UserError
+from ..fields import option
 from ..storage.files import read_regular
+from .extra_inputs import ExtraInputs
 
 SENTENCE_LEVEL = 1  # the label of the end symbol, which the files do not contain
 NO_LABEL = -1  # label of padding; losses ignore it
@@ -60,54 +64,61 @@ class LabelledPairs(BaseWrapperDataset):
         return batch
 
 
-def fill_missing_labels(batch: dict[str, Any]) -> dict[str, Any]:
-    """A new batch in which missing labels are ``NO_LABEL``: source (B, S), target (B, T)."""
-    net_input = batch["net_input"]
-    no_labels = {
-        "source_labels": torch.full_like(net_input["src_tokens"], NO_LABEL),
-        "target_labels": torch.full_like(batch["target"], NO_LABEL),
-    }
-    return {**batch, "net_input": {**no_labels, **net_input}}
+@dataclass
+class WeakLabelsConfig(FairseqDataclass):
+    """The option of the task."""
+
+    granularity_labels: Optional[str] = option(  # fairseq cannot read `str | None`
+        None, "directory with the weak labels of words for training dnpg (from preprocess/weak_labels.py)"
+    )
 
 
-def label_pairs(
-    folder: str | None,
-    split: str,
-    languages: tuple[str, str],
-    pairs: LanguagePairDataset,
-    uncut: LanguagePairDataset,
-    *,
-    required: bool,
-) -> FairseqDataset:
-    """Add the labels of a split to its pairs, if the folder has them.
+class WeakLabels(ExtraInputs):
+    """Labels from ``--granularity-labels``: ``<split>.<language>.z``, one line per sentence, 0 or 1 for each word."""
 
-    Args:
-        folder: with ``<split>.<language>.z``, one line per sentence, 0 or 1 for each word; ``None`` = add no labels.
-        languages: suffixes of source and target.
-        pairs: as used in training, possibly truncated.
-        uncut: the pairs before truncation, to which the labels belong.
-        required: reject a folder without labels of this split.
+    option = "granularity_labels"
+    names = ("source_labels", "target_labels")
 
-    Raises:
-        UserError: if a side is missing, or the labels do not belong to this text.
-    """
-    if folder is None:
-        return pairs
-    if not Path(folder).is_dir():
-        raise UserError(f"--granularity-labels {folder} is not a directory; preprocess/weak_labels.py writes one.")
-    paths = [Path(folder) / f"{split}.{language}.z" for language in languages]
-    if not required and not any(path.exists() for path in paths):
-        return pairs
-    sides = []
-    for path, sizes in zip(paths, (uncut.src_sizes, uncut.tgt_sizes), strict=True):
-        if not path.is_file():
-            raise UserError(
-                f"there is no {path}, which --granularity-labels asks for: preprocess/weak_labels.py makes both sides."
-            )
-        if sizes is None:
-            raise UserError(f"{path} has labels of a side that the data does not have: leave --granularity-labels out.")
-        sides.append(_read(path, np.asarray(sizes) - 1))
-    return LabelledPairs(pairs, *sides)
+    @classmethod
+    def check(cls, cfg: Any) -> None:
+        """Raise ``UserError`` if sources have no end symbol."""
+        if cfg.no_source_end and cfg.granularity_labels:
+            raise UserError("--granularity-labels counts the end symbol: leave it out, or --no-source-end.")
+
+    def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
+        """Add the labels of a split to its pairs. In training they are required.
+
+        Raises:
+            UserError: if a side is missing, or the labels do not belong to this text.
+        """
+        folder = Path(self.cfg.granularity_labels)
+        if not folder.is_dir():
+            raise UserError(f"--granularity-labels {folder} is not a directory; preprocess/weak_labels.py writes one.")
+        paths = [folder / f"{split}.{language}.z" for language in (self.cfg.source_lang, self.cfg.target_lang)]
+        if not training and not any(path.exists() for path in paths):
+            return pairs
+        sides = []
+        for path, sizes in zip(paths, (uncut.src_sizes, uncut.tgt_sizes), strict=True):
+            if not path.is_file():
+                raise UserError(
+                    f"there is no {path}, which --granularity-labels asks for: preprocess/weak_labels.py makes both "
+                    "sides."
+                )
+            if sizes is None:
+                raise UserError(
+                    f"{path} has labels of a side that the data does not have: leave --granularity-labels out."
+                )
+            sides.append(_read(path, np.asarray(sizes) - 1))
+        return LabelledPairs(pairs, *sides)
+
+    def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """A batch in which missing labels are ``NO_LABEL``: a batch of the validation data may have none."""
+        net_input = batch["net_input"]
+        no_labels = {
+            "source_labels": torch.full_like(net_input["src_tokens"], NO_LABEL),
+            "target_labels": torch.full_like(batch["target"], NO_LABEL),
+        }
+        return {**batch, "net_input": {**no_labels, **net_input}}
 
 
 def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:

@@ -197,7 +197,7 @@ class PcSanModel(LossModel):
     Each decoder layer reads its own mixture. The batch contains BERT's states, see ``PcSanEncoder``.
     """
 
-    capabilities = Capabilities(shares_words=False)
+    capabilities = Capabilities(shares_words=False, inputs=("topic_features",))
     encoder: PcSanEncoder
     decoder: PcSanDecoder
 

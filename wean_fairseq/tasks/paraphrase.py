@@ -3,7 +3,7 @@
 import itertools
 import logging
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import numpy as np
 import torch
@@ -15,9 +15,10 @@ from omegaconf import II
 
 from ..capabilities import capabilities_of
 from ..data.extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMap
+from ..data.extra_inputs import ExtraInputs
+from ..data.input_kinds import PAIR_INPUTS, PairInputsConfig
 from ..data.pairs import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, is_raw_text, limit_pairs
 from ..data.typed_text import are_known, unknown_words_sentence
-from ..data.weak_labels import fill_missing_labels, label_pairs
 from ..errors import UserError
 from ..fields import check_values, option, start_files
 from ..host.options import check_batches, check_model, check_task
@@ -31,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class ParaphraseConfig(SearchingConfig):
-    """Options of the translation task and of this task."""
+class PairsConfig(SearchingConfig):
+    """Options of the translation task, and of tasks with sentence pairs."""
 
     max_pair_length: int = option(
         0, "maximum words per side (without </s>); see --length-policy; 0 = no limit", least=0
@@ -64,14 +65,16 @@ class ParaphraseConfig(SearchingConfig):
     granularity_dump: Optional[str] = option(
         None, "JSON lines file to write: the granularity of each word in every layer (C-DNPG)"
     )
-    granularity_labels: Optional[str] = option(
-        None, "directory with the weak labels of words for training dnpg (from preprocess/weak_labels.py)"
-    )
     # fairseq's default of -1 fails on data of several parts (train, train1, ...).
     upsample_primary: int = option(1, "number of repetitions of the first part of the data")
     # Two options of fairseq-generate, which does not pass them to the iterator.
     num_shards: int = II("dataset.num_shards")
     shard_id: int = II("dataset.shard_id")
+
+
+@dataclass
+class ParaphraseConfig(PairInputsConfig, PairsConfig):
+    """Options of the task, with those of its extra inputs."""
 
 
 @register_task("paraphrase", dataclass=ParaphraseConfig)
@@ -81,12 +84,17 @@ class ParaphraseTask(SearchingTask):
     It loses no sentence, builds the same batches after a restart, and rejects invalid data by name.
     """
 
-    cfg: ParaphraseConfig
+    cfg: PairsConfig
+    input_kinds: ClassVar[tuple[type[ExtraInputs], ...]] = PAIR_INPUTS
 
-    def __init__(self, cfg: ParaphraseConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+    def __init__(self, cfg: PairsConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
         source = ExtendedDictionary(src_dict, cfg.copy_fold_case)
         joined = src_dict == tgt_dict
         super().__init__(cfg, source, source if joined else ExtendedDictionary(tgt_dict))
+        kinds = (kind for kind in self.input_kinds if getattr(cfg, kind.option) is not None)
+        self.extra_inputs = [kind(cfg, source) for kind in kinds]
+        for inputs in self.extra_inputs:
+            self.__dict__.update(inputs.attributes)
         self._model_slots: int | None = None  # of the models built so far
         self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
         self._typed_pairs: FairseqDataset | None = None  # data set of these lines
@@ -105,22 +113,21 @@ class ParaphraseTask(SearchingTask):
         return PairLimits(self.cfg.max_pair_length, str(self.cfg.length_policy))
 
     @classmethod
-    def setup_task(cls, cfg: ParaphraseConfig, **kwargs: Any) -> "ParaphraseTask":
+    def setup_task(cls, cfg: PairsConfig, **kwargs: Any) -> "ParaphraseTask":
         """Load the dictionaries.
 
         Raises:
             UserError: if the data directory or a dictionary is missing, or options contradict each other.
         """
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
-        check_values(ParaphraseConfig, cfg)
+        check_values(PairsConfig, cfg)
         check_task(cfg)
         if str(cfg.length_policy) == "truncate" and not cfg.max_pair_length:
             raise UserError("--length-policy truncate needs --max-pair-length, the number of words to keep.")
-        if cfg.no_source_end and (cfg.keep_empty_lines or cfg.granularity_labels):
-            raise UserError(
-                "--no-source-end leaves an empty line without tokens, and weak labels count the end symbol: leave it "
-                "out, or --keep-empty-lines and --granularity-labels."
-            )
+        if cfg.no_source_end and cfg.keep_empty_lines:
+            raise UserError("--no-source-end leaves an empty line without tokens: leave it out, or --keep-empty-lines.")
+        for kind in cls.input_kinds:
+            kind.check(cfg)
         if cfg.dataset_impl is None and is_raw_text(cfg.data):
             cfg.dataset_impl = "raw"  # fairseq detects its binary formats, but not text
         return super().setup_task(cfg, **kwargs)
@@ -155,6 +162,10 @@ class ParaphraseTask(SearchingTask):
             for file in start_files():
                 if getattr(cfg, file, None):
                     setattr(cfg, file, None)
+        for inputs in self.extra_inputs:
+            if inputs.are_required and not set(inputs.names) <= set(capabilities_of(model).inputs):
+                flag = f"--{inputs.option.replace('_', '-')}"
+                raise UserError(f"{flag} is for archs that read its features, and {name} does not: leave it out.")
         built: torch.nn.Module = super().build_model(cfg, from_checkpoint)
         if self.cfg.granularity_dump is not None and not capabilities_of(built).granular_from:
             raise UserError(
@@ -194,9 +205,10 @@ class ParaphraseTask(SearchingTask):
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
         """Run fairseq's training step with the unknown words of the batch as slots."""
         mapped, _ = self.map_slots(sample)
-        if kwargs.get("ignore_grad") and self.cfg.granularity_labels:
-            # A process without a batch gets one of the validation data from fairseq, which may have no labels.
-            mapped = fill_missing_labels(mapped)
+        if kwargs.get("ignore_grad"):
+            # A process without a batch gets one of the validation data from fairseq.
+            for inputs in self.extra_inputs:
+                mapped = inputs.fill(mapped)
         return super().train_step(mapped, *args, **kwargs)
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -259,6 +271,8 @@ class ParaphraseTask(SearchingTask):
 
         It is a new batch, so that callers that print the original one still find its words.
         """
+        for inputs in self.extra_inputs:
+            sample = inputs.complete(sample)
         net_input = dict(sample["net_input"])
         slot_map = SlotMap(self.source_dictionary, self.target_dictionary, net_input["src_tokens"])
         net_input["src_tokens"] = slot_map.src_tokens
@@ -283,9 +297,13 @@ class ParaphraseTask(SearchingTask):
         training = split == self.cfg.train_subset
         limited = limit_pairs(pairs, self.limits, training)
         limited.remove_eos_from_source = self.cfg.no_source_end
-        languages = (self.cfg.source_lang, self.cfg.target_lang)
-        labels = self.cfg.granularity_labels
-        self.datasets[split] = label_pairs(labels, split, languages, limited, pairs, required=training)
+        self.datasets[split] = limited
+        self.check_dataset(split)
+        for inputs in self.extra_inputs:
+            self.datasets[split] = inputs.extend(split, self.datasets[split], pairs, training)
+
+    def check_dataset(self, split: str) -> None:
+        """Check the content of a split that was loaded. Raises ``UserError``."""
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
         """Inform the model, whose loss may have a schedule."""
@@ -424,7 +442,7 @@ def _check_batch_size(dataset: FairseqDataset, max_tokens: int | None, max_posit
         )
 
 
-def _warn_of_other_sources(saved: ParaphraseConfig | None, limits: PairLimits, no_source_end: bool) -> None:
+def _warn_of_other_sources(saved: PairsConfig | None, limits: PairLimits, no_source_end: bool) -> None:
     """Warn if the options for reading sources differ from those of the training."""
     trained = PairLimits(getattr(saved, "max_pair_length", 0), str(getattr(saved, "length_policy", "drop")))
     if trained.truncates and trained != limits:

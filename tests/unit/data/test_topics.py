@@ -43,19 +43,19 @@ def test_essays_with_their_topics_behind_them_are_refused():
     check_essays("valid", essays[:1], SEPARATOR_ID)
 
 
-def known(topics, caplog, required=False, bert_reads_unk=False):
+def known(topics, caplog, required=False, lost_spellings=False):
     caplog.clear()
     dictionary = ExtendedDictionary(make_dictionary())  # 23 entries: ids from 23 on are spellings
-    check_known("test", topics, dictionary, required=required, bert_reads_unk=bert_reads_unk)
+    check_known("test", topics, dictionary, required=required, lost_spellings=lost_spellings)
     return [record.getMessage() for record in caplog.records]
 
 
 def test_unknown_topics_are_counted(caplog):
-    assert known([(4, 22), (5,)], caplog, required=True, bert_reads_unk=True) == []
+    assert known([(4, 22), (5,)], caplog, required=True, lost_spellings=True) == []
     counted = "test: 2 of 8 topic words (25.0%) are not in the dictionary"
     topics = [(4, UNK, 5), (23, 6, 7), (8, 9)]
     assert known(topics, caplog, required=True) == [counted]
-    (said,) = known(topics, caplog, bert_reads_unk=True)
+    (said,) = known(topics, caplog, lost_spellings=True)
     assert said.startswith(counted + ", and binary data forgets")
     assert said.endswith("--dataset-impl raw")
 

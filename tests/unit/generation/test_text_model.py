@@ -217,6 +217,13 @@ def test_diverse_beams_begin_differently(tmp_path):
     assert len({output.tokens[0] for output in item.outputs}) == 4
 
 
+def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
+    model = build(tmp_path, "wean_lstm", MOSES)
+    options = {"beam": 4, "diverse_beam_groups": 2, "diverse_beam_strength": 0.5}
+    together = model.generate(LINES, 2, **options)
+    assert together == [model.generate(line, 2, **options) for line in LINES]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

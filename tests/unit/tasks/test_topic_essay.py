@@ -62,16 +62,11 @@ def make_task(data, **options):
 class Model(torch.nn.Module):
     """A model that the task can build: it keeps the batch that it was given."""
 
-    capabilities = Capabilities()
-
-    class Encoder(torch.nn.Module):
-        def forward(self, src_tokens, src_lengths, topic_features=None, essay_lengths=None):
-            """Only its signature is read."""
+    capabilities = Capabilities(inputs=("topic_features",))
 
     def __init__(self):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.ones(()))
-        self.encoder = self.Encoder()
         self.seen = None
 
     def set_num_updates(self, number):
@@ -79,13 +74,11 @@ class Model(torch.nn.Module):
 
 
 class PlanningModel(Model):
-    capabilities = Capabilities(needs_length=True)
+    capabilities = Capabilities(needs_length=True, inputs=("topic_features",))
 
 
 class PlainModel(Model):
-    class Encoder(torch.nn.Module):
-        def forward(self, src_tokens, src_lengths):
-            """It reads no features."""
+    capabilities = Capabilities()
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +137,7 @@ def test_without_options_a_batch_is_that_of_the_paraphrase_task(data, monkeypatc
     for net_input in three_ways(task, model, batch_of(task)):
         assert set(net_input) == {"src_tokens", "src_lengths", "prev_output_tokens"}
         assert int(net_input["src_tokens"].max()) < len(DICTIONARY)
-    assert task.bert is None
+    assert not task.extra_inputs
 
 
 def test_features_come_with_every_batch(data, bert, monkeypatch):
@@ -237,7 +230,6 @@ def test_an_ensemble_of_models_that_want_different_batches_is_refused(data, monk
         ({"essay_length": -1}, "--essay-length must be 0"),
         ({"bert_cache": "somewhere"}, "--bert-cache is for --bert DIR"),
         ({"bert": "nowhere"}, "there is no BERT directory 'nowhere'"),
-        ({"granularity_labels": "labels"}, "--granularity-labels is for dnpg on the task paraphrase"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(data, options, message):

@@ -80,7 +80,7 @@ class DnpgEncoder(SourceEncoder):
 class DnpgModel(CopyingModel):
     """A separator of levels, an encoder and a decoder for each level, and an aggregator of the levels' words."""
 
-    capabilities = replace(CopyingModel.capabilities, adds_losses=True)
+    capabilities = replace(CopyingModel.capabilities, adds_losses=True, inputs=("source_labels", "target_labels"))
 
     encoder: DnpgEncoder
     decoder: DnpgDecoder

@@ -1,0 +1,51 @@
+"""Inputs that some families read besides the words of a pair.
+
+A task creates them from its options and knows no more of them than ``ExtraInputs``. A model declares the names of the
+inputs that it reads (``Capabilities.inputs``).
+"""
+
+from typing import Any, ClassVar
+
+from fairseq.data import Dictionary, LanguagePairDataset
+
+
+class ExtraInputs:
+    """The inputs of one option of a task. By default nothing is read and added.
+
+    Args:
+        cfg: options of the task.
+        dictionary: of the source.
+
+    Attributes:
+        option: name of the option that asks for them.
+        names: names of the inputs in ``net_input``.
+        are_required: whether only models that read them can be trained and used with the option.
+        read_words: whether they distinguish words that are not in the dictionary.
+        attributes: attributes of the task that models read when they are built.
+    """
+
+    option: ClassVar[str]
+    names: ClassVar[tuple[str, ...]]
+    are_required: ClassVar[bool] = False
+    read_words: ClassVar[bool] = False
+
+    def __init__(self, cfg: Any, dictionary: Dictionary) -> None:
+        self.cfg = cfg
+        self.dictionary = dictionary
+        self.attributes: dict[str, Any] = {}
+
+    @classmethod
+    def check(cls, cfg: Any) -> None:
+        """Raise ``UserError`` if the options contradict each other."""
+
+    def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
+        """The pairs of a split with the inputs. ``uncut`` are the pairs before they were truncated."""
+        return pairs
+
+    def complete(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """A batch, with the ids of real words, that has the inputs."""
+        return batch
+
+    def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """A batch that a process without pairs of its own trains on, for whose gradients the values do not matter."""
+        return batch
