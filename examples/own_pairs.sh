@@ -16,14 +16,21 @@
 #                its presets. Later runs reuse the text, the dictionary and the baseline of RUN
 #   CASE         truecase (default), lowercase, or keep      BPE   merges of byte pair encoding (default: 0 = words)
 #   UNIT         joiner (default: words, from which the text can be restored), moses, words, characters, jieba
+#   FROM         model folder or checkpoint from which the training continues, by wean-train. The old and the new model
+#                are scored on both test sets. The old one is found beside the model, or is OLD_TEST="old.src old.tgt"
 #   LANGUAGE     of UNIT=moses: two letters (default: en)    WIDTH of embeddings and layers (default: by number of pairs)
 # Its result is the folder $RUN/model of the first ARCH, for wean-generate, wean-inspect and wean_fairseq.load.
 set -euo pipefail
 shopt -u checkwinsize # otherwise bash sets COLUMNS to the width of the terminal
-RECIPE=own_pairs
+RECIPE=own_pairs${FROM:+_tuned}
+not_with_FROM=''
+for name in BASELINE SYSTEMS CASE BPE UNIT SEEDS SBATCH TRAIN_FLAGS SEARCH_FLAGS RATES DROPOUTS TOKENS PATIENCE; do
+  [[ -z ${!name:-} ]] || not_with_FROM+=" $name"
+done
 : "${BASELINE:=seq2seq_lstm}" "${CASE:=truecase}" "${BPE:=0}" "${UNIT:=joiner}" "${SPLIT_SEED:=1}" "${HEADER:=}"
 : "${ARCH:=}" "${TEST:=}" "${VALID:=}" "${COLUMNS:=}" "${LANGUAGE:=}"
 [[ ${SMOKE:-0} != 1 ]] || : "${LIMIT:=400}" "${TEST_LIMIT:=20}"
+[[ ${SMOKE:-0} != 1 || -z ${FROM:-} ]] || : "${EPOCHS:=2}"
 unwanted=${SYSTEMS:-} SYSTEMS=''
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/recipe.sh"
@@ -63,7 +70,23 @@ own_split() {
   text+=("$2" "${files[@]}")
 }
 
+# continue_model: continue the training of FROM by wean-train -> $RUN/model, with its work in $RUN.
+continue_model() {
+  local name options=()
+  [[ -z $not_with_FROM ]] || die "with FROM the settings of the model are used again: leave out$not_with_FROM."
+  for name in COLUMNS HEADER TEST VALID SPLIT_SEED ARCH WIDTH EPOCHS RATE SEED LIMIT OLD_TEST; do
+    [[ -n ${!name:-} ]] || continue
+    files=("${!name}")
+    [[ $name != @(TEST|VALID|OLD_TEST) ]] || files_of "$name"
+    options+=("--$(tr '[:upper:]_' '[:lower:]-' <<<"$name")" "${files[@]}")
+  done
+  ((GPUS > 0)) || options+=(--device cpu)
+  files_of DATA
+  exec python -P -m wean_fairseq.training.cli "${files[@]}" --from "$FROM" --work "$RUN" --output "$RUN/model" "${options[@]}"
+}
+
 [[ -n ${DATA:-} ]] || die "set DATA to your pairs: a table with both sides, or two text files."
+[[ -z ${FROM:-} ]] || continue_model
 files_of DATA
 need_files "Set DATA to a table with both sides, or to two text files." "${files[@]}"
 data=$(realpath -- "${files[@]}" | paste -sd ' ')

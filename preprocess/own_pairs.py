@@ -12,10 +12,10 @@ splits. Exact duplicates of a pair are dropped. The sentences are tokenised reve
 
     python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
 
-Sources without targets, one per line, become test.src only, tokenised like the training text of an earlier run.
+Sources without targets, one per line, become test.src only, tokenised like the training text of an earlier run. With
+--data, ``--prepared`` takes the text steps of an earlier text or of an exported model for new pairs.
 """
 
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
@@ -30,7 +30,7 @@ from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
 from wean_fairseq.text import Cleaner, prepared_text
-from wean_fairseq.text.settings import MANIFEST
+from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
 
 FEWEST = 10  # pairs
 SHARE, MOST = 20, 1000  # valid and test: 1 of 20 pairs each, but at most 1,000
@@ -60,7 +60,10 @@ def parser() -> ArgumentParser:
             help=f"number of {split} pairs (default: 5%%, at most 1000), or your own {split} pairs in one or two files",
         )
     options.add_argument(
-        "--prepared", type=Path, metavar="DIR", help="output of an earlier run: --test has only sources"
+        "--prepared",
+        type=Path,
+        metavar="DIR",
+        help="earlier output or exported model, whose text steps are used; without --data, --test has only sources",
     )
     options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
     return options
@@ -82,10 +85,16 @@ def inputs(options: Namespace) -> list[Path]:
         if len(values) > 2 or (len(values) == 2 and len(own_files(options, split)) < 2):
             raise InputError(f"--{split} takes one number, one file, or two text files.")
     files = own_files(options, "test")
+    prepared = []
     if options.prepared:
-        if options.data or len(files) != 1 or options.valid:
-            raise InputError("--prepared is for --test with one file of sources, without --data and --valid.")
-        return [*files, options.prepared / MANIFEST]
+        if options.bpe or options.truecase or options.lowercase:
+            raise InputError("--prepared has the steps of the text: leave out --bpe, --truecase and --lowercase.")
+        is_text = (options.prepared / MANIFEST).exists()
+        prepared = [options.prepared / (MANIFEST if is_text else MODEL_TEXT)]
+        if not options.data:
+            if len(files) != 1 or options.valid:
+                raise InputError("--prepared without --data is for --test with one file of sources, without --valid.")
+            return [*files, *prepared]
     if not options.data:
         raise InputError("give --data a file of pairs, or --test a file of sources with --prepared and no --data.")
     files += own_files(options, "valid")
@@ -95,7 +104,7 @@ def inputs(options: Namespace) -> list[Path]:
         raise InputError("--columns is for one file with both sides: leave it out.")
     if options.columns:
         parse_names(options.columns)
-    return [*options.data, *files]
+    return [*options.data, *files, *prepared]
 
 
 def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
@@ -137,17 +146,13 @@ def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts],
 
 def write_sources(options: Namespace, preparation: Preparation) -> None:
     """Write only sources, with the steps of the text in ``--prepared``."""
-    text = prepared_text(Path(), options.prepared)
-    assert text is not None, "a directory without settings is rejected"
-    preparation.text, preparation.cleaner = text, text.cleaner
+    text = preparation.text
     with preparation.split("test", ["src"]) as writer:
         for number, line in enumerate(preparation.lines(options.test[0]), start=1):
             tokens = text.prepare(line)
             if not tokens:
                 raise InputError(f"line {number} of {options.test[0]} is empty: take it out.")
             writer.split.write(tokens)
-    for file in text.files:
-        shutil.copyfile(file, preparation.output.folder / file.name)
 
 
 def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
@@ -185,6 +190,10 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
 def build(options: Namespace, preparation: Preparation) -> None:
     """Survey the files, draw the splits, and write the held-out ones first."""
     if options.prepared:
+        text = prepared_text(Path(), options.prepared)
+        assert text is not None, "a directory without settings is rejected"
+        preparation.use(text)
+    if not options.data:
         write_sources(options, preparation)
         return
     pairs_by_split = open_all(options, preparation)

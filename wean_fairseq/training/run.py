@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..checkpoints.export import export
+from ..checkpoints.export import export, is_export
 from ..console import print_message
 from ..errors import UserError
 from ..evaluation.cli import main as evaluate
@@ -24,8 +24,10 @@ from ..generation import TextModel, load
 from ..generation.cli import main as generate
 from ..storage.files import sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
+from ..text import read_text_settings
 from . import progress, state, trainings
-from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for
+from .base import read_base
+from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for, tuning_sizes_for
 from .settings import FILE, PROGRAM, Settings, build_settings, read_file, read_settings, write_toml
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -60,12 +62,13 @@ class Run:
         self.work = settings.work_folder
         self.text, self.data = self.work / "text", self.work / "bin"
         path = f"{_PACKAGE.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
+        self.base = read_base(settings) if settings.from_ else None
         self.environment = {**os.environ, "PYTHONPATH": path}
 
     @property
     def arch(self) -> str:
         """The arch, which is known after ``prepare``."""
-        return self.settings.arch or ""
+        return self.base.arch if self.base else self.settings.arch or ""
 
     @property
     def system(self) -> Path:
@@ -75,7 +78,8 @@ class Run:
     @property
     def options(self) -> Options:
         """Options of the arch."""
-        return options_for(self.arch, str(self.settings.width), f"{self.settings.rate:g}")
+        width = self.base.width if self.base else self.settings.width
+        return options_for(self.arch, str(width), f"{self.settings.rate:g}")
 
     @property
     def on_cpu(self) -> list[str]:
@@ -118,7 +122,8 @@ class Run:
     @property
     def inputs(self) -> list[Path]:
         """The user's files."""
-        return [Path(file) for name in ("data", "valid", "test") for file in self.settings.files(name)]
+        files = [Path(file) for name in ("data", "valid", "test") for file in self.settings.files(name)]
+        return files + (self.base.old_test if self.base else [])
 
     @property
     def _published(self) -> str:
@@ -135,7 +140,8 @@ class Run:
             for name in _OF_TEXT
             if (value := getattr(self.settings, name))
         ]
-        changes = state.record(self.work / "settings", lines + state.input_lines(self.inputs))
+        inputs = self.inputs + ([self.base.weights] if self.base else [])
+        changes = state.record(self.work / "settings", lines + state.input_lines(inputs))
         if changes:
             raise UserError(f"{self.work} was made with other settings ({changes}): give another --work, or delete it.")
         if (self.data / "manifest.json").is_file():
@@ -144,15 +150,27 @@ class Run:
             say(f"text: writing {self.text}")
             self._run_preparation()
         pairs = json.loads((self.text / "manifest.json").read_text(encoding="utf-8"))["splits"]["train"]["kept"]
-        self.settings = self.settings.with_sizes(sizes_for(pairs))
+        self.settings = self.settings.with_sizes((tuning_sizes_for if self.base else sizes_for)(pairs))
 
     def _run_preparation(self) -> None:
         given = self.settings
-        words, least = dictionary_for(given.bpe)
+        words, least = dictionary_for(given.bpe or 0)
         line = [sys.executable, str(preparation_script()), "--output", str(self.text), "--binarise", str(self.data)]
-        line += ["--raw-data", "--words", str(words), "--threshold", str(least), "--drop-leaks", "pairs"]
-        line += ["--unit", given.unit, "--bpe", str(given.bpe), "--seed", str(given.split_seed)]
-        line += ["--limit", str(given.limit), *([] if given.case == "keep" else [f"--{given.case}"])]
+        line += ["--raw-data", "--drop-leaks", "pairs", "--seed", str(given.split_seed), "--limit", str(given.limit)]
+        if self.base:
+            line += ["--prepared", str(self.base.text), "--dictionaries", *map(str, self.base.dictionaries)]
+        else:
+            line += [
+                "--words",
+                str(words),
+                "--threshold",
+                str(least),
+                "--unit",
+                str(given.unit),
+                "--bpe",
+                str(given.bpe),
+            ]
+            line += [] if given.case == "keep" else [f"--{given.case}"]
         for name in ("data", "valid", "test"):
             value = getattr(given, name)
             files = [f"./{file}" if file.startswith("-") else file for file in given.files(name)]
@@ -172,7 +190,8 @@ class Run:
         """Train, or continue a training."""
         given = self.settings
         options = ["--task", "paraphrase", "--arch", self.arch, "--criterion", self.options.criterion]
-        options += ["--seed", str(given.seed), *self.options.training]
+        options += ["--seed", str(given.seed), *self.options.optimisation]
+        options += self.base.options if self.base else self.options.sizes
         changes = state.record(self.system / "command", option_lines(options))
         if changes:
             raise UserError(f"{self.system} was begun with other settings ({changes}): give another --work.")
@@ -183,6 +202,7 @@ class Run:
         say(f"training {self.arch} (stop it and start again as you like; log: {self.system / 'train.log'})")
         line = [sys.executable, "-P", "-m", "fairseq_cli.train", str(self.data), "--user-dir", str(_PACKAGE), *options]
         line += [*self.on_cpu, "--save-dir", str(self.system), "--max-epoch", str(given.epochs)]
+        line += ["--finetune-from-model", str(self.base.weights)] if self.base else []
         line += ["--log-format", "simple", "--log-interval", "20", "--log-file", str(self.system / "train.log")]
         output = self.system / "train.out"
         bar = progress.Progress(self.arch, 0, "", given.epochs or 1)
@@ -194,23 +214,51 @@ class Run:
             raise UserError(f"the training failed: {_sentence(said) or said[-500:]} (log: {output})")
         write_text(mark, f"{given.epochs}\n")
 
+    def test_sets(self) -> dict[str, list[Path]]:
+        """The sources and references of each test set: ``test``, and ``old-test`` of the model that was continued."""
+        references = sorted(self.text.glob("test.raw.tgt*"))
+        sets = {"test": [self.text / "test.raw.src", *references]}
+        if self.base and self.base.old_test:
+            sets["old-test"] = self.base.old_test
+        return sets
+
+    def systems(self) -> dict[str, list[str]]:
+        """The models that are scored, as options of wean-generate: the one that was continued, and the new one."""
+        checkpoint = [
+            "--model",
+            str(self.system / "checkpoint_best.pt"),
+            "--data",
+            str(self.data),
+            "--text",
+            str(self.text),
+        ]
+        if self.base is None:
+            return {self.arch: checkpoint}
+        own_data = [] if is_export(self.base.weights) else ["--data", str(self.base.dictionaries[0].parent)]
+        return {
+            "before": ["--model", str(self.base.weights), *own_data, "--text", str(self.base.text)],
+            "tuned": checkpoint,
+        }
+
+    def output(self, system: str, test_set: str) -> Path:
+        """The file of a system's outputs."""
+        return self.system / f"{'' if system == self.arch else f'{system}-'}{test_set}.txt"
+
     def decode(self) -> None:
-        """Rewrite the test sources with the trained model, as its users will."""
-        checkpoint, output = self.system / "checkpoint_best.pt", self.system / "test.txt"
+        """Rewrite the test sources with the trained models, as their users will."""
         write_text(self.system / "search.txt", "".join(f"{word}\n" for word in self.options.search))
-        source = f"{sha256_of(checkpoint)}\n"
-        mark = self.system / "test.source"
-        if output.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == source:
-            say(f"decoding with {self.arch}: done before")
-            return
-        say(f"decoding the test set with {self.arch}")
-        line = ["--model", checkpoint, "--data", self.data, "--text", self.text, *self.on_cpu, "--overwrite"]
-        status = generate([*map(str, line), "--input", str(self.text / "test.raw.src"), "--output", str(output)])
-        if status in _STOPPED:
-            raise KeyboardInterrupt
-        if status:
-            raise UserError("the test set cannot be decoded, see above.")
-        write_text(mark, source)
+        for test_set, (sources, *_) in self.test_sets().items():
+            for system, model in self.systems().items():
+                output = self.output(system, test_set)
+                mark = output.with_suffix(".source")
+                made_from = f"{sha256_of(Path(model[1]))} {sha256_of(sources)}\n"
+                if output.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == made_from:
+                    say(f"decoding {test_set} with {system}: done before")
+                    continue
+                say(f"decoding {test_set} with {system}")
+                line = [*model, *self.on_cpu, "--overwrite", "--input", str(sources), "--output", str(output)]
+                _check(generate(line), f"{test_set} cannot be decoded, see above.")
+                write_text(mark, made_from)
 
     def score(self) -> None:
         """Score the outputs beside a copy of the source, and print the table."""
@@ -220,19 +268,20 @@ class Run:
             trained[self.arch]["note"] = note
             say(f"{self.arch} {note}")
         write_text(self.work / "trainings.json", json.dumps(trained, indent=1) + "\n")
-        references = sorted(self.text.glob("test.raw.tgt*"))
-        line = [
-            "--hyp",
-            f"{self.arch}={self.system / 'test.txt'}",
-            "--src",
-            self.text / "test.raw.src",
-            "--ref",
-            *references,
-        ]
-        line += [*self.options.score, *(["--lowercase"] if self.settings.case == "lowercase" else [])]
-        files = ["--json", self.work / "test.json", "--markdown", self.work / "test.md"]
-        if evaluate([*map(str, [*line, *files])]):
-            raise UserError("the outputs cannot be scored, see above.")
+        line = [*self.options.score, *(["--lowercase"] if self.lowercase else [])]
+        line += ["--json", str(self.work / "test.json"), "--markdown", str(self.work / "test.md")]
+        sets = self.test_sets()
+        for test_set, (sources, *references) in sets.items():
+            outputs = [f"{system}={self.output(system, test_set)}" for system in self.systems()]
+            own = ["--hyp", *outputs, "--src", str(sources), "--ref", *map(str, references)]
+            line += own if len(sets) == 1 else ["--set", test_set, *own]
+        _check(evaluate(line), "the outputs cannot be scored, see above.")
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether the outputs are in lower case."""
+        text = read_text_settings(self.text)
+        return text is not None and text.lowercase
 
     def _note(self, training: dict[str, Any]) -> str:
         if training["end"] != "cut":
@@ -259,6 +308,14 @@ class Run:
         export(checkpoint, folder, self.data, self.text, note=note, documents=documents, verify=True, overwrite=True)
         write_text(mark, f"{_checksums_of(folder)}\n{source}\n")
         say(f"model: {folder} (wean-generate --model {folder} --input sentences.txt)")
+
+
+def _check(status: int, message: str) -> None:
+    """Raise an error if the exit status of a command is not 0."""
+    if status in _STOPPED:
+        raise KeyboardInterrupt
+    if status:
+        raise UserError(message)
 
 
 def option_lines(options: Sequence[str]) -> list[str]:
