@@ -89,8 +89,8 @@ def inputs(options: Namespace) -> list[Path]:
     if options.prepared:
         if options.bpe or options.truecase or options.lowercase:
             raise InputError("--prepared has the steps of the text: leave out --bpe, --truecase and --lowercase.")
-        is_text = (options.prepared / MANIFEST).exists()
-        prepared = [options.prepared / (MANIFEST if is_text else MODEL_TEXT)]
+        is_model = (options.prepared / MODEL_TEXT).is_file()
+        prepared = [options.prepared / (MODEL_TEXT if is_model else MANIFEST)]
         if not options.data:
             if len(files) != 1 or options.valid:
                 raise InputError("--prepared without --data is for --test with one file of sources, without --valid.")

@@ -108,14 +108,39 @@ def test_sources_alone_are_what_they_were_at_training(tmp_path: Path):
     assert [again.prepare(source) for source, _ in PAIRS] == found
 
 
+@pytest.mark.parametrize("kind", ["text", "model"])
+def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
+    """Expected: the tokens of the earlier text for the same pairs, although nothing is learnt from them again."""
+    [data] = write(tmp_path, "csv")
+    first, again = tmp_path / "first", tmp_path / "again"
+    common = ("--data", data, "--columns", "text,rewritten")
+    assert prepare(*common, "--output", first, "--truecase", "--bpe", 50) == 0
+    earlier = first
+    if kind == "model":  # the files of a model folder of wean-export
+        earlier = tmp_path / "model"
+        earlier.mkdir()
+        for name in ("truecase.model", "bpe.codes"):
+            (earlier / name).write_bytes((first / name).read_bytes())
+        (earlier / "text.json").write_text(json.dumps(json.loads((first / "manifest.json").read_text())["text"]))
+    assert prepare(*common, "--output", again, "--prepared", earlier, "--limit", 12) == 0
+    for name in ("truecase.model", "bpe.codes", "test.src", "valid.tgt"):
+        assert (again / name).read_bytes() == (first / name).read_bytes(), name
+    assert (again / "train.src").read_text().splitlines() == (first / "train.src").read_text().splitlines()[:12]
+    assert read_text_settings(again) == read_text_settings(first)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--test", "new.txt"], "give --data a file of pairs, or --test a file of sources with --prepared"),
         (["--test", "new.txt", "--prepared", "none"], "there is no file none/manifest.json"),
         (["--test", "5"], "give --data a file of pairs"),
-        (["--data", "new.txt", "--prepared", "x"], "--prepared is for --test with one file of sources"),
-        (["--test", "new.txt", "new.txt", "--prepared", "x"], "--prepared is for --test with one file of sources"),
+        (["--data", "new.txt", "--prepared", "x"], "there is no file x/manifest.json"),
+        (
+            ["--data", "new.txt", "--prepared", "x", "--bpe", "9"],
+            "--prepared has the steps of the text: leave out --bpe",
+        ),
+        (["--test", "new.txt", "new.txt", "--prepared", "x"], "without --data is for --test with one file of sources"),
         (["--data", "new.txt", "--test", "none"], "there is no file none"),
         (["--data", "new.txt", "--test", "5", "new.txt"], "--test takes one number, one file, or two text files"),
     ],
