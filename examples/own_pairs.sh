@@ -4,7 +4,7 @@
 #
 #   DATA=pairs.csv bash examples/own_pairs.sh
 #
-# DATA is a table with both sides (CSV, TSV, JSON lines, ...), or two text files ("mine.src mine.tgt"). In addition to the
+# DATA is a table with both sides (CSV, TSV, JSON lines, a folder that Hugging Face `datasets` saved, ...), or two text files ("mine.src mine.tgt"). In addition to the
 # variables of every recipe:
 #   COLUMNS=a,b  names of the source and the target column (default: the only two); further names are columns with
 #                further references
@@ -61,12 +61,22 @@ if [[ " $BASELINE $ARCH" == *_transformer* ]]; then
   ((${WIDTH:-4} % 4 == 0)) || die "WIDTH must be a multiple of 4, the attention heads of Transformers, but is $WIDTH."
 fi
 
+# need_tables HINT: like `need_files` for the array `files`, in which folders are saved Hugging Face data sets.
+need_tables() {
+  local path inside
+  for path in "${files[@]}"; do
+    inside=("$path")
+    [[ ! -f $path/state.json && ! -f $path/dataset_dict.json ]] || mapfile -t inside < <(find "$path" -name '*.arrow' | LC_ALL=C sort)
+    need_files "$1" "${inside[@]}"
+  done
+}
+
 # own_split NAME OPTION: adds OPTION to `text`, with the number of pairs or the files in the variable NAME.
 own_split() {
   [[ -n ${!1} ]] || return 0
   files_of "$1"
   [[ ${!1} =~ ^[1-9][0-9]{0,8}$ ]] ||
-    need_files "Set $1 to a number of pairs, or to files in the form of DATA." "${files[@]}"
+    need_tables "Set $1 to a number of pairs, or to files in the form of DATA."
   text+=("$2" "${files[@]}")
 }
 
@@ -88,7 +98,7 @@ continue_model() {
 [[ -n ${DATA:-} ]] || die "set DATA to your pairs: a table with both sides, or two text files."
 [[ -z ${FROM:-} ]] || continue_model
 files_of DATA
-need_files "Set DATA to a table with both sides, or to two text files." "${files[@]}"
+need_tables "Set DATA to a table with both sides, or to two text files."
 data=$(realpath -- "${files[@]}" | paste -sd ' ')
 text=(--data "${files[@]}" --unit "$UNIT" --bpe "$BPE" --seed "$SPLIT_SEED" --drop-leaks pairs)
 own_split TEST --test

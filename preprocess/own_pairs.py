@@ -1,4 +1,4 @@
-"""Turn your own sentence pairs (CSV, TSV, JSON, Parquet, or two text files) into {train,valid,test}.{src,tgt}.
+"""Turn your own sentence pairs (a table, a saved `datasets` folder, or two files) into {train,valid,test}.{src,tgt}.
 
     python preprocess/own_pairs.py --data pairs.csv --columns original,rewritten --output data/mine --truecase
 
@@ -29,6 +29,7 @@ from corpus.preparation import Preparation
 from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
+from wean_fairseq.storage.saved_tables import split_folders, table_files
 from wean_fairseq.text import Cleaner, prepared_text
 from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
 
@@ -78,23 +79,40 @@ def own_files(options: Namespace, split: str) -> list[Path]:
     return [value for value in getattr(options, split) or () if isinstance(value, Path)]
 
 
+def use_saved_splits(options: Namespace) -> None:
+    """Replace a saved data set that has splits by its training split, and use the others unless they are given."""
+    if options.data and len(options.data) == 1:
+        splits = split_folders(options.data[0])
+        options.data = [splits.get("train", options.data[0])]
+        for split, names in (("valid", ("validation", "valid", "dev")), ("test", ("test",))):
+            found = [splits[name] for name in names if name in splits]
+            if found and getattr(options, split) is None:
+                setattr(options, split, found[:1])
+
+
+def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
+    """The file in ``--prepared`` that has the text settings; none without this option."""
+    if not options.prepared:
+        return []
+    if options.bpe or options.truecase or options.lowercase:
+        raise InputError("--prepared has the steps of the text: leave out --bpe, --truecase and --lowercase.")
+    if not options.data and (len(test) != 1 or options.valid):
+        raise InputError("--prepared without --data is for --test with one file of sources, without --valid.")
+    is_model = (options.prepared / MODEL_TEXT).is_file()
+    return [options.prepared / (MODEL_TEXT if is_model else MANIFEST)]
+
+
 def inputs(options: Namespace) -> list[Path]:
     """The source files."""
+    use_saved_splits(options)
     for split in HELD_OUT:
         values = getattr(options, split) or []
         if len(values) > 2 or (len(values) == 2 and len(own_files(options, split)) < 2):
             raise InputError(f"--{split} takes one number, one file, or two text files.")
     files = own_files(options, "test")
-    prepared = []
-    if options.prepared:
-        if options.bpe or options.truecase or options.lowercase:
-            raise InputError("--prepared has the steps of the text: leave out --bpe, --truecase and --lowercase.")
-        is_model = (options.prepared / MODEL_TEXT).is_file()
-        prepared = [options.prepared / (MODEL_TEXT if is_model else MANIFEST)]
-        if not options.data:
-            if len(files) != 1 or options.valid:
-                raise InputError("--prepared without --data is for --test with one file of sources, without --valid.")
-            return [*files, *prepared]
+    prepared = prepared_files(options, files)
+    if prepared and not options.data:
+        return [*files, *prepared]
     if not options.data:
         raise InputError("give --data a file of pairs, or --test a file of sources with --prepared and no --data.")
     files += own_files(options, "valid")
@@ -104,7 +122,8 @@ def inputs(options: Namespace) -> list[Path]:
         raise InputError("--columns is for one file with both sides: leave it out.")
     if options.columns:
         parse_names(options.columns)
-    return [*options.data, *files, *prepared]
+    tables = [table_files(path) for path in (*options.data, *files)]
+    return [*(file for names in tables for file in names), *prepared]
 
 
 def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:

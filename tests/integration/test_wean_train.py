@@ -201,12 +201,14 @@ def test_the_recipe_trains_the_same_model(trained: tuple[Path, str, str]) -> Non
     assert tables[0] == tables[1]
 
 
-def test_the_function_returns_the_loaded_model(tmp_path: Path) -> None:
+def test_the_function_takes_a_data_frame_and_returns_the_model(tmp_path: Path) -> None:
+    import pandas as pd
+
     import wean_fairseq
 
-    write_table(tmp_path / "pairs.csv", ROWS)
+    table = pd.DataFrame(ROWS, columns=["long", "short"]).assign(number=range(len(ROWS)))
     settings = {"columns": "long,short", "test": 6, "width": 8, "epochs": 1, "device": "cpu", "arch": "residual_lstm"}
-    model = wean_fairseq.train(tmp_path / "pairs.csv", tmp_path / "model", **settings)
+    model = wean_fairseq.train(table, tmp_path / "model", **settings)
     assert model.arch == "residual_lstm"
     assert model.generate(["A sentence."]) == wean_fairseq.load(tmp_path / "model", device="cpu").generate(
         ["A sentence."]

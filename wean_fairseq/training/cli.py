@@ -32,7 +32,12 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("data", nargs="*", metavar="FILE", help="table with both sides (CSV, TSV, JSON, Parquet), or two text files")
+    add(
+        "data",
+        nargs="*",
+        metavar="FILE",
+        help="table with both sides (CSV, TSV, JSON, Parquet, a folder saved by datasets), or two text files",
+    )
     add("--output", metavar="DIR", help="folder of the model")
     add("--work", metavar="DIR", help="folder of all other files (default: OUTPUT.work)")
     add("--from", dest="from_", metavar="MODEL", help="model folder or checkpoint, from which the training continues")

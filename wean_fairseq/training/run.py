@@ -24,11 +24,13 @@ from ..generation import TextModel, load
 from ..generation.cli import main as generate
 from ..storage.files import sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
+from ..storage.saved_tables import is_saved_table, table_files
 from ..text import read_text_settings
 from . import progress, state, trainings
 from .base import read_base
 from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for, tuning_sizes_for
 from .settings import FILE, PROGRAM, Settings, build_settings, read_file, read_settings, write_toml
+from .tables import TABLES, is_table, save_tables
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STOPPED = (130, 143, -2, -15)  # exit statuses after SIGINT and SIGTERM
@@ -93,11 +95,15 @@ class Run:
 
     def check(self) -> None:
         """Refuse a missing device or input, and folders that are not of this run. Raises ``UserError``."""
-        folder, work = self.settings.folder, self.work
         self.on_cpu  # noqa: B018 - it looks for the GPU
         for path in self.inputs:
-            if not path.is_file():
+            if not path.is_file() and not is_saved_table(path):
                 raise UserError(f"there is no file {path}: give your pairs as a table, or as two text files.")
+        self.check_folders()
+
+    def check_folders(self) -> None:
+        """Refuse folders that are not of this run. Raises ``UserError``."""
+        folder, work = self.settings.folder, self.work
         for name, place in (("output", folder), ("work", work)):
             if place.exists() and not place.is_dir():
                 raise UserError(f"{name} {place} is a file: give a folder.")
@@ -109,7 +115,8 @@ class Run:
             )
         if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS):
             raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
-        if work.is_dir() and any(work.iterdir()) and not (work / "settings").is_file():
+        others = {path.name for path in work.iterdir()} - {TABLES} if work.is_dir() else set()
+        if others and "settings" not in others:
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
         is_ours = self._published == _checksums_of(folder) != ""
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
@@ -140,7 +147,8 @@ class Run:
             for name in _OF_TEXT
             if (value := getattr(self.settings, name))
         ]
-        inputs = self.inputs + ([self.base.weights] if self.base else [])
+        inputs = [file for path in self.inputs for file in table_files(path)]
+        inputs += [self.base.weights] if self.base else []
         changes = state.record(self.work / "settings", lines + state.input_lines(inputs))
         if changes:
             raise UserError(f"{self.work} was made with other settings ({changes}): give another --work, or delete it.")
@@ -362,7 +370,8 @@ def train(
     The call does the same as the command ``wean-train``. A repeated call continues an interrupted training.
 
     Args:
-        data: a table with both sides, or a list of two text files.
+        data: a table with both sides, or a list of two text files; or a data frame of pandas, or a data set of Hugging
+            Face or a dictionary of its splits, which is saved in the work folder.
         output: folder of the model.
         config: a settings file in TOML; the arguments of the call replace its values.
         settings: further settings, see ``training.settings.Settings``.
@@ -374,9 +383,12 @@ def train(
         UserError: if a setting or a file cannot be used, or a step fails.
     """
     chosen = read_file(Path(config)) if config is not None else {}
-    chosen |= read_settings(
-        {**{name: _plain(value) for name, value in settings.items()}, "data": _plain(data), "output": _plain(output)}
-    )
+    given = {**settings, "output": output, "data": None if is_table(data) else data}
+    chosen |= read_settings({name: _plain(value) for name, value in given.items()})
+    if is_table(data):
+        intended = Run(build_settings({**chosen, "data": "a table in memory"}))
+        intended.check_folders()  # before the first file is written
+        chosen |= save_tables(data, intended.work / TABLES)
     built = build_settings(chosen)
     run(built)
     return load(built.folder, device=built.device or None)

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.training import cli, run, settings
+from wean_fairseq.training import cli, run, settings, tables
 from wean_fairseq.training.defaults import ARCHS, main, options_for, sizes_for
 
 PAIRS = "source,target\nA dog barks.,The dog is barking.\n"
@@ -192,6 +193,36 @@ def test_an_unknown_argument_of_the_function_is_named(here):
         run.train("pairs.csv", "model", epoch=3)
     with pytest.raises(UserError, match="data is 7: expected"):
         run.train(7, "model")
+
+
+# --- tables in memory -------------------------------------------------------------------------------------------------
+
+
+def test_data_frames_are_saved_by_split(here):
+    """Expected: one JSON object per row, in which NaN is null and other scripts stay readable."""
+    frame = pd.DataFrame({"a": ["Zoë", None], "b": ["x", "y"]})
+    assert tables.save_tables(frame, here / "one") == {"data": str(here / "one" / "data.jsonl")}
+    assert (here / "one" / "data.jsonl").read_text(encoding="utf-8") == '{"a":"Zoë","b":"x"}\n{"a":null,"b":"y"}\n'
+    assert tables.save_tables(frame, here / "one") == {"data": str(here / "one" / "data.jsonl")}
+    with pytest.raises(UserError, match="was saved from another table"):
+        tables.save_tables(frame[:1], here / "one")
+    saved = tables.save_tables({"train": frame, "validation": frame, "extra": 7}, here / "two")
+    assert sorted(saved) == ["data", "valid"]
+
+
+@pytest.mark.parametrize("data", [{}, {"test": pd.DataFrame()}, {"train": [("a", "b")]}])
+def test_other_mappings_are_refused(here, data):
+    with pytest.raises(UserError, match="give train, validation and test"):
+        run.train(data, "model")
+    assert [path.name for path in here.iterdir()] == ["pairs.csv"]
+
+
+def test_a_table_is_not_saved_in_a_folder_of_others(here):
+    (here / "model.work").mkdir()
+    (here / "model.work" / "mine.txt").touch()
+    with pytest.raises(UserError, match="has files that are not of wean-train"):
+        run.train(pd.DataFrame({"a": ["x"], "b": ["y"]}), "model", device="cpu")
+    assert [path.name for path in (here / "model.work").iterdir()] == ["mine.txt"]
 
 
 # --- defaults ---------------------------------------------------------------------------------------------------------
