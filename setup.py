@@ -86,7 +86,9 @@ setup(
         "tensorboard": ["tensorboardX"],
         "wandb": ["wandb"],
         "ctranslate2": ["ctranslate2"],
+        "arrow": ["pyarrow"],
         "dev": [
+            "pyarrow",
             "pytest",
             "pytest-xdist",
             "hypothesis",

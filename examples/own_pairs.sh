@@ -4,7 +4,7 @@
 #
 #   DATA=pairs.csv bash examples/own_pairs.sh
 #
-# DATA is a table with both sides (CSV, TSV, JSON lines, ...), or two text files ("mine.src mine.tgt"). In addition to the
+# DATA is a table with both sides (CSV, TSV, JSON lines, a folder that Hugging Face `datasets` saved, ...), or two text files ("mine.src mine.tgt"). In addition to the
 # variables of every recipe:
 #   COLUMNS=a,b  names of the source and the target column (default: the only two); further names are columns with
 #                further references
@@ -16,14 +16,21 @@
 #                its presets. Later runs reuse the text, the dictionary and the baseline of RUN
 #   CASE         truecase (default), lowercase, or keep      BPE   merges of byte pair encoding (default: 0 = words)
 #   UNIT         joiner (default: words, from which the text can be restored), moses, words, characters, jieba
+#   FROM         model folder or checkpoint from which the training continues, by wean-train. The old and the new model
+#                are scored on both test sets. The old one is found beside the model, or is OLD_TEST="old.src old.tgt"
 #   LANGUAGE     of UNIT=moses: two letters (default: en)    WIDTH of embeddings and layers (default: by number of pairs)
 # Its result is the folder $RUN/model of the first ARCH, for wean-generate, wean-inspect and wean_fairseq.load.
 set -euo pipefail
 shopt -u checkwinsize # otherwise bash sets COLUMNS to the width of the terminal
-RECIPE=own_pairs
+RECIPE=own_pairs${FROM:+_tuned}
+not_with_FROM=''
+for name in BASELINE SYSTEMS CASE BPE UNIT SEEDS SBATCH TRAIN_FLAGS SEARCH_FLAGS RATES DROPOUTS TOKENS PATIENCE; do
+  [[ -z ${!name:-} ]] || not_with_FROM+=" $name"
+done
 : "${BASELINE:=seq2seq_lstm}" "${CASE:=truecase}" "${BPE:=0}" "${UNIT:=joiner}" "${SPLIT_SEED:=1}" "${HEADER:=}"
 : "${ARCH:=}" "${TEST:=}" "${VALID:=}" "${COLUMNS:=}" "${LANGUAGE:=}"
 [[ ${SMOKE:-0} != 1 ]] || : "${LIMIT:=400}" "${TEST_LIMIT:=20}"
+[[ ${SMOKE:-0} != 1 || -z ${FROM:-} ]] || : "${EPOCHS:=2}"
 unwanted=${SYSTEMS:-} SYSTEMS=''
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/recipe.sh"
@@ -54,18 +61,44 @@ if [[ " $BASELINE $ARCH" == *_transformer* ]]; then
   ((${WIDTH:-4} % 4 == 0)) || die "WIDTH must be a multiple of 4, the attention heads of Transformers, but is $WIDTH."
 fi
 
+# need_tables HINT: like `need_files` for the array `files`, in which folders are saved Hugging Face data sets.
+need_tables() {
+  local path inside
+  for path in "${files[@]}"; do
+    inside=("$path")
+    [[ ! -f $path/state.json && ! -f $path/dataset_dict.json ]] || mapfile -t inside < <(find "$path" -name '*.arrow' | LC_ALL=C sort)
+    need_files "$1" "${inside[@]}"
+  done
+}
+
 # own_split NAME OPTION: adds OPTION to `text`, with the number of pairs or the files in the variable NAME.
 own_split() {
   [[ -n ${!1} ]] || return 0
   files_of "$1"
   [[ ${!1} =~ ^[1-9][0-9]{0,8}$ ]] ||
-    need_files "Set $1 to a number of pairs, or to files in the form of DATA." "${files[@]}"
+    need_tables "Set $1 to a number of pairs, or to files in the form of DATA."
   text+=("$2" "${files[@]}")
 }
 
+# continue_model: continue the training of FROM by wean-train -> $RUN/model, with its work in $RUN.
+continue_model() {
+  local name options=()
+  [[ -z $not_with_FROM ]] || die "with FROM the settings of the model are used again: leave out$not_with_FROM."
+  for name in COLUMNS HEADER TEST VALID SPLIT_SEED ARCH WIDTH EPOCHS RATE SEED LIMIT OLD_TEST; do
+    [[ -n ${!name:-} ]] || continue
+    files=("${!name}")
+    [[ $name != @(TEST|VALID|OLD_TEST) ]] || files_of "$name"
+    options+=("--$(tr '[:upper:]_' '[:lower:]-' <<<"$name")" "${files[@]}")
+  done
+  ((GPUS > 0)) || options+=(--device cpu)
+  files_of DATA
+  exec python -P -m wean_fairseq.training.cli "${files[@]}" --from "$FROM" --work "$RUN" --output "$RUN/model" "${options[@]}"
+}
+
 [[ -n ${DATA:-} ]] || die "set DATA to your pairs: a table with both sides, or two text files."
+[[ -z ${FROM:-} ]] || continue_model
 files_of DATA
-need_files "Set DATA to a table with both sides, or to two text files." "${files[@]}"
+need_tables "Set DATA to a table with both sides, or to two text files."
 data=$(realpath -- "${files[@]}" | paste -sd ' ')
 text=(--data "${files[@]}" --unit "$UNIT" --bpe "$BPE" --seed "$SPLIT_SEED" --drop-leaks pairs)
 own_split TEST --test

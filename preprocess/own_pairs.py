@@ -1,4 +1,4 @@
-"""Turn your own sentence pairs (CSV, TSV, JSON, Parquet, or two text files) into {train,valid,test}.{src,tgt}.
+"""Turn your own sentence pairs (a table, a saved `datasets` folder, or two files) into {train,valid,test}.{src,tgt}.
 
     python preprocess/own_pairs.py --data pairs.csv --columns original,rewritten --output data/mine --truecase
 
@@ -12,10 +12,10 @@ splits. Exact duplicates of a pair are dropped. The sentences are tokenised reve
 
     python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
 
-Sources without targets, one per line, become test.src only, tokenised like the training text of an earlier run.
+Sources without targets, one per line, become test.src only, tokenised like the training text of an earlier run. With
+--data, ``--prepared`` takes the text steps of an earlier text or of an exported model for new pairs.
 """
 
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
@@ -29,8 +29,9 @@ from corpus.preparation import Preparation
 from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
+from wean_fairseq.storage.saved_tables import split_folders, table_files
 from wean_fairseq.text import Cleaner, prepared_text
-from wean_fairseq.text.settings import MANIFEST
+from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
 
 FEWEST = 10  # pairs
 SHARE, MOST = 20, 1000  # valid and test: 1 of 20 pairs each, but at most 1,000
@@ -60,7 +61,10 @@ def parser() -> ArgumentParser:
             help=f"number of {split} pairs (default: 5%%, at most 1000), or your own {split} pairs in one or two files",
         )
     options.add_argument(
-        "--prepared", type=Path, metavar="DIR", help="output of an earlier run: --test has only sources"
+        "--prepared",
+        type=Path,
+        metavar="DIR",
+        help="earlier output or exported model, whose text steps are used; without --data, --test has only sources",
     )
     options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the draw")
     return options
@@ -75,17 +79,40 @@ def own_files(options: Namespace, split: str) -> list[Path]:
     return [value for value in getattr(options, split) or () if isinstance(value, Path)]
 
 
+def use_saved_splits(options: Namespace) -> None:
+    """Replace a saved data set that has splits by its training split, and use the others unless they are given."""
+    if options.data and len(options.data) == 1:
+        splits = split_folders(options.data[0])
+        options.data = [splits.get("train", options.data[0])]
+        for split, names in (("valid", ("validation", "valid", "dev")), ("test", ("test",))):
+            found = [splits[name] for name in names if name in splits]
+            if found and getattr(options, split) is None:
+                setattr(options, split, found[:1])
+
+
+def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
+    """The file in ``--prepared`` that has the text settings; none without this option."""
+    if not options.prepared:
+        return []
+    if options.bpe or options.truecase or options.lowercase:
+        raise InputError("--prepared has the steps of the text: leave out --bpe, --truecase and --lowercase.")
+    if not options.data and (len(test) != 1 or options.valid):
+        raise InputError("--prepared without --data is for --test with one file of sources, without --valid.")
+    is_model = (options.prepared / MODEL_TEXT).is_file()
+    return [options.prepared / (MODEL_TEXT if is_model else MANIFEST)]
+
+
 def inputs(options: Namespace) -> list[Path]:
     """The source files."""
+    use_saved_splits(options)
     for split in HELD_OUT:
         values = getattr(options, split) or []
         if len(values) > 2 or (len(values) == 2 and len(own_files(options, split)) < 2):
             raise InputError(f"--{split} takes one number, one file, or two text files.")
     files = own_files(options, "test")
-    if options.prepared:
-        if options.data or len(files) != 1 or options.valid:
-            raise InputError("--prepared is for --test with one file of sources, without --data and --valid.")
-        return [*files, options.prepared / MANIFEST]
+    prepared = prepared_files(options, files)
+    if prepared and not options.data:
+        return [*files, *prepared]
     if not options.data:
         raise InputError("give --data a file of pairs, or --test a file of sources with --prepared and no --data.")
     files += own_files(options, "valid")
@@ -95,7 +122,8 @@ def inputs(options: Namespace) -> list[Path]:
         raise InputError("--columns is for one file with both sides: leave it out.")
     if options.columns:
         parse_names(options.columns)
-    return [*options.data, *files]
+    tables = [table_files(path) for path in (*options.data, *files)]
+    return [*(file for names in tables for file in names), *prepared]
 
 
 def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
@@ -137,17 +165,13 @@ def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts],
 
 def write_sources(options: Namespace, preparation: Preparation) -> None:
     """Write only sources, with the steps of the text in ``--prepared``."""
-    text = prepared_text(Path(), options.prepared)
-    assert text is not None, "a directory without settings is rejected"
-    preparation.text, preparation.cleaner = text, text.cleaner
+    text = preparation.text
     with preparation.split("test", ["src"]) as writer:
         for number, line in enumerate(preparation.lines(options.test[0]), start=1):
             tokens = text.prepare(line)
             if not tokens:
                 raise InputError(f"line {number} of {options.test[0]} is empty: take it out.")
             writer.split.write(tokens)
-    for file in text.files:
-        shutil.copyfile(file, preparation.output.folder / file.name)
 
 
 def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
@@ -185,6 +209,10 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
 def build(options: Namespace, preparation: Preparation) -> None:
     """Survey the files, draw the splits, and write the held-out ones first."""
     if options.prepared:
+        text = prepared_text(Path(), options.prepared)
+        assert text is not None, "a directory without settings is rejected"
+        preparation.use(text)
+    if not options.data:
         write_sources(options, preparation)
         return
     pairs_by_split = open_all(options, preparation)

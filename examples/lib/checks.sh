@@ -180,7 +180,7 @@ need_systems() {
 files_of() {
   local index
   files=("${!1}")
-  [[ -f ${!1} ]] || read -ra files <<<"${!1}"
+  [[ -e ${!1} ]] || read -ra files <<<"${!1}"
   for index in "${!files[@]}"; do
     [[ ${files[index]} != -* ]] || files[index]=./${files[index]}
   done

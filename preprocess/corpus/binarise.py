@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +13,15 @@ from corpus.output import MANIFEST, SPLITS, partial_folder, remove
 from wean_fairseq.storage.files import sha256_of
 
 
-def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 1, overwrite: bool = False) -> bool:
+def binarise(
+    text: Path,
+    folder: Path,
+    sizes: dict[str, int],
+    *,
+    dictionaries: Sequence[Path] = (),
+    workers: int = 1,
+    overwrite: bool = False,
+) -> bool:
     """Make fairseq's binary data with its dictionaries from text. The folder gets its name when it is complete.
 
     Args:
@@ -21,6 +30,7 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
         sizes: ``words`` (the size of the dictionary, 0 = no limit), ``threshold`` (words seen less often become
             ``<unk>``), ``separate_dictionaries`` (one dictionary per side instead of a joint one), and optionally
             ``raw_data`` (the data stays text).
+        dictionaries: files of an earlier source and target dictionary, which are used unchanged.
         workers: number of processes.
         overwrite: replace the result of an earlier run.
 
@@ -30,14 +40,24 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
     Raises:
         InputError: if the folder cannot be written or the command fails, with its last line.
     """
-    made_from = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
+    made_from: dict[str, object] = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
+    for path in dictionaries:
+        if not path.is_file():
+            raise InputError(f"there is no dictionary {path}.")
+    made_from |= {"dictionaries_sha256": [sha256_of(path) for path in dictionaries]} if dictionaries else {}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
     # fairseq-preprocess creates the folder, so there is no lock on it. Its name is not one that other writers remove.
     partial = partial_folder(folder).with_suffix(".binary")
     remove(partial)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    line = [sys.executable, "-m", "fairseq_cli.preprocess", *_arguments(text, partial, sizes), f"--workers={workers}"]
+    line = [
+        sys.executable,
+        "-m",
+        "fairseq_cli.preprocess",
+        *_arguments(text, partial, sizes, dictionaries),
+        f"--workers={workers}",
+    ]
     try:
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False)
         if done.returncode:
@@ -51,17 +71,19 @@ def binarise(text: Path, folder: Path, sizes: dict[str, int], *, workers: int = 
     return True
 
 
-def _arguments(text: Path, folder: Path, sizes: dict[str, int]) -> list[str]:
+def _arguments(text: Path, folder: Path, sizes: dict[str, int], dictionaries: Sequence[Path]) -> list[str]:
     """The options of fairseq-preprocess."""
     line = ["--source-lang=src", "--target-lang=tgt", f"--destdir={folder}"]
     prefixes = [split for split in SPLITS if (text / f"{split}.src").is_file()]
     if "train" not in prefixes:
         raise InputError("--binarise needs a training split, which the dictionary is counted from.")
     line += [f"--{split}pref={text / split}" for split in prefixes]
+    line += ["--dataset-impl=raw"] if sizes.get("raw_data") else []
+    if dictionaries:
+        return [*line, *(f"--{side}dict={path}" for side, path in zip(("src", "tgt"), dictionaries, strict=True))]
     sides = ("src", "tgt") if sizes["separate_dictionaries"] else ("src",)
     line += [f"--threshold{side}={sizes['threshold']}" for side in sides]
     line += [f"--nwords{side}={sizes['words']}" for side in sides if sizes["words"]]
-    line += ["--dataset-impl=raw"] if sizes.get("raw_data") else []
     return line if sizes["separate_dictionaries"] else [*line, "--joined-dictionary"]
 
 

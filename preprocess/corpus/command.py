@@ -21,7 +21,17 @@ from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
 # Options that do not change the text, or that are recorded by the files that they name.
-_NOT_CONTENT = ("output", "overwrite", "binarise", "words", "threshold", "workers", "separate_dictionaries", "raw_data")
+_NOT_CONTENT = (
+    "output",
+    "overwrite",
+    "binarise",
+    "words",
+    "threshold",
+    "workers",
+    "separate_dictionaries",
+    "raw_data",
+    "dictionaries",
+)
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -64,6 +74,9 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
     group.add_argument("--separate-dictionaries", action="store_true", help="separate source and target dictionaries")
     group.add_argument(
         "--raw-data", action="store_true", help="keep the data as text, from which unknown words can be copied"
+    )
+    group.add_argument(
+        "--dictionaries", type=Path, nargs=2, metavar=("SRC", "TGT"), help="earlier dictionaries to use unchanged"
     )
     group.add_argument("--workers", type=whole_number(1, 1024), default=1, metavar="N", help="processes")
     return parser
@@ -131,8 +144,8 @@ def run(
         if options.binarise is not None:
             sizes = {key: getattr(options, key) for key in ("words", "threshold", "separate_dictionaries")}
             sizes |= {"raw_data": True} if options.raw_data else {}
-            overwrite, workers = options.overwrite, options.workers
-            made = binarise(options.output, options.binarise, sizes, workers=workers, overwrite=overwrite)
+            given = {"dictionaries": options.dictionaries or (), "workers": options.workers}
+            made = binarise(options.output, options.binarise, sizes, overwrite=options.overwrite, **given)
             say(name, f"binary data: {options.binarise}" + ("" if made else " is complete already"))
 
     return exit_status(name, options.output, work)

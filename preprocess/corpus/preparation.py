@@ -72,7 +72,13 @@ class Preparation:
     def cut(self, clean: str) -> str:
         """The tokens of a clean line. If true-casing is learnt, the line itself, which ``finish`` tokenises."""
         is_cut_later = self.options.truecase and (self.options.unit != "wordpiece" or self.text.cut(clean))
-        return clean if is_cut_later else self.text.cut(clean)
+        return clean if is_cut_later else self.text.tokens(clean)
+
+    def use(self, text: Text) -> None:
+        """Apply the steps of an earlier text, and copy what they have learnt."""
+        self.text, self.cleaner, self.looks = text, text.cleaner, Looks(text.settings)
+        for file in text.files:
+            shutil.copyfile(file, self.output.folder / file.name)
 
     def hold_out(self, name: str, sentences: Iterable[str]) -> None:
         """Sentences of a test set that is not written here, to be compared with training pairs."""

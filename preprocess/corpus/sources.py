@@ -1,6 +1,7 @@
 """The rows of one file in any format of tables, detected by its content.
 
-Delimited text is read by ``csv`` in the dialect that ``dialects.py`` chooses, JSON by ``json``, Parquet by DuckDB.
+Delimited text is read by ``csv`` in the dialect that ``dialects.py`` chooses, JSON by ``json``, Parquet by DuckDB, and
+tables that the library ``datasets`` has saved by PyArrow.
 """
 
 import glob
@@ -19,6 +20,7 @@ from corpus.errors import InputError
 from corpus.json_values import JsonFile, Value, looks_like_json
 from corpus.preparation import Preparation
 from corpus.reading import read_beginning
+from wean_fairseq.storage.saved_tables import arrow_files
 
 _SAMPLE_LINES, _SAMPLE_CHARACTERS = 1000, 1 << 20
 _SQL = ("insert into", "create table", "drop table", "-- mysql", "-- phpmyadmin", "-- postgresql", "/*!40")
@@ -171,6 +173,36 @@ class _Parquet(Source):
             raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}.") from error
 
 
+class _Saved(Source):
+    """A table in Arrow files, saved by the library ``datasets``."""
+
+    kind = "saved Hugging Face data set"
+
+    def __init__(self, preparation: Preparation, path: Path) -> None:
+        self.files = [preparation.output.source(file) for file in arrow_files(path)]
+        self.path = path
+        self.notes = []
+
+    def values(self, *, count: bool) -> Iterator[Value]:
+        """Yield objects."""
+        del count  # text in Arrow is always UTF-8
+        try:
+            import pyarrow as pa  # only needed for these files
+        except ImportError as error:
+            message = f"{self.path} is read with pyarrow, which is not installed: run `pip install pyarrow`."
+            raise InputError(message) from error
+        number = 0
+        for file in self.files:
+            try:
+                with pa.memory_map(str(file)) as content, pa.ipc.open_stream(content) as batches:
+                    for batch in batches:
+                        for row in batch.to_pylist():
+                            number += 1
+                            yield Value(number, row)
+            except pa.ArrowException as error:
+                raise InputError(f"cannot read {file}: {str(error).splitlines()[0]}.") from error
+
+
 @contextmanager
 def _unpacked_file(path: Path) -> Iterator[Path]:
     """The file, or a temporary unpacked copy of a gzipped one, because Parquet needs random access."""
@@ -186,6 +218,8 @@ def _unpacked_file(path: Path) -> Iterator[Path]:
 
 def open_source(preparation: Preparation, path: Path) -> Source:
     """Detect the format of a file by its content."""
+    if path.is_dir():
+        return _Saved(preparation, path)
     preparation.output.source(path)
     beginning = read_beginning(path)
     if beginning.startswith(b"PAR1"):

@@ -12,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from tests.integration.commands import ENVIRONMENT, ROOT, TIMEOUT, search_path
 from tests.integration.test_own_pairs_walk import ROWS, contents, write_table
@@ -199,34 +201,85 @@ def test_the_recipe_trains_the_same_model(trained: tuple[Path, str, str]) -> Non
     assert tables[0] == tables[1]
 
 
-def test_the_function_returns_the_loaded_model(tmp_path: Path) -> None:
+def test_the_function_takes_a_data_frame_and_returns_the_model(tmp_path: Path) -> None:
+    import pandas as pd
+
     import wean_fairseq
 
-    write_table(tmp_path / "pairs.csv", ROWS)
+    table = pd.DataFrame(ROWS, columns=["long", "short"]).assign(number=range(len(ROWS)))
     settings = {"columns": "long,short", "test": 6, "width": 8, "epochs": 1, "device": "cpu", "arch": "residual_lstm"}
-    model = wean_fairseq.train(tmp_path / "pairs.csv", tmp_path / "model", **settings)
+    model = wean_fairseq.train(table, tmp_path / "model", **settings)
     assert model.arch == "residual_lstm"
     assert model.generate(["A sentence."]) == wean_fairseq.load(tmp_path / "model", device="cpu").generate(
         ["A sentence."]
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "pairs.csv is empty."),
-        ("long,short\n", "pairs.csv"),
-        ("long,short\na b,c d\n", "there must be 10 at least"),
-        ("a\nb\nc\n", "pairs.csv has one column"),
-        ("long;short;more\n" + "a b;c d;e f\n" * 20, "pairs.csv does not tell which columns are the sentences"),
-        ("long,short\n" + "same text,same text\n" * 30, "the same text on both sides"),
-        ('{"long": ["a"], "short": 3}\n' * 20, "pairs.csv"),
-        ("\0\1\2" * 50, "pairs.csv"),
-    ],
-)
-def test_unusable_tables_are_refused(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "pairs.csv").write_text(content, encoding="utf-8")
-    _, err = wean_train(ROOT, tmp_path, "pairs.csv", "--output", "model", "--device", "cpu")
-    assert "error: " in err.splitlines()[-1]
-    assert message in err.splitlines()[-1]
-    assert not (tmp_path / "model").exists()
+# --- continued trainings ----------------------------------------------------------------------------------------------
+
+NEW_ROWS = [(long.replace("car", "bike"), short.replace("car", "bike")) for long, short in ROWS[::2]]
+
+
+def test_a_training_continues_from_a_model(site: Path, trained: tuple[Path, str, str]) -> None:
+    """Expected: the old text steps and dictionary, and the old weights if the rate is almost 0."""
+    folder = trained[0]
+    write_table(folder / "new.csv", NEW_ROWS)
+    arguments = ("--columns", "long,short", "--test", 4, "--from", "model", "--device", "cpu", "--epochs", 1)
+    out, err = wean_train(site, folder, "new.csv", *arguments, "--rate", 1e-9, "--output", "tuned")
+    tables = out.split("== ")
+    assert tables[1].startswith("test ==\n4 sentences")
+    assert tables[2].startswith("old-test ==\n6 sentences")
+    for table in tables[1:]:
+        rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()[4:7]}
+        assert list(rows) == ["copy-source", "before", "tuned"], err
+        assert rows["before"] == rows["tuned"]
+    for name in ("dict.src.txt", "dict.tgt.txt", "text.json", "truecase.model"):
+        assert (folder / "tuned" / name).read_bytes() == (folder / "model" / name).read_bytes()
+    before, after = (load_file(folder / name / "model.safetensors") for name in ("model", "tuned"))
+    for name, tensor in before.items():
+        torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-6)
+    assert 'from = "../model"' in (folder / "tuned" / "run.toml").read_text(encoding="utf-8")
+    assert "done before" in wean_train(site, folder, "--config", "tuned/run.toml")[1]
+
+
+def test_settings_against_the_old_model_are_refused(site: Path, trained: tuple[Path, str, str]) -> None:
+    folder = trained[0]
+    for arguments, message in (
+        (("--arch", "wean_lstm"), "arch wean_lstm is not that of model, which is copynet: leave it out."),
+        (("--width", 16), "width 16 is not that of model, which is 8: leave it out."),
+        (("--case", "keep"), "case is that of model, whose text steps are used again: leave it out."),
+        (("--from", "nowhere"), "there is no model nowhere"),
+        (("--from", "pairs.csv"), "pairs.csv"),
+        (("--old-test", "nowhere.src", "nowhere.tgt"), "there is no file nowhere.src"),
+    ):
+        given = ("pairs.csv", "--columns", "long,short", "--from", "model", "--output", "other", *arguments)
+        out, err = wean_train(site, folder, *given)
+        assert out == ""
+        assert err.startswith("wean-train: error: ")
+        assert message in err
+        assert err.count("\n") == 1
+    assert not (folder / "other").exists()
+    assert not (folder / "other.work").exists()
+
+
+def test_the_recipe_continues_from_a_checkpoint(trained: tuple[Path, str, str]) -> None:
+    folder = trained[0]
+    write_table(folder / "new.csv", NEW_ROWS)
+    given = {
+        "DATA": "new.csv",
+        "COLUMNS": "long,short",
+        "TEST": "4",
+        "EPOCHS": "1",
+        "GPUS": "0",
+        "RUN": "tuned_by_recipe",
+    }
+    given["FROM"] = "model.work/copynet/checkpoint_best.pt"
+    environment = ENVIRONMENT | {"PATH": search_path()} | given
+    line = ["bash", str(ROOT / "examples" / "own_pairs.sh")]
+    wrong = environment | {"BPE": "20", "SEEDS": "1 2"}
+    done = subprocess.run(line, env=wrong, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.stderr.endswith("with FROM the settings of the model are used again: leave out BPE SEEDS.\n")
+    done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stderr
+    assert "== old-test ==" in done.stdout
+    assert (folder / "tuned_by_recipe" / "model" / "model.safetensors").is_file()

@@ -32,13 +32,13 @@ from ..storage.files import (
 )
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
-from ..text.settings import EXAMPLE, Text, prepared_text, settings_of
+from ..text.settings import EXAMPLE, MODEL_TEXT, Text, prepared_text, settings_of
 from . import dictionaries, writing
 from .ctranslate2_format import convert
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
 from .search import TASK_OPTIONS, check_generation, kept_search
 
-WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", "text.json", "note.txt"
+WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "note.txt"
 FORMAT = 1  # of the configuration
 _LARGEST_CONFIG = 1 << 23  # bytes
 _ADVICE = "export the model again"

@@ -9,6 +9,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 
 from ..errors import UserError
 from ..storage.manifest import Damaged
+from .export import is_export, read_export
 from .reading import read_checkpoint, read_unchecked
 
 LAST = "checkpoint_last.pt"  # fairseq's, and what --restore-file is unless it is given
@@ -45,7 +46,7 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
     others = others_of(cfg)
     if not last.exists() and not others:
         start = getattr(cfg, "continue_once", None) or cfg.finetune_from_model
-        return None if start is None else Choice(Path(start), read_checkpoint(start, lazily=True))
+        return None if start is None else Choice(Path(start), _read_start(start))
     newest = _newest_intact(others, trains=not (cfg.no_save_optimizer_state or cfg.reset_optimizer))
     if newest is None:
         raise UserError(
@@ -58,6 +59,11 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
         "--save-dir)"
     )
     return newest
+
+
+def _read_start(path: str) -> dict[str, Any]:
+    """The content of a model to begin with: the weights of an exported folder, or a checkpoint."""
+    return read_export(path) if is_export(path) else read_checkpoint(path, lazily=True)
 
 
 def updates_of(state: dict[str, Any]) -> int:

@@ -22,6 +22,7 @@ from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, one_spelling, restore_sp
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"  # written by the scripts of preprocess/
+MODEL_TEXT = "text.json"  # in the folder of an exported model
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
 EXAMPLE = "example.txt"
 # Bytes of a file that are searched for an example, and its maximum length in characters.
@@ -190,7 +191,11 @@ class Text:
         Raises:
             UserError: if a file or a library of the steps is missing.
         """
-        tokens = self.cut(self.clean(line))
+        return self.tokens(self.clean(line))
+
+    def tokens(self, clean: str) -> str:
+        """Tokens of a cleaned line, with all steps."""
+        tokens = self.cut(clean)
         for step in self._learnt:
             tokens = self.cleaner.guard(step(tokens))
         return tokens
@@ -232,13 +237,15 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:
-    """The settings of the text in ``folder``; ``None`` if it was not made by ``preprocess/``.
+    """The settings of the text or of the exported model in ``folder``; ``None`` if neither is there.
 
     Raises:
         UserError: if the manifest is damaged.
     """
     path = folder / MANIFEST
     try:
+        if not path.exists() and (folder / MODEL_TEXT).is_file():
+            return settings_of(read_json(folder / MODEL_TEXT), folder / MODEL_TEXT)
         manifest = read_json(path)
     except FileNotFoundError:
         return None

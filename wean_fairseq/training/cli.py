@@ -1,6 +1,7 @@
 """``wean-train``: train a model on your sentence pairs, from a table to a scored model folder."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
@@ -8,13 +9,14 @@ from typing import get_args
 
 from ..console import OneLineParser, configure_logging, exit_status, print_message, whole_number
 from .defaults import ARCHS
-from .settings import PROGRAM, Settings, build_settings, read_file, read_settings, split_value
+from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
 
 _EPILOG = """examples:
   wean-train pairs.csv --output model
   wean-train pairs.csv --columns original,simple --arch copynet --epochs 30 --output model
   wean-train mine.src mine.tgt --test test.src test.tgt --unit words --output model
   wean-train --config model/run.toml --output again          the same training again
+  wean-train new.csv --from model --output tuned             continue a training on other pairs
 
 A repeated command continues an interrupted training. OUTPUT.work has all files but the model: text, log, checkpoints,
 outputs and scores. The settings of a file that --config names are replaced by options.
@@ -30,9 +32,21 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("data", nargs="*", metavar="FILE", help="table with both sides (CSV, TSV, JSON, Parquet), or two text files")
+    add(
+        "data",
+        nargs="*",
+        metavar="FILE",
+        help="table with both sides (CSV, TSV, JSON, Parquet, a folder saved by datasets), or two text files",
+    )
     add("--output", metavar="DIR", help="folder of the model")
     add("--work", metavar="DIR", help="folder of all other files (default: OUTPUT.work)")
+    add("--from", dest="from_", metavar="MODEL", help="model folder or checkpoint, from which the training continues")
+    add(
+        "--old-test",
+        nargs=2,
+        metavar=("SRC", "TGT"),
+        help="test set of --from, as two text files (default: found beside it)",
+    )
     add("--config", type=Path, metavar="TOML", help="file of settings, such as the run.toml of a model")
     text = parser.add_argument_group("text")
     add = text.add_argument
@@ -46,8 +60,8 @@ def build_parser() -> argparse.ArgumentParser:
             help=f"number of {name} pairs, or files (default: 5%%, at most 1000)",
         )
     add("--split-seed", type=whole_number(0), metavar="N", help="seed of the draw of the splits (default: 1)")
-    add("--unit", choices=_choices("unit"), help="kind of tokens (default: joiner)")
-    add("--case", choices=_choices("case"), help="what is done with upper case (default: truecase)")
+    add("--unit", choices=get_args(Unit), help="kind of tokens (default: joiner)")
+    add("--case", choices=get_args(Case), help="what is done with upper case (default: truecase)")
     add("--bpe", type=whole_number(0), metavar="N", help="merges of byte pair encoding (default: 0 = whole words)")
     add("--language", metavar="XX", help="two letters, for --unit moses (default: en)")
     add("--limit", type=whole_number(0), metavar="N", help="largest number of pairs per split (default: 0 = all)")
@@ -62,13 +76,9 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _choices(name: str) -> tuple[str, ...]:
-    return get_args(Settings.__annotations__[name])
-
-
 def _train(args: argparse.Namespace) -> None:
     given = vars(args)
-    config = given.pop("config")
+    config, given["from"] = given.pop("config"), given.pop("from_")
     given["data"] = args.data if len(args.data) > 1 else (args.data or [None])[0]
     for name in ("valid", "test"):
         given[name] = split_value(given[name]) if given[name] else None
@@ -86,3 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print_message(PROGRAM, "stopped; the same command continues from here")
         return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

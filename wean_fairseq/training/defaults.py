@@ -50,6 +50,12 @@ def sizes_for(pairs: int) -> Sizes:
     return next((sizes for limit, sizes in _SIZES.items() if pairs < limit), _MANY)
 
 
+def tuning_sizes_for(pairs: int) -> Sizes:
+    """The sizes for a training that continues from a model: with a lower rate it forgets less of the old pairs."""
+    sizes = sizes_for(pairs)
+    return sizes._replace(rate=round(sizes.rate / 3, 6))
+
+
 def dictionary_for(merges: int) -> tuple[int, int]:
     """The largest number of words of the dictionary, and the least frequency of its words.
 
@@ -63,13 +69,19 @@ class Options:
     """The options of fairseq-train, fairseq-generate and wean-evaluate for one arch."""
 
     criterion: str
-    training: tuple[str, ...]
+    sizes: tuple[str, ...]
+    optimisation: tuple[str, ...]
     search: tuple[str, ...]
     score: tuple[str, ...] = _SCORES
 
     def lines(self) -> list[str]:
         """One line per argument, after its kind."""
-        kinds = {"criterion": (self.criterion,), "training": self.training, "search": self.search, "score": self.score}
+        kinds = {
+            "criterion": (self.criterion,),
+            "training": self.sizes + self.optimisation,
+            "search": self.search,
+            "score": self.score,
+        }
         return [f"{kind} {argument}" for kind, arguments in kinds.items() for argument in arguments]
 
 
@@ -89,12 +101,14 @@ def options_for(arch: str, width: str, rate: str) -> Options:
         sizes = ["--embed-dim", width, "--ffn-dim", str(int(width) * 4), "--attention-heads", str(HEADS)]
         search = [] if arch == "copy_transformer" else ["--replace-unk"]
     # residual_lstm and stacked_lstm have no attention, so <unk> cannot be replaced.
-    training = (
-        *(*sizes, *dropout, "--optimizer", "fused_adam", "--adam-betas", "(0.9, 0.999)", "--lr", rate, "--clip-norm", "2"),
+    optimisation = (
+        *("--optimizer", "fused_adam", "--adam-betas", "(0.9, 0.999)", "--lr", rate, "--clip-norm", "2"),
         *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "200", "--batch-size", "64"),
         *("--no-epoch-checkpoints", "--patience", "4"),
     )
-    return Options(criterion, training, (*search, "--beam", "5", "--max-len-a", "2", "--max-len-b", "10"))
+    return Options(
+        criterion, (*sizes, *dropout), optimisation, (*search, "--beam", "5", "--max-len-a", "2", "--max-len-b", "10")
+    )
 
 
 def main(arguments: list[str]) -> str:

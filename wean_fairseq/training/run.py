@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..checkpoints.export import export
+from ..checkpoints.export import export, is_export
 from ..console import print_message
 from ..errors import UserError
 from ..evaluation.cli import main as evaluate
@@ -24,9 +24,13 @@ from ..generation import TextModel, load
 from ..generation.cli import main as generate
 from ..storage.files import sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
+from ..storage.saved_tables import is_saved_table, table_files
+from ..text import read_text_settings
 from . import progress, state, trainings
-from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for
+from .base import read_base
+from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for, tuning_sizes_for
 from .settings import FILE, PROGRAM, Settings, build_settings, read_file, read_settings, write_toml
+from .tables import TABLES, is_table, save_tables
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STOPPED = (130, 143, -2, -15)  # exit statuses after SIGINT and SIGTERM
@@ -60,12 +64,13 @@ class Run:
         self.work = settings.work_folder
         self.text, self.data = self.work / "text", self.work / "bin"
         path = f"{_PACKAGE.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
+        self.base = read_base(settings) if settings.from_ else None
         self.environment = {**os.environ, "PYTHONPATH": path}
 
     @property
     def arch(self) -> str:
         """The arch, which is known after ``prepare``."""
-        return self.settings.arch or ""
+        return self.base.arch if self.base else self.settings.arch or ""
 
     @property
     def system(self) -> Path:
@@ -75,7 +80,8 @@ class Run:
     @property
     def options(self) -> Options:
         """Options of the arch."""
-        return options_for(self.arch, str(self.settings.width), f"{self.settings.rate:g}")
+        width = self.base.width if self.base else self.settings.width
+        return options_for(self.arch, str(width), f"{self.settings.rate:g}")
 
     @property
     def on_cpu(self) -> list[str]:
@@ -89,11 +95,15 @@ class Run:
 
     def check(self) -> None:
         """Refuse a missing device or input, and folders that are not of this run. Raises ``UserError``."""
-        folder, work = self.settings.folder, self.work
         self.on_cpu  # noqa: B018 - it looks for the GPU
         for path in self.inputs:
-            if not path.is_file():
+            if not path.is_file() and not is_saved_table(path):
                 raise UserError(f"there is no file {path}: give your pairs as a table, or as two text files.")
+        self.check_folders()
+
+    def check_folders(self) -> None:
+        """Refuse folders that are not of this run. Raises ``UserError``."""
+        folder, work = self.settings.folder, self.work
         for name, place in (("output", folder), ("work", work)):
             if place.exists() and not place.is_dir():
                 raise UserError(f"{name} {place} is a file: give a folder.")
@@ -105,7 +115,8 @@ class Run:
             )
         if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS):
             raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
-        if work.is_dir() and any(work.iterdir()) and not (work / "settings").is_file():
+        others = {path.name for path in work.iterdir()} - {TABLES} if work.is_dir() else set()
+        if others and "settings" not in others:
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
         is_ours = self._published == _checksums_of(folder) != ""
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
@@ -118,7 +129,8 @@ class Run:
     @property
     def inputs(self) -> list[Path]:
         """The user's files."""
-        return [Path(file) for name in ("data", "valid", "test") for file in self.settings.files(name)]
+        files = [Path(file) for name in ("data", "valid", "test") for file in self.settings.files(name)]
+        return files + (self.base.old_test if self.base else [])
 
     @property
     def _published(self) -> str:
@@ -135,7 +147,9 @@ class Run:
             for name in _OF_TEXT
             if (value := getattr(self.settings, name))
         ]
-        changes = state.record(self.work / "settings", lines + state.input_lines(self.inputs))
+        inputs = [file for path in self.inputs for file in table_files(path)]
+        inputs += [self.base.weights] if self.base else []
+        changes = state.record(self.work / "settings", lines + state.input_lines(inputs))
         if changes:
             raise UserError(f"{self.work} was made with other settings ({changes}): give another --work, or delete it.")
         if (self.data / "manifest.json").is_file():
@@ -144,15 +158,27 @@ class Run:
             say(f"text: writing {self.text}")
             self._run_preparation()
         pairs = json.loads((self.text / "manifest.json").read_text(encoding="utf-8"))["splits"]["train"]["kept"]
-        self.settings = self.settings.with_sizes(sizes_for(pairs))
+        self.settings = self.settings.with_sizes((tuning_sizes_for if self.base else sizes_for)(pairs))
 
     def _run_preparation(self) -> None:
         given = self.settings
-        words, least = dictionary_for(given.bpe)
+        words, least = dictionary_for(given.bpe or 0)
         line = [sys.executable, str(preparation_script()), "--output", str(self.text), "--binarise", str(self.data)]
-        line += ["--raw-data", "--words", str(words), "--threshold", str(least), "--drop-leaks", "pairs"]
-        line += ["--unit", given.unit, "--bpe", str(given.bpe), "--seed", str(given.split_seed)]
-        line += ["--limit", str(given.limit), *([] if given.case == "keep" else [f"--{given.case}"])]
+        line += ["--raw-data", "--drop-leaks", "pairs", "--seed", str(given.split_seed), "--limit", str(given.limit)]
+        if self.base:
+            line += ["--prepared", str(self.base.text), "--dictionaries", *map(str, self.base.dictionaries)]
+        else:
+            line += [
+                "--words",
+                str(words),
+                "--threshold",
+                str(least),
+                "--unit",
+                str(given.unit),
+                "--bpe",
+                str(given.bpe),
+            ]
+            line += [] if given.case == "keep" else [f"--{given.case}"]
         for name in ("data", "valid", "test"):
             value = getattr(given, name)
             files = [f"./{file}" if file.startswith("-") else file for file in given.files(name)]
@@ -172,7 +198,8 @@ class Run:
         """Train, or continue a training."""
         given = self.settings
         options = ["--task", "paraphrase", "--arch", self.arch, "--criterion", self.options.criterion]
-        options += ["--seed", str(given.seed), *self.options.training]
+        options += ["--seed", str(given.seed), *self.options.optimisation]
+        options += self.base.options if self.base else self.options.sizes
         changes = state.record(self.system / "command", option_lines(options))
         if changes:
             raise UserError(f"{self.system} was begun with other settings ({changes}): give another --work.")
@@ -183,6 +210,7 @@ class Run:
         say(f"training {self.arch} (stop it and start again as you like; log: {self.system / 'train.log'})")
         line = [sys.executable, "-P", "-m", "fairseq_cli.train", str(self.data), "--user-dir", str(_PACKAGE), *options]
         line += [*self.on_cpu, "--save-dir", str(self.system), "--max-epoch", str(given.epochs)]
+        line += ["--finetune-from-model", str(self.base.weights)] if self.base else []
         line += ["--log-format", "simple", "--log-interval", "20", "--log-file", str(self.system / "train.log")]
         output = self.system / "train.out"
         bar = progress.Progress(self.arch, 0, "", given.epochs or 1)
@@ -194,23 +222,51 @@ class Run:
             raise UserError(f"the training failed: {_sentence(said) or said[-500:]} (log: {output})")
         write_text(mark, f"{given.epochs}\n")
 
+    def test_sets(self) -> dict[str, list[Path]]:
+        """The sources and references of each test set: ``test``, and ``old-test`` of the model that was continued."""
+        references = sorted(self.text.glob("test.raw.tgt*"))
+        sets = {"test": [self.text / "test.raw.src", *references]}
+        if self.base and self.base.old_test:
+            sets["old-test"] = self.base.old_test
+        return sets
+
+    def systems(self) -> dict[str, list[str]]:
+        """The models that are scored, as options of wean-generate: the one that was continued, and the new one."""
+        checkpoint = [
+            "--model",
+            str(self.system / "checkpoint_best.pt"),
+            "--data",
+            str(self.data),
+            "--text",
+            str(self.text),
+        ]
+        if self.base is None:
+            return {self.arch: checkpoint}
+        own_data = [] if is_export(self.base.weights) else ["--data", str(self.base.dictionaries[0].parent)]
+        return {
+            "before": ["--model", str(self.base.weights), *own_data, "--text", str(self.base.text)],
+            "tuned": checkpoint,
+        }
+
+    def output(self, system: str, test_set: str) -> Path:
+        """The file of a system's outputs."""
+        return self.system / f"{'' if system == self.arch else f'{system}-'}{test_set}.txt"
+
     def decode(self) -> None:
-        """Rewrite the test sources with the trained model, as its users will."""
-        checkpoint, output = self.system / "checkpoint_best.pt", self.system / "test.txt"
+        """Rewrite the test sources with the trained models, as their users will."""
         write_text(self.system / "search.txt", "".join(f"{word}\n" for word in self.options.search))
-        source = f"{sha256_of(checkpoint)}\n"
-        mark = self.system / "test.source"
-        if output.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == source:
-            say(f"decoding with {self.arch}: done before")
-            return
-        say(f"decoding the test set with {self.arch}")
-        line = ["--model", checkpoint, "--data", self.data, "--text", self.text, *self.on_cpu, "--overwrite"]
-        status = generate([*map(str, line), "--input", str(self.text / "test.raw.src"), "--output", str(output)])
-        if status in _STOPPED:
-            raise KeyboardInterrupt
-        if status:
-            raise UserError("the test set cannot be decoded, see above.")
-        write_text(mark, source)
+        for test_set, (sources, *_) in self.test_sets().items():
+            for system, model in self.systems().items():
+                output = self.output(system, test_set)
+                mark = output.with_suffix(".source")
+                made_from = f"{sha256_of(Path(model[1]))} {sha256_of(sources)}\n"
+                if output.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == made_from:
+                    say(f"decoding {test_set} with {system}: done before")
+                    continue
+                say(f"decoding {test_set} with {system}")
+                line = [*model, *self.on_cpu, "--overwrite", "--input", str(sources), "--output", str(output)]
+                _check(generate(line), f"{test_set} cannot be decoded, see above.")
+                write_text(mark, made_from)
 
     def score(self) -> None:
         """Score the outputs beside a copy of the source, and print the table."""
@@ -220,19 +276,20 @@ class Run:
             trained[self.arch]["note"] = note
             say(f"{self.arch} {note}")
         write_text(self.work / "trainings.json", json.dumps(trained, indent=1) + "\n")
-        references = sorted(self.text.glob("test.raw.tgt*"))
-        line = [
-            "--hyp",
-            f"{self.arch}={self.system / 'test.txt'}",
-            "--src",
-            self.text / "test.raw.src",
-            "--ref",
-            *references,
-        ]
-        line += [*self.options.score, *(["--lowercase"] if self.settings.case == "lowercase" else [])]
-        files = ["--json", self.work / "test.json", "--markdown", self.work / "test.md"]
-        if evaluate([*map(str, [*line, *files])]):
-            raise UserError("the outputs cannot be scored, see above.")
+        line = [*self.options.score, *(["--lowercase"] if self.lowercase else [])]
+        line += ["--json", str(self.work / "test.json"), "--markdown", str(self.work / "test.md")]
+        sets = self.test_sets()
+        for test_set, (sources, *references) in sets.items():
+            outputs = [f"{system}={self.output(system, test_set)}" for system in self.systems()]
+            own = ["--hyp", *outputs, "--src", str(sources), "--ref", *map(str, references)]
+            line += own if len(sets) == 1 else ["--set", test_set, *own]
+        _check(evaluate(line), "the outputs cannot be scored, see above.")
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether the outputs are in lower case."""
+        text = read_text_settings(self.text)
+        return text is not None and text.lowercase
 
     def _note(self, training: dict[str, Any]) -> str:
         if training["end"] != "cut":
@@ -259,6 +316,14 @@ class Run:
         export(checkpoint, folder, self.data, self.text, note=note, documents=documents, verify=True, overwrite=True)
         write_text(mark, f"{_checksums_of(folder)}\n{source}\n")
         say(f"model: {folder} (wean-generate --model {folder} --input sentences.txt)")
+
+
+def _check(status: int, message: str) -> None:
+    """Raise an error if the exit status of a command is not 0."""
+    if status in _STOPPED:
+        raise KeyboardInterrupt
+    if status:
+        raise UserError(message)
 
 
 def option_lines(options: Sequence[str]) -> list[str]:
@@ -305,7 +370,8 @@ def train(
     The call does the same as the command ``wean-train``. A repeated call continues an interrupted training.
 
     Args:
-        data: a table with both sides, or a list of two text files.
+        data: a table with both sides, or a list of two text files; or a data frame of pandas, or a data set of Hugging
+            Face or a dictionary of its splits, which is saved in the work folder.
         output: folder of the model.
         config: a settings file in TOML; the arguments of the call replace its values.
         settings: further settings, see ``training.settings.Settings``.
@@ -317,9 +383,12 @@ def train(
         UserError: if a setting or a file cannot be used, or a step fails.
     """
     chosen = read_file(Path(config)) if config is not None else {}
-    chosen |= read_settings(
-        {**{name: _plain(value) for name, value in settings.items()}, "data": _plain(data), "output": _plain(output)}
-    )
+    given = {**settings, "output": output, "data": None if is_table(data) else data}
+    chosen |= read_settings({name: _plain(value) for name, value in given.items()})
+    if is_table(data):
+        intended = Run(build_settings({**chosen, "data": "a table in memory"}))
+        intended.check_folders()  # before the first file is written
+        chosen |= save_tables(data, intended.work / TABLES)
     built = build_settings(chosen)
     run(built)
     return load(built.folder, device=built.device or None)

@@ -22,15 +22,23 @@ _LARGEST = 1 << 20  # bytes of a settings file
 Positive = Annotated[int, Meta(ge=1, le=999_999_999)]
 NotNegative = Annotated[int, Meta(ge=0, le=999_999_999)]
 Files = str | list[str]
+Unit = Literal["joiner", "moses", "words", "characters", "jieba"]
+Case = Literal["truecase", "lowercase", "keep"]
+_OF_TEXT: dict[str, Any] = {"unit": "joiner", "case": "truecase", "bpe": 0}
 
 
-class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """Settings of a training. Values that depend on the number of pairs are None until ``with_sizes`` sets them.
+class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """Settings of a training.
+
+    Values that depend on the number of pairs are None until ``with_sizes`` sets them. If the training continues from a
+    model, its arch, width and text steps are used, and these settings are None.
 
     Attributes:
         data: a table with both sides, or two text files.
         output: folder of the model.
         work: folder for all other files (default: ``output`` with the suffix ``.work``).
+        from_: a model folder or a checkpoint, from which the training continues.
+        old_test: two text files, the test sources and references of ``from``.
         columns: names or numbers of the source and the target column; further ones are references.
         header: whether the first row has the names of the columns.
         valid: number of validation pairs, or files with them.
@@ -52,14 +60,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, om
     data: Files
     output: str
     work: str = ""
+    from_: str = ""
+    old_test: list[str] | None = None
     columns: str = ""
     header: Literal["", "yes", "no"] = ""
     valid: Positive | Files | None = None
     test: Positive | Files | None = None
     split_seed: NotNegative = 1
-    unit: Literal["joiner", "moses", "words", "characters", "jieba"] = "joiner"
-    case: Literal["truecase", "lowercase", "keep"] = "truecase"
-    bpe: NotNegative = 0
+    unit: Unit | None = None
+    case: Case | None = None
+    bpe: NotNegative | None = None
     language: str = ""
     limit: NotNegative = 0
     arch: str | None = None
@@ -86,11 +96,16 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, om
 
     def with_sizes(self, sizes: Sizes) -> "Settings":
         """The settings with ``sizes`` for the values that are None."""
-        missing = {name: value for name, value in sizes._asdict().items() if getattr(self, name) is None}
+        values = {"epochs": sizes.epochs, "rate": sizes.rate} if self.from_ else sizes._asdict()
+        return self._with_missing(values)
+
+    def _with_missing(self, values: Mapping[str, Any]) -> "Settings":
+        missing = {name: value for name, value in values.items() if getattr(self, name) is None}
         return structs.replace(self, **missing)
 
 
-NAMES = Settings.__struct_fields__
+NAMES = Settings.__struct_encode_fields__
+_PATHS = ("data", "output", "work", "from", "old_test", "valid", "test")
 
 
 def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | None = None) -> dict[str, Any]:
@@ -111,17 +126,13 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
         raise UserError(f"{prefix}unknown setting {name_some(unknown)}: choose from {', '.join(NAMES)}.")
     checked = {}
     for name, value in values.items():
-        kind = Settings.__annotations__[name]
+        kind = Settings.__annotations__[_attribute(name)]
         try:
             checked[name] = convert(value, kind)
         except ValidationError as error:
             raise UserError(f"{prefix}{name} is {value!r}: {str(error)[:1].lower()}{str(error)[1:]}.") from error
     if folder is not None:
-        checked |= {
-            name: _below(folder, checked[name])
-            for name in ("data", "output", "work", "valid", "test")
-            if name in checked
-        }
+        checked |= {name: _below(folder, checked[name]) for name in _PATHS if name in checked}
     return checked
 
 
@@ -136,6 +147,10 @@ def read_file(path: Path) -> dict[str, Any]:
     return read_settings(values, str(path), path.parent)
 
 
+def _attribute(name: str) -> str:
+    return "from_" if name == "from" else name
+
+
 def _below(folder: Path, value: Any) -> Any:
     if isinstance(value, list):
         return [_below(folder, part) for part in value]
@@ -147,7 +162,15 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
     for name, example in (("data", "a table with both sides, or two text files"), ("output", "a folder for the model")):
         if not values.get(name):
             raise UserError(f"{name} is missing: give {example}.")
-    settings = Settings(**values)
+    settings = Settings(**{_attribute(name): value for name, value in values.items()})
+    if settings.from_:
+        given = [name for name in (*_OF_TEXT, "language") if getattr(settings, name)]
+        if given:
+            raise UserError(f"{given[0]} is that of {settings.from_}, whose text steps are used again: leave it out.")
+    elif settings.old_test is not None:
+        raise UserError("old_test is the test set of a model that --from names: leave it out.")
+    if settings.old_test is not None and len(settings.old_test) != 2:
+        raise UserError("old_test takes two text files: sources and references.")
     if not 1 <= len(settings.files("data")) <= 2:
         raise UserError("data takes one file with both sides, or two text files.")
     if settings.arch is not None and settings.arch not in ARCHS:
@@ -160,7 +183,7 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
         )
     if settings.bpe and settings.unit == "characters":
         raise UserError("bpe splits words, and the unit characters has no words: leave one of them out.")
-    return settings
+    return settings if settings.from_ else settings._with_missing(_OF_TEXT)
 
 
 def split_value(words: Sequence[str]) -> int | list[str]:
@@ -173,11 +196,11 @@ def write_toml(settings: Settings, folder: Path) -> str:
     """The settings as TOML, with paths relative to ``folder``."""
     lines = [f"# Settings of this model. To repeat its training: wean-train --config {FILE} --output another-folder"]
     for name in NAMES:
-        value = getattr(settings, name)
+        value = getattr(settings, _attribute(name))
         if value in (None, "") or (name == "work"):
             continue
-        if name in ("data", "output", "valid", "test") and not isinstance(value, int):
-            paths = [os.path.relpath(path, folder) for path in settings.files(name)]
+        if name in _PATHS and not isinstance(value, int):
+            paths = [os.path.relpath(path, folder) for path in settings.files(_attribute(name))]
             value = paths if isinstance(value, list) else paths[0]
         lines.append(f"{name} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f"))
     return "".join(f"{line}\n" for line in lines)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from wean_fairseq.text import Text, read_text_settings
@@ -108,14 +109,39 @@ def test_sources_alone_are_what_they_were_at_training(tmp_path: Path):
     assert [again.prepare(source) for source, _ in PAIRS] == found
 
 
+@pytest.mark.parametrize("kind", ["text", "model"])
+def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
+    """Expected: the tokens of the earlier text for the same pairs, although nothing is learnt from them again."""
+    [data] = write(tmp_path, "csv")
+    first, again = tmp_path / "first", tmp_path / "again"
+    common = ("--data", data, "--columns", "text,rewritten")
+    assert prepare(*common, "--output", first, "--truecase", "--bpe", 50) == 0
+    earlier = first
+    if kind == "model":  # the files of a model folder of wean-export
+        earlier = tmp_path / "model"
+        earlier.mkdir()
+        for name in ("truecase.model", "bpe.codes"):
+            (earlier / name).write_bytes((first / name).read_bytes())
+        (earlier / "text.json").write_text(json.dumps(json.loads((first / "manifest.json").read_text())["text"]))
+    assert prepare(*common, "--output", again, "--prepared", earlier, "--limit", 12) == 0
+    for name in ("truecase.model", "bpe.codes", "test.src", "valid.tgt"):
+        assert (again / name).read_bytes() == (first / name).read_bytes(), name
+    assert (again / "train.src").read_text().splitlines() == (first / "train.src").read_text().splitlines()[:12]
+    assert read_text_settings(again) == read_text_settings(first)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--test", "new.txt"], "give --data a file of pairs, or --test a file of sources with --prepared"),
         (["--test", "new.txt", "--prepared", "none"], "there is no file none/manifest.json"),
         (["--test", "5"], "give --data a file of pairs"),
-        (["--data", "new.txt", "--prepared", "x"], "--prepared is for --test with one file of sources"),
-        (["--test", "new.txt", "new.txt", "--prepared", "x"], "--prepared is for --test with one file of sources"),
+        (["--data", "new.txt", "--prepared", "x"], "there is no file x/manifest.json"),
+        (
+            ["--data", "new.txt", "--prepared", "x", "--bpe", "9"],
+            "--prepared has the steps of the text: leave out --bpe",
+        ),
+        (["--test", "new.txt", "new.txt", "--prepared", "x"], "without --data is for --test with one file of sources"),
         (["--data", "new.txt", "--test", "none"], "there is no file none"),
         (["--data", "new.txt", "--test", "5", "new.txt"], "--test takes one number, one file, or two text files"),
     ],
@@ -282,3 +308,70 @@ def test_the_draw_depends_on_the_seed_alone_and_not_on_format_or_order(tmp_path:
         assert prepare("--data", file, "--seed", seed, "--output", tmp_path / str(number), "--test", 7) == 0
         found.append({split: sorted(sentences(tmp_path / str(number), split)) for split in SPLITS})
     assert found[0] == found[1] == found[2] != found[3]
+
+
+# --- folders that the library datasets has saved ----------------------------------------------------------------------
+
+
+def save(folder: Path, rows: list[tuple[str, str]], files: int = 1) -> None:
+    """Write a table as ``Dataset.save_to_disk`` of datasets 5.2 does, of which only these files are read."""
+    folder.mkdir(parents=True)
+    names = [f"data-{number:05}-of-{files:05}.arrow" for number in range(files)]
+    for number, name in enumerate(names):
+        table = pa.table(
+            {"text": [a for a, _ in rows[number::files]], "rewritten": [b for _, b in rows[number::files]]}
+        )
+        with pa.OSFile(str(folder / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+            stream.write_table(table)
+    state = {"_data_files": [{"filename": name} for name in names], "_fingerprint": "0"}
+    (folder / "state.json").write_text(json.dumps(state), encoding="utf-8")
+
+
+def test_a_saved_table_has_the_pairs_of_a_text_file(tmp_path: Path):
+    """Expected: the splits that a table in JSON lines with the same rows gives."""
+    save(tmp_path / "saved", PAIRS)
+    [table] = write(tmp_path, "jsonl")
+    assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "a") == 0
+    assert prepare("--data", table, "--columns", "text,rewritten", "--output", tmp_path / "b") == 0
+    for split in SPLITS:
+        assert sentences(tmp_path / "a", split) == sentences(tmp_path / "b", split)
+    save(tmp_path / "two", PAIRS, files=2)
+    assert prepare("--data", tmp_path / "two", "--output", tmp_path / "c") == 0
+    sources = json.loads((tmp_path / "c" / "manifest.json").read_text())["sources"]
+    assert len(sources) == 2
+
+
+def test_saved_splits_are_used_unless_others_are_given(tmp_path: Path):
+    for name, rows in (("train", PAIRS[10:30]), ("validation", PAIRS[5:9]), ("test", PAIRS[:4])):
+        save(tmp_path / "saved" / name, rows)
+    (tmp_path / "saved" / "dataset_dict.json").write_text('{"splits": ["train", "validation", "test"]}')
+    assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "a") == 0
+    assert [len(sentences(tmp_path / "a", split)) for split in SPLITS] == [20, 4, 4]
+    assert prepare("--data", tmp_path / "saved", "--test", 3, "--output", tmp_path / "b") == 0
+    assert [len(sentences(tmp_path / "b", split)) for split in SPLITS] == [17, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ("{", "state.json cannot be read"),
+        ('{"_data_files": "x"}', "state.json cannot be read"),
+        ('{"_data_files": []}', "has no rows"),
+        ('{"_data_files": [{"filename": "../../other.arrow"}]}', "has no other.arrow"),
+        ('{"_data_files": [{"filename": "broken.arrow"}]}', "cannot read"),
+    ],
+)
+def test_a_damaged_saved_table_is_refused(tmp_path: Path, capsys, state: str, says: str):
+    save(tmp_path / "saved", PAIRS)
+    (tmp_path / "saved" / "state.json").write_text(state)
+    (tmp_path / "saved" / "broken.arrow").write_bytes(b"\xff\xff\xff\xff\x01\0\0\0")
+    assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_pyarrow_its_package_is_named(tmp_path: Path, capsys, monkeypatch):
+    save(tmp_path / "saved", PAIRS)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 2
+    assert "is read with pyarrow, which is not installed: run `pip install pyarrow`." in capsys.readouterr().err

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.training import cli, run, settings
+from wean_fairseq.training import cli, run, settings, tables
 from wean_fairseq.training.defaults import ARCHS, main, options_for, sizes_for
 
 PAIRS = "source,target\nA dog barks.,The dog is barking.\n"
@@ -52,6 +53,13 @@ def refused(capsys, *arguments):
         (["pairs.csv", "--output", "model", "--work", "model"], "which is replaced as a whole: give another folder."),
         (["pairs.csv", "--output", "model", "--work", "model/work"], "which is replaced as a whole"),
         (["pairs.csv", "--output", "run/text", "--work", "run"], "has the name of another folder of run"),
+        (["pairs.csv", "--output", "model", "--from", "nowhere"], "there is no model nowhere"),
+        (["pairs.csv", "--output", "model", "--from", "pairs.csv"], "pairs.csv"),
+        (
+            ["pairs.csv", "--output", "model", "--from", "m", "--bpe", "9"],
+            "bpe is that of m, whose text steps are used",
+        ),
+        (["pairs.csv", "--output", "model", "--old-test", "a", "b"], "old_test is the test set of a model that --from"),
         (["pairs.csv", "--output", "model", "--arch", "bart"], "invalid choice: 'bart' (choose from 'wean_lstm', "),
         (["pairs.csv", "--output", "model", "--unit", "bytes"], "invalid choice: 'bytes' (choose from 'joiner', "),
         (["pairs.csv", "--output", "model", "--case", "upper"], "invalid choice: 'upper' (choose from 'truecase', "),
@@ -97,13 +105,38 @@ def test_a_folder_that_cannot_be_written_is_named(here, capsys, monkeypatch):
     assert "model cannot be written" in refused(capsys, "pairs.csv", "--output", "model")
 
 
+# --- tables ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "pairs.csv is empty."),
+        ("long,short\n", "pairs.csv"),
+        ("long,short\na b,c d\n", "there must be 10 at least"),
+        ("a\nb\nc\n", "pairs.csv has one column"),
+        ("long;short;more\n" + "a b;c d;e f\n" * 20, "pairs.csv does not tell which columns are the sentences"),
+        ("long,short\n" + "same text,same text\n" * 30, "the same text on both sides"),
+        ('{"long": ["a"], "short": 3}\n' * 20, "pairs.csv"),
+        ("\0\1\2" * 50, "pairs.csv"),
+    ],
+)
+def test_unusable_tables_are_refused(here, capsys, content, message):
+    (here / "pairs.csv").write_text(content, encoding="utf-8")
+    assert cli.main(["pairs.csv", "--output", "model", "--device", "cpu"]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("wean-train: error: ")
+    assert message in last
+    assert {path.name for path in here.rglob("*") if path.is_file()} == {"pairs.csv", "settings"}
+
+
 # --- the settings file ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("epoch = 3", "unknown setting epoch: choose from data, output, work, columns, "),
+        ("epoch = 3", "unknown setting epoch: choose from data, output, work, from, "),
         ("epochs = 'many'", "epochs is 'many': expected `int | null`, got `str`."),
         ("epochs = 0", "epochs is 0: expected `int` >= 1."),
         ("epochs = true", "epochs is True: expected `int | null`, got `bool`."),
@@ -140,6 +173,8 @@ def test_written_settings_are_read_again_unchanged(here):
         data=['a "b".src', "täß\x7f.tgt"],
         output="runs/model",
         columns='a,"b, c"',
+        unit="joiner",
+        bpe=0,
         valid=20,
         test=["t.csv"],
         case="keep",
@@ -158,6 +193,36 @@ def test_an_unknown_argument_of_the_function_is_named(here):
         run.train("pairs.csv", "model", epoch=3)
     with pytest.raises(UserError, match="data is 7: expected"):
         run.train(7, "model")
+
+
+# --- tables in memory -------------------------------------------------------------------------------------------------
+
+
+def test_data_frames_are_saved_by_split(here):
+    """Expected: one JSON object per row, in which NaN is null and other scripts stay readable."""
+    frame = pd.DataFrame({"a": ["Zoë", None], "b": ["x", "y"]})
+    assert tables.save_tables(frame, here / "one") == {"data": str(here / "one" / "data.jsonl")}
+    assert (here / "one" / "data.jsonl").read_text(encoding="utf-8") == '{"a":"Zoë","b":"x"}\n{"a":null,"b":"y"}\n'
+    assert tables.save_tables(frame, here / "one") == {"data": str(here / "one" / "data.jsonl")}
+    with pytest.raises(UserError, match="was saved from another table"):
+        tables.save_tables(frame[:1], here / "one")
+    saved = tables.save_tables({"train": frame, "validation": frame, "extra": 7}, here / "two")
+    assert sorted(saved) == ["data", "valid"]
+
+
+@pytest.mark.parametrize("data", [{}, {"test": pd.DataFrame()}, {"train": [("a", "b")]}])
+def test_other_mappings_are_refused(here, data):
+    with pytest.raises(UserError, match="give train, validation and test"):
+        run.train(data, "model")
+    assert [path.name for path in here.iterdir()] == ["pairs.csv"]
+
+
+def test_a_table_is_not_saved_in_a_folder_of_others(here):
+    (here / "model.work").mkdir()
+    (here / "model.work" / "mine.txt").touch()
+    with pytest.raises(UserError, match="has files that are not of wean-train"):
+        run.train(pd.DataFrame({"a": ["x"], "b": ["y"]}), "model", device="cpu")
+    assert [path.name for path in (here / "model.work").iterdir()] == ["mine.txt"]
 
 
 # --- defaults ---------------------------------------------------------------------------------------------------------
@@ -181,7 +246,8 @@ def test_an_arch_takes_its_default_options(arch):
     from fairseq import options
 
     chosen = options_for(arch, "8", "0.003")
-    line = ["data", "--task", "paraphrase", "--arch", arch, "--criterion", chosen.criterion, *chosen.training]
+    line = ["data", "--task", "paraphrase", "--arch", arch, "--criterion", chosen.criterion, *chosen.sizes]
+    line += chosen.optimisation
     assert options.parse_args_and_arch(options.get_training_parser(), line).lr == [0.003]
     line = ["data", "--task", "paraphrase", "--path", "none", *chosen.search]
     assert options.parse_args_and_arch(options.get_generation_parser(), line).beam == 5

@@ -1,0 +1,61 @@
+"""Folders that the library ``datasets`` of Hugging Face writes with ``save_to_disk``."""
+
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct, ValidationError, convert, field
+
+from ..errors import UserError
+from .files import read_json
+
+Content = TypeVar("Content")
+_STATE, _SPLITS = "state.json", "dataset_dict.json"
+
+
+class _File(Struct):
+    filename: str
+
+
+class _State(Struct):
+    files: list[_File] = field(name="_data_files")
+
+
+class _Splits(Struct):
+    splits: list[str]
+
+
+def is_saved_table(path: Path) -> bool:
+    """Whether a folder is a saved table, or has one for each split."""
+    return (path / _STATE).is_file() or (path / _SPLITS).is_file()
+
+
+def arrow_files(path: Path) -> list[Path]:
+    """The Arrow files of a saved table in order, or of all of its splits. Raises ``UserError`` if one is missing."""
+    splits = split_folders(path)
+    if splits:
+        return [file for folder in splits.values() for file in arrow_files(folder)]
+    names = [file.filename for file in _read(path / _STATE, _State).files]
+    files = [path / Path(name).name for name in names]  # no name leads out of the folder
+    missing = [file for file in files if not file.is_file()]
+    if missing or not files:
+        raise UserError(f"{path} has no {missing[0].name if missing else 'rows'}: save the table again.")
+    return files
+
+
+def table_files(path: Path) -> list[Path]:
+    """The files of a table: itself, or those of a saved one."""
+    return arrow_files(path) if is_saved_table(path) else [path]
+
+
+def split_folders(path: Path) -> dict[str, Path]:
+    """The folders of the splits by name; empty if the table has none."""
+    if not (path / _SPLITS).is_file():
+        return {}
+    return {name: path / Path(name).name for name in _read(path / _SPLITS, _Splits).splits}
+
+
+def _read(path: Path, kind: type[Content]) -> Content:
+    try:
+        return convert(read_json(path), kind)
+    except (OSError, ValueError, ValidationError) as error:
+        raise UserError(f"{path} cannot be read ({error}): save the table again.") from error

@@ -1,0 +1,115 @@
+"""A trained model from which a training continues: its options, dictionaries and text settings."""
+
+from argparse import Namespace
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+from ..checkpoints.export import WEIGHTS, is_export, read_model
+from ..checkpoints.reading import options_of
+from ..errors import UserError
+from ..text import prepared_text, read_text_settings
+from .defaults import ARCHS
+from .settings import Settings
+
+# Options of the task that change what the model reads.
+_OF_TASK = ("no_source_end", "max_source_positions", "max_target_positions", "oov_slots", "left_pad_source")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A trained model.
+
+    Attributes:
+        weights: file of the parameters.
+        arch: family of the model.
+        width: size of its embeddings.
+        options: the options of model and task that differ from the defaults, for fairseq-train.
+        text: folder with the text settings.
+        dictionaries: of source and target.
+        old_test: sources and references of its test set, if they are there.
+    """
+
+    weights: Path
+    arch: str
+    width: int
+    options: list[str]
+    text: Path
+    dictionaries: list[Path]
+    old_test: list[Path]
+
+
+def read_base(settings: Settings) -> Base:
+    """Read the model that ``from`` names. Raises ``UserError`` if it cannot be trained on, or not with the settings."""
+    path = Path(settings.from_)
+    if is_export(path):
+        path = path / WEIGHTS if path.is_dir() else path
+    elif not path.is_file():
+        raise UserError(f"there is no model {path}: name a folder of wean-export, or a checkpoint of fairseq-train.")
+    state = read_model(path)
+    model, task = options_of(state, "model"), options_of(state, "task")
+    if model.get("_name") not in ARCHS:
+        raise UserError(
+            f"{path} is of arch {model.get('_name')}, which is not for pairs: choose from {', '.join(ARCHS)}."
+        )
+    arch, width = model["_name"], int(model["embed_dim"])
+    for name, old in (("arch", arch), ("width", width)):
+        new = getattr(settings, name)
+        if new not in (None, old):
+            raise UserError(f"{name} {new} is not that of {settings.from_}, which is {old}: leave it out.")
+    data = path.parent if is_export(path) else Path(str(task.get("data")).split(":")[0])
+    text = data if is_export(path) else _text_folder(path, data)
+    if read_text_settings(text) is None:
+        raise UserError(f"it is not known how text becomes the tokens of {path}: export it again with --text.")
+    options = _given(model, MODEL_DATACLASS_REGISTRY[arch]) + _given(
+        {name: value for name, value in task.items() if name in _OF_TASK}, TASK_DATACLASS_REGISTRY["paraphrase"]
+    )
+    dictionaries = [data / f"dict.{task.get(side)}.txt" for side in ("source_lang", "target_lang")]
+    return Base(path, arch, width, options, text, dictionaries, _old_test(settings, path, text))
+
+
+def _text_folder(path: Path, data: Path) -> Path:
+    text = prepared_text(data)
+    if text is None or text.folder is None:
+        raise UserError(f"{data}, the data of {path}, does not say how its text was prepared: give an exported folder.")
+    return text.folder
+
+
+def _given(values: dict[str, Any] | Namespace, config: Any) -> list[str]:
+    """The values that differ from the defaults of a dataclass, as options of fairseq-train."""
+    line: list[str] = []
+    for field in fields(config):
+        default = None if field.default is MISSING else field.default
+        value = values.get(field.name, default) if isinstance(values, dict) else getattr(values, field.name, default)
+        if value == default or field.name in ("_name", "data", "embedding_file"):
+            continue
+        line.append(f"--{field.name.replace('_', '-')}")
+        if not isinstance(value, bool):
+            line.append(",".join(map(str, value)) if isinstance(value, list) else str(value))
+    return line
+
+
+def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
+    """The test set of the model: as given, else in its text, which the recipes and wean-train keep beside the model."""
+    if settings.old_test:
+        return [Path(file) for file in settings.old_test]
+    folder = path.parent
+    known = read_text_settings(text)
+    for place in (text, folder.parent / "text", folder.with_name(f"{folder.name}.work") / "text"):
+        files = [place / "test.raw.src", place / "test.raw.tgt"]
+        if (
+            all(file.is_file() for file in files)
+            and read_text_settings(place) == known
+            and _has_same_files(place, text)
+        ):
+            return files
+    return []
+
+
+def _has_same_files(place: Path, text: Path) -> bool:
+    settings = read_text_settings(text)
+    names = [] if settings is None else settings.files
+    return all((place / name).is_file() and (place / name).read_bytes() == (text / name).read_bytes() for name in names)

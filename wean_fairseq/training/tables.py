@@ -1,0 +1,48 @@
+"""Tables in memory: data frames of pandas, and data sets of Hugging Face ``datasets``, saved as JSON lines."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ..errors import UserError
+from ..storage.files import copy_into, sha256_of, write_whole
+
+TABLES = "tables"  # folder of the saved tables, in the work folder
+_SPLITS = {"data": ("train",), "valid": ("validation", "valid", "dev"), "test": ("test",)}
+
+
+def is_table(data: object) -> bool:
+    """Whether ``data`` is a data frame, a data set, or a dictionary of data sets by split."""
+    return isinstance(data, Mapping) or hasattr(data, "to_json")
+
+
+def save_tables(data: Any, folder: Path) -> dict[str, str]:
+    """Save a table, or one for each split; return the files by the name of their setting.
+
+    Args:
+        data: see ``is_table``.
+        folder: is created.
+
+    Raises:
+        UserError: if there is no table, or another one was saved in the folder before.
+    """
+    tables = {"data": data}
+    if isinstance(data, Mapping):
+        tables = {name: data[key] for name, keys in _SPLITS.items() for key in keys if key in data}
+        if "data" not in tables or not all(hasattr(table, "to_json") for table in tables.values()):
+            raise UserError(f"the data has the keys {', '.join(map(str, data))}: give train, validation and test.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return {name: _save(table, folder / f"{name}.jsonl") for name, table in tables.items()}
+
+
+def _save(table: Any, path: Path) -> str:
+    with TemporaryDirectory() as folder:
+        new = Path(folder, path.name)
+        table.to_json(new, orient="records", lines=True, force_ascii=False)
+        if not path.exists():
+            write_whole(path, partial(copy_into, new))
+        elif sha256_of(path) != sha256_of(new):
+            raise UserError(f"{path} was saved from another table: give another work folder, or delete this one.")
+    return str(path)
