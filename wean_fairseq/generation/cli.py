@@ -16,7 +16,7 @@ from ..console import command_parser, configure_logging, exit_status, print_mess
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from .growing import GrowingFile
-from .loading import load
+from .loading import COMPUTE_TYPE, ENGINES, load
 from .outputs import FloatArray, Generated, Output, rounded
 
 _BUFFER = 2000  # lines that are sorted by length together
@@ -74,6 +74,13 @@ def build_parser() -> argparse.ArgumentParser:
         help=f"lines to read ahead (default: {_BUFFER}, 1 from a terminal)",
     )
     add("--cpu", action="store_true", help="do not use a GPU")
+    add("--engine", choices=ENGINES, default=ENGINES[0], help="library that searches (default: %(default)s)")
+    add(
+        "--compute-type",
+        default=COMPUTE_TYPE,
+        metavar="TYPE",
+        help="of CTranslate2, such as int8 (default: %(default)s)",
+    )
     return parser
 
 
@@ -96,6 +103,7 @@ def rewrite(args: argparse.Namespace) -> None:
 
 def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     options = {name: value for name in ("search_preset", "bert") if (value := getattr(args, name)) is not None}
+    options |= {"engine": args.engine, "compute_type": args.compute_type}
     model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
     generation = _generation_options(args)
     typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
@@ -138,7 +146,8 @@ def _generation_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     """All options that affect the outputs of a line."""
-    names = ("nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text")
+    names = ["nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text"]
+    names += ["engine", "compute_type"]
     stored = StoredModel(args.model)
     options = {name: getattr(args, name) for name in names}
     generation = _generation_options(args)

@@ -10,8 +10,11 @@ from ..checkpoints.loading import StoredModel
 from ..errors import UserError
 from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
+from .ctranslate2_engine import CTranslate2Engine
 from .model import TextModel, quiet
 
+ENGINES = ("pytorch", "ctranslate2")
+COMPUTE_TYPE = "float32"
 _OF_TEST_SETS = ("constraints", "score_reference")  # options for data with more than sources
 
 
@@ -21,6 +24,8 @@ def load(
     *,
     text: str | Path | TextSettings | None = None,
     device: str | torch.device | None = None,
+    engine: str = "pytorch",
+    compute_type: str = COMPUTE_TYPE,
     **options: Any,
 ) -> TextModel:
     """Load a trained model that reads and writes running text.
@@ -31,6 +36,8 @@ def load(
         text: for a checkpoint, the output folder of the ``preprocess/`` script for its training text (default: recorded
             in the data; without a record, words are separated by spaces).
         device: such as ``"cpu"`` (default: a GPU, if there is one).
+        engine: library that searches: ``"pytorch"``, or ``"ctranslate2"`` for Transformers that do not copy.
+        compute_type: of the products in CTranslate2, such as ``"int8"``.
         options: of the task, which replace those of the training, such as ``search_preset`` or ``bert``. By default a
             model searches with the options in its folder, or in ``search.txt`` next to its checkpoint.
 
@@ -40,6 +47,7 @@ def load(
     Raises:
         UserError: if a file is missing or the files do not match.
     """
+    _check_engine(engine, compute_type)
     stored = StoredModel(path, data)
     if not stored.is_export and not Path(path).is_file():
         inside = Path(path) / "model"
@@ -72,5 +80,16 @@ def load(
         text_steps = read_exported_text(str(path))
     else:
         text_steps = prepared_text(Path(str(loaded.task.cfg.data).split(":")[0]), text)
-    loaded.model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return TextModel(loaded, text_steps or Text(TOKENS))
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    search_engine = None
+    if engine == "ctranslate2":
+        search_engine = CTranslate2Engine(loaded.model, loaded.task, place, compute_type)
+    loaded.model.to(place)
+    return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
+
+
+def _check_engine(engine: str, compute_type: str) -> None:
+    if engine not in ENGINES:
+        raise UserError(f"the engine must be one of {', '.join(ENGINES)}, but is {engine!r}.")
+    if engine == "pytorch" and compute_type != COMPUTE_TYPE:
+        raise UserError(f"compute type {compute_type!r} is an option of the engine ctranslate2: choose that engine.")

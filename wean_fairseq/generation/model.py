@@ -29,6 +29,7 @@ from ..checkpoints.search import GENERATION
 from ..data.topics import SEPARATOR
 from ..errors import UserError
 from ..text import Text
+from .ctranslate2_engine import CTranslate2Engine
 from .outputs import Generated, describe
 
 BATCH = 64  # sentences
@@ -101,6 +102,7 @@ class TextModel:
             ``beam``, and ``replace_unk``: whether the source word with most attention replaces an ``<unk>`` (``None``:
             unless the model copies).
         text: the steps from running text to tokens and back.
+        engine: searches instead of PyTorch.
 
     Attributes:
         essay_length: default length in words of a planned essay; 0 for models without such a length.
@@ -109,9 +111,10 @@ class TextModel:
         UserError: if an option of the search is out of range or contradicts another one, or the model.
     """
 
-    def __init__(self, loaded: Loaded, text: Text) -> None:
+    def __init__(self, loaded: Loaded, text: Text, engine: CTranslate2Engine | None = None) -> None:
         self.model, self.task, search = loaded
         self.text = text
+        self.engine = engine
         self.search_options = dict(search)
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
@@ -335,5 +338,8 @@ class TextModel:
                 task.cfg = copy.copy(task.cfg)
                 task.cfg.search_preset = "fairseq"
             with quiet():
-                self._generator = options, task.build_generator([self.model], Namespace(**options))
+                generator = task.build_generator([self.model], Namespace(**options))  # which checks the options
+            if self.engine is not None:
+                generator = self.engine.build_generator(task, options)
+            self._generator = options, generator
         return self._generator[1]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 
@@ -94,7 +95,13 @@ def test_an_export_has_the_converted_model_beside_its_own(case, translator, tmp_
     else:
         cfg = asdict(CopyTransformerConfig(copy_mode="none", **options)) | {"_name": "copy_transformer"}
     task = asdict(ParaphraseConfig(data="secret/place", source_lang="src", target_lang="tgt"))
-    others = {"dataset_impl": None, "required_seq_len_multiple": 1, "train_subset": "train"}  # of other sections
+    others = {
+        "dataset_impl": None,
+        "required_seq_len_multiple": 1,
+        "train_subset": "train",
+        "num_shards": 1,
+        "shard_id": 0,
+    }  # of other sections
     task |= others | {"_name": "paraphrase"}
     (tmp_path / "data").mkdir()
     for side in ("src", "tgt"):
@@ -105,6 +112,7 @@ def test_an_export_has_the_converted_model_beside_its_own(case, translator, tmp_
             "model": cfg,
             "task": task,
             "criterion": {"_name": "cross_entropy"},
+            "generation": asdict(GenerationConfig()),
             "checkpoint": {"save_dir": "secret/place"},
         },
         "model": model.state_dict(),

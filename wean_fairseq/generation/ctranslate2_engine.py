@@ -1,0 +1,136 @@
+"""Search with CTranslate2 instead of PyTorch, for Transformers that do not copy.
+
+The converted model has the same probabilities. Its beam search can end earlier or later than fairseq's, so some outputs
+differ. Only the search runs in the library: text steps, batches and outputs are those of ``TextModel``.
+"""
+
+import math
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..checkpoints.ctranslate2_format import convert
+from ..errors import UserError
+from ..optional import import_optional
+
+# Options without an equivalent, with fairseq's defaults. The library samples, but takes its seed only when it starts.
+_UNSUPPORTED = {"sampling": False, "unkpen": 0, "diverse_beam_groups": -1, "diverse_beam_strength": 0.5}
+
+
+class CTranslate2Engine:
+    """A model in the format of CTranslate2.
+
+    Args:
+        model: in evaluation mode, on the CPU.
+        task: of the model.
+        device: of the search.
+        compute_type: of the products, such as ``"float32"`` or ``"int8"``.
+
+    Raises:
+        UserError: if the library is not installed, or lacks the model, its search preset or the type.
+    """
+
+    def __init__(self, model: Any, task: Any, device: torch.device, compute_type: str) -> None:
+        library = import_optional("ctranslate2")
+        types = sorted(library.get_supported_compute_types(device.type))
+        if compute_type not in types:
+            raise UserError(
+                f"CTranslate2 has no compute type {compute_type!r} on this machine: choose from {', '.join(types)}."
+            )
+        preset = task.cfg.search_preset
+        if preset != "fairseq":
+            raise UserError(f"CTranslate2 has no search preset {preset}: search with the preset fairseq, or PyTorch.")
+        with TemporaryDirectory(prefix="wean-") as folder:
+            convert(model, task, Path(folder, "model"))
+            self._translator = library.Translator(
+                str(Path(folder, "model")),
+                device=device.type,
+                device_index=device.index or 0,
+                compute_type=compute_type,
+                intra_threads=torch.get_num_threads(),
+            )
+        self._longest = int(model.max_decoder_positions()) - 1  # without the end symbol
+
+    def build_generator(self, task: Any, options: Mapping[str, Any]) -> "CTranslate2Generator":
+        """Return a generator with generation options of fairseq. Raises ``UserError`` for those that are missing."""
+        for name, default in _UNSUPPORTED.items():
+            if options.get(name, default) != default:
+                raise UserError(f"CTranslate2 has no option {name}: leave it out, or search with PyTorch.")
+        return CTranslate2Generator(self._translator, task, Namespace(**options), self._longest)
+
+
+class CTranslate2Generator:
+    """A generator with the interface of fairseq's, for one set of generation options."""
+
+    def __init__(self, translator: Any, task: Any, options: Namespace, longest: int) -> None:
+        self._translator = translator
+        self._source, self._target = task.source_dictionary, task.target_dictionary
+        self._options = options
+        self._longest = longest
+
+    def generate(self, models: Any, sample: dict[str, Any], **_kwargs: Any) -> list[list[dict[str, Any]]]:
+        """Search for a batch.
+
+        Returns:
+            Hypotheses per line, best first, in fairseq's format. CTranslate2 gives no scores of single tokens, so
+            ``positional_scores`` is NaN. A score differs from fairseq's in two details: it lacks the end symbol if the
+            output was cut, and the first word's probability is relative to all words but the end symbol.
+            ``attention`` is (S, T) with the padding of the batch, 0 for end symbols. For the first word it is NaN if
+            it is unknown.
+        """
+        source = sample["net_input"]["src_tokens"]
+        special = (self._source.pad(), self._source.eos())
+        lines = [[self._source[index] for index in row if index not in special] for row in source.tolist()]
+        settings = self._settings(source.size(1))
+        results = self._translator.translate_batch(lines, **settings)
+        # With a beam, the library gives every line the attention of the first one at the first word. Where <unk> is the
+        # first word and will be replaced by the word with most attention, the line is searched alone.
+        shared = set(range(len(lines)) if len(lines) > 1 and settings["beam_size"] > 1 else ())
+        unknown = self._target[self._target.unk()]
+        for line in sorted(shared):
+            if any(tokens[:1] == [unknown] for tokens in results[line].hypotheses):
+                results[line] = self._translator.translate_batch([lines[line]], **settings)[0]
+                shared.remove(line)
+        is_token = source.ne(self._source.pad())
+        hypotheses = []
+        for line, result in enumerate(results):
+            outputs = zip(result.hypotheses, result.scores, result.attention, strict=True)
+            hypotheses.append([self._hypothesis(*output, is_token[line]) for output in outputs])
+            for hypothesis in hypotheses[-1] if line in shared else ():
+                hypothesis["attention"][:, 0] = math.nan
+        return hypotheses
+
+    def _settings(self, source_length: int) -> dict[str, Any]:
+        options = vars(self._options)
+        longest = int(options.get("max_len_a", 0) * source_length + options.get("max_len_b", 200))
+        return {
+            "beam_size": options["beam"],
+            "num_hypotheses": options["nbest"],
+            "length_penalty": 0.0 if options.get("unnormalized") else options.get("lenpen", 1.0),
+            "max_decoding_length": min(longest, self._longest),
+            "min_decoding_length": options.get("min_len", 1),
+            "no_repeat_ngram_size": options.get("no_repeat_ngram_size", 0),
+            "max_input_length": 0,
+            "return_scores": True,
+            "return_attention": True,
+        }
+
+    def _hypothesis(
+        self, tokens: list[str], score: float, attention: list[list[float]], is_token: Tensor
+    ) -> dict[str, Any]:
+        ids = torch.tensor([*(self._target.index(token) for token in tokens), self._target.eos()])
+        weights = torch.zeros(len(is_token), len(ids))
+        places = is_token.nonzero().squeeze(1).cpu()
+        for step, row in enumerate(attention[: len(ids)]):
+            weights[places[: len(row)], step] = torch.tensor(row)
+        return {
+            "tokens": ids,
+            "score": score,
+            "attention": weights,
+            "positional_scores": torch.full((len(ids),), math.nan),
+        }
