@@ -47,5 +47,5 @@ class ExtraInputs:
         return batch
 
     def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """A batch that a process without pairs of its own trains on, for whose gradients the values do not matter."""
+        """A batch for a process that has no pairs in this step. Its gradients do not count."""
         return batch

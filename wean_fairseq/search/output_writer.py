@@ -49,7 +49,7 @@ class OutputWriter:
 
         Args:
             sample: the batch, with the ids of real words.
-            hypotheses: of the search, likewise, with traces.
+            hypotheses: of the search, with traces and the ids of real words.
             source: dictionary of the sources.
             target: dictionary of the outputs.
         """
