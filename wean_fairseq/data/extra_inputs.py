@@ -10,7 +10,7 @@ from fairseq.data import Dictionary, LanguagePairDataset
 
 
 class ExtraInputs:
-    """The inputs of one option of a task. By default nothing is read and added.
+    """The inputs of one option of a task. The base class has none.
 
     Args:
         cfg: options of the task.
