@@ -1,4 +1,4 @@
-"""What a model can do beyond scoring words: tasks, criterions and search ask for nothing else of a model family."""
+"""Capabilities of models beyond scoring words. Tasks, criterions and search know nothing more of a family."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -11,11 +11,11 @@ from .ranges import check_positive, check_range, check_share
 
 
 def option(default: Any, text: str, **metadata: Any) -> Any:
-    """A field that fairseq makes a flag of.
+    """Return a field of which fairseq makes a flag.
 
     Args:
-        default: its value; ``False`` for a boolean, as fairseq turns a ``True`` one into a flag that switches it off.
-        text: what ``--help`` says.
+        default: its value, for booleans ``False``, because fairseq turns ``True`` into a flag that switches it off.
+        text: help text.
         metadata: further properties. ``least``: the smallest value that ``check_values`` accepts. ``is_share=True``:
             at least 0 and below 1. ``is_positive=True``: above 0. ``reads_file=True``: it names a file to begin a
             training with.

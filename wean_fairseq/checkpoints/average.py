@@ -48,7 +48,7 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
 
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:
     options, others = (options_of(state, "model") for state in (first, other))
-    elsewhere = {"data", *start_files()}  # say where a model was trained, not what it is
+    elsewhere = {"data", *start_files()}  # paths, which do not describe the model
     for option in sorted({*options, *others} - elsewhere):
         if options.get(option) != others.get(option):
             raise UserError(

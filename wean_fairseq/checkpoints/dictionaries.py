@@ -1,4 +1,4 @@
-"""The dictionaries as a checkpoint describes them: their words, and which number each has."""
+"""Read dictionaries, and compare them with those of a checkpoint: the same words must have the same numbers."""
 
 import hashlib
 from typing import Any
@@ -8,18 +8,18 @@ from fairseq.data import Dictionary
 from ..errors import UserError
 from ..storage.files import check_size
 
-_SHOWN = 150  # characters of what fairseq says, which can be a paragraph
+_SHOWN = 150  # characters of fairseq's message, which can be a paragraph
 
 
 def load(path: str) -> Dictionary:
-    """Read a dictionary that fairseq-preprocess wrote; raises ``UserError`` if it is none."""
+    """Read a dictionary of fairseq-preprocess. Raises ``UserError`` if it is not valid."""
     try:
         check_size(path)
         dictionary = Dictionary.load(path)
         wrong = "a line has no word" if "" in dictionary.indices else None
     except OSError as error:
         wrong = str(error.strerror)
-    except Exception as error:  # noqa: BLE001 - of UnicodeError fairseq makes a bare one
+    except Exception as error:  # noqa: BLE001 - fairseq replaces UnicodeError by Exception
         wrong = " ".join(str(error).split())[:_SHOWN]
     if wrong is not None:
         raise UserError(f"{path} is not a dictionary ({wrong}): restore it, or preprocess the data again.")
@@ -27,7 +27,7 @@ def load(path: str) -> Dictionary:
 
 
 def describe(dictionary: Dictionary) -> dict[str, Any]:
-    """The number of words, and the SHA-256 of them in their order and in the alphabet's; slots are not counted."""
+    """Return the number of words, and their SHA-256 in their own and in alphabetical order, without slots."""
     words = dictionary.symbols[: getattr(dictionary, "first_slot", len(dictionary))]
     return {"size": len(words), "words": _digest(words), "sorted": _digest(sorted(words))}
 
@@ -37,15 +37,15 @@ def _digest(words: list[str]) -> str:
 
 
 def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str, data: str) -> None:
-    """Refuse dictionaries in which words have other numbers than in training, whatever their counts are.
+    """Refuse dictionaries in which words have other numbers than in training. Their counts may differ.
 
     Args:
-        trained: what ``describe`` said in training, by side; without a side nothing is known of it.
-        checkpoint: the file, for the user.
-        data: the directory of the dictionaries, for the user.
+        trained: result of ``describe`` in training, by side. A missing side is not checked.
+        checkpoint: the file, for messages.
+        data: the directory of the dictionaries, for messages.
 
     Raises:
-        UserError: naming what differs.
+        UserError: with the difference.
     """
     for side, dictionary in sides.items():
         before, now = trained.get(side), describe(dictionary)

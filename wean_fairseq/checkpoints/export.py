@@ -1,8 +1,8 @@
-"""A trained model as plain files, with all that it needs to read and write running text; and back.
+"""Write a trained model as plain files, with the data that it needs to read and write running text, and read them.
 
-Weights are safetensors; the configuration and the steps from text to tokens are JSON; dictionaries and what those steps
-have learnt are text. Tensors that share their memory (tied embeddings) are written once; ``config.json`` says which
-names are the same.
+Weights are safetensors. The configuration and the steps from text to tokens are JSON. Dictionaries and the learnt data
+of these steps are text. Tensors that share memory (tied embeddings) are written once, and ``config.json`` maps their
+other names to them.
 """
 
 import json
@@ -42,11 +42,11 @@ WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "n
 FORMAT = 1  # of the configuration
 _LARGEST_CONFIG = 1 << 23  # bytes
 _ADVICE = "export the model again"
-_KEPT = ("task", "model", "criterion", "generation")  # of the configuration: the rest is about how it was trained
+_KEPT = ("task", "model", "criterion", "generation")  # of the configuration; the other sections describe the training
 
 
 def is_export(path: str | Path) -> bool:
-    """Whether ``path`` is meant to be a folder that ``export`` wrote, or the weights in it."""
+    """Return True if ``path`` is a folder of ``export``, or names weights as they are in one."""
     return str(path).endswith(".safetensors") or (Path(path) / WEIGHTS).is_file()
 
 
@@ -67,24 +67,24 @@ def export(
 
     Args:
         checkpoint: a file of fairseq-train.
-        folder: must not exist yet, or be empty, unless ``overwrite``.
-        data: directory of the dictionaries; ``None`` = where they were in training.
-        text: directory that a script of ``preprocess/`` wrote the training text to; ``None`` = as the data says.
-        search: how to search, in place of what the checkpoint and the file beside it say: generation options by name,
-            search_preset and essay_length.
-        ctranslate2: write ``folder``/ctranslate2 as well, for that library.
-        example: write a sentence of the validation data to example.txt, where the text is known.
+        folder: must not exist, or be empty, unless ``overwrite``.
+        data: directory of the dictionaries (default: that of the training).
+        text: output directory of the ``preprocess/`` script for the training text (default: recorded in the data).
+        search: generation options by name, search_preset and essay_length, which replace those of the checkpoint and
+            of the file beside it.
+        ctranslate2: also write ``folder``/ctranslate2 for that library.
+        example: write a sentence of the validation data to example.txt, if the text is known.
         note: text for note.txt, such as that the training had not converged.
-        verify: load the new folder, and write nothing if that fails. A model whose BERT is not here cannot be loaded.
+        verify: load the new folder, and write nothing if that fails. A model whose BERT is missing cannot be loaded.
         documents: further text files, by name.
         overwrite: replace a folder that has only files of an exported model, when the new one is complete.
 
     Returns:
-        Whether it is known how text becomes the model's tokens; if not, there is no text.json.
+        True if the steps from text to the model's tokens are known. Otherwise there is no text.json.
 
     Raises:
-        UserError: if the checkpoint or the dictionaries are not what they must be, the folder has files, or CTranslate2
-            has no such model.
+        UserError: if the checkpoint or the dictionaries are not valid, the folder has files, or CTranslate2 does not
+            support the model.
     """
     folder = Path(folder).resolve()
     _check_free(folder, overwrite)
@@ -182,14 +182,14 @@ def _verify(folder: Path, checkpoint: str, ctranslate2: bool) -> None:
 
 
 def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
-    """The options of an arch without a dataclass, which has those of all sections among its own."""
+    """Return the options of an arch without a dataclass, whose section also has the options of all others."""
     parts = [part for section, part in cfg.items() if section not in ("task", "model")]
     known = {"data"}.union(*(vars(part) if isinstance(part, Namespace) else part or {} for part in parts))
     return {name: value for name, value in vars(cfg["model"]).items() if name not in known}
 
 
 def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
-    """The names of the two sides, which end the names of their dictionaries."""
+    """Return the names of the two sides, which are the suffixes of their dictionaries."""
     source, target = cfg.get("source_lang"), cfg.get("target_lang")
     if not (source and target) and folder.is_dir():
         source, target = data_utils.infer_language_pair(str(folder))
@@ -202,7 +202,7 @@ def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], checkpoint: str) -> list[Path]:
-    """The dictionaries of both sides, which must be those of the training."""
+    """Return the dictionaries of both sides, which must be those of the training."""
     sides = [cfg["source_lang"], cfg["target_lang"]]
     paths = [folder / f"dict.{side}.txt" for side in dict.fromkeys(sides)]
     for path in paths:
@@ -215,7 +215,7 @@ def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], 
 
 
 def read_model(path: str | Path) -> dict[str, Any]:
-    """Content of a checkpoint of fairseq-train, or of an export.
+    """Return the content of a checkpoint of fairseq-train, or of an export.
 
     Raises:
         UserError: if it is neither, is damaged, or would run code.
@@ -224,7 +224,7 @@ def read_model(path: str | Path) -> dict[str, Any]:
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """The steps from text to tokens of an export, ``None`` where nobody knows; raises ``UserError`` if damaged."""
+    """Return the steps from text to tokens of an export, or ``None``. Raises ``UserError`` if it is damaged."""
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
     if not (folder / TEXT).is_file():
         return None

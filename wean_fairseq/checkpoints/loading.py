@@ -55,7 +55,7 @@ class StoredModel:
         """Load the model.
 
         Args:
-            options: of the task, which replace those of the search, which replace those of the training.
+            options: of the task. They replace options of the search, which replace options of the training.
 
         Raises:
             UserError: if a file is missing or damaged, or the files do not match.

@@ -1,8 +1,7 @@
-"""Reading checkpoints: with torch's safe loader, never without, and in one sentence what is wrong with one.
+"""Read checkpoints. Always uses torch's safe loader, and reports problems in one sentence.
 
-The safe loader runs nothing that a file brings along. That is not enough, because fairseq evaluates options of the
-configuration: what a checkpoint says there is copied into plain containers and checked (see ``options.py``), and only
-the copy is handed on.
+The safe loader runs no code from a file. That is not enough, because fairseq evaluates options of the configuration.
+These options are copied into plain containers and checked (see ``options.py``), and only the copy is returned.
 """
 
 import contextlib
@@ -35,7 +34,7 @@ _LONGEST_NAME = 1000  # characters
 _MOST_OPERATIONS = 1_000_000  # of a pickle; torch.save writes about 50 per tensor
 _PICKLES = 5  # in a file of torch < 1.6
 _ADVICE = "delete it and use another checkpoint"
-_NO_MEMORY = re.compile("unable to mmap|allocate memory")  # what torch says where a file cannot be had in memory
+_NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory
 
 
 class _TooLong(Exception):
@@ -47,15 +46,15 @@ class Hostile(UserError):
 
 
 def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
-    """The content of a checkpoint of fairseq-train.
+    """Return the content of a checkpoint of fairseq-train.
 
     Args:
-        lazily: leave the tensors on the disk until they are used; then the file must stay as it is meanwhile.
+        lazily: leave the tensors on the disk until they are used. The file must not change before that.
 
     Raises:
-        Damaged: if it is cut off, changed, or no checkpoint at all.
+        Damaged: if it is truncated, changed, or not a checkpoint.
         Hostile: if it would run code.
-        UserError: if it is not there, or there is no memory for it.
+        UserError: if it is missing, or does not fit into memory.
     """
     path = Path(path)
     if not path.is_file():
@@ -67,7 +66,7 @@ def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raise a ``UserError`` if the operating system does not read the file."""
+    """Raise ``UserError`` if the operating system cannot read the file."""
     try:
         yield
     except OSError as error:
@@ -75,10 +74,10 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def check_intact(path: Path) -> None:
-    """Compare a checkpoint with its checksum in the manifest beside it, or else with those that it holds itself.
+    """Compare a checkpoint with its checksum in the manifest beside it, or else with its own checksums.
 
     Raises:
-        Damaged: if it is not what was written.
+        Damaged: if they differ.
     """
     advice = "it is damaged or was replaced; use another checkpoint, or, if you replaced it, run wean-checksum on it"
     if path.stat().st_size == 0:
@@ -107,7 +106,7 @@ def _check_archive(path: Path) -> None:
 
 
 def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
-    """As ``read_checkpoint``, of a file whose checksums are looked at before or later."""
+    """Like ``read_checkpoint``, for a file whose checksums are compared earlier or later."""
     with _readable(path):
         _check_archive(path)
     return _load(path, lazily)
@@ -117,13 +116,13 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
     lazily = lazily and zipfile.is_zipfile(path)  # torch cannot leave tensors in files of torch < 1.6
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
-    except Exception as error:  # a file that is no checkpoint can make it raise anything
+    except Exception as error:  # other files can make it raise any error
         if _NO_MEMORY.search(str(error)):
             raise UserError(f"{path} cannot be read into memory ({error}): make room for it.") from error
         raise _refusal(path) from error
     if not isinstance(content, dict) or not isinstance(dict.get(content, "model"), dict):
         raise Damaged(f"{path} is not a checkpoint of fairseq-train, which holds a model: name one that is.")
-    content = dict(dict.items(content))  # see structure.py: its own methods may be anything
+    content = dict(dict.items(content))  # see structure.py: the file may replace its methods
     content["cfg"] = checked_options(path, content.get("cfg"), dict)
     content["args"] = checked_options(path, content.get("args"), Namespace)
     check_members(path, content)
@@ -131,10 +130,10 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
 
 
 def check_members(path: Path, content: dict[str, Any]) -> None:
-    """Refuse a checkpoint, or what an export holds, whose members or options are not of types that fairseq writes.
+    """Refuse the content of a checkpoint or an export if fairseq does not write such members or options.
 
     Raises:
-        Damaged: naming the member.
+        Damaged: with the name of the member.
     """
     wrong = odd_value(content) or wrong_member(content) or wrong_option(content["cfg"] or {})
     if wrong is not None:
@@ -144,7 +143,7 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
 
 
 def _refusal(path: Path) -> UserError:
-    """Why the safe loader does not take a file: pickles in a protocol that it does not read may be hostile, too."""
+    """The error for a file that the safe loader refuses. It may also be hostile if it has an unknown protocol."""
     known = torch.serialization.get_safe_globals()
     allowed = {kind[1] if isinstance(kind, tuple) else f"{kind.__module__}.{kind.__qualname__}" for kind in known}
     foreign = [name for name in _named_globals(path) if name not in allowed and not _ORDINARY.fullmatch(name)]
@@ -157,9 +156,9 @@ def _refusal(path: Path) -> UserError:
 
 
 def _named_globals(path: Path) -> list[str]:
-    """The functions and types that the pickles of a file name, without loading them; raises ``_TooLong``.
+    """Return the functions and types that the pickles of a file name, without loading them. Raises ``_TooLong``.
 
-    torch decides by the first bytes whether a file is an archive. The directory of another file is never read.
+    torch decides by the first bytes whether a file is an archive. The directory of other files is never read.
     """
     found: list[str] = []
     with contextlib.suppress(OSError, NotImplementedError, RuntimeError, ValueError), path.open("rb") as file:
@@ -167,7 +166,7 @@ def _named_globals(path: Path) -> list[str]:
         file.seek(0)
         for _ in range(0 if is_archive else _PICKLES):
             if not _add_globals(file, found):
-                break  # what follows an error is no pickle
+                break  # the bytes after an error are not a pickle
         if is_archive:
             with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as members:
                 for name in members.namelist():
@@ -177,7 +176,7 @@ def _named_globals(path: Path) -> list[str]:
 
 
 def _add_globals(pickled: IO[bytes], found: list[str]) -> bool:
-    """Add what one pickle names, up to its first error if it has one; true if it has none."""
+    """Add the names in one pickle up to its first error. Returns True if it has no error."""
     texts: list[str] = []
     memory: dict[int, str] = {}
     with contextlib.suppress(ValueError, zlib.error, zipfile.BadZipFile):
@@ -199,14 +198,14 @@ def _add_globals(pickled: IO[bytes], found: list[str]) -> bool:
 
 
 def checked_options(path: Path, options: Any, kind: type) -> Any:
-    """Options of a file as plain containers, with nothing that fairseq would evaluate or resolve.
+    """Return the options of a file as plain containers, which fairseq neither evaluates nor resolves.
 
     Args:
-        options: what it has as its configuration; ``None`` if it has none.
-        kind: what fairseq writes there.
+        options: its configuration, or ``None``.
+        kind: type that fairseq writes.
 
     Raises:
-        Hostile: naming the option.
+        Hostile: with the name of the option.
     """
     try:
         if options is not None and not isinstance(options, kind):
@@ -220,13 +219,13 @@ def checked_options(path: Path, options: Any, kind: type) -> Any:
 
 
 def options_of(content: dict[str, Any], section: str) -> dict[str, Any]:
-    """A section of a checkpoint's configuration, of an old arch too; empty if there is none."""
+    """Return a section of a checkpoint's configuration, also for old archs. Empty if there is none."""
     options = (content.get("cfg") or {}).get(section) or {}
     return vars(options) if isinstance(options, Namespace) else options
 
 
 def same_tensors(tensors: dict[str, Tensor]) -> dict[str, str]:
-    """The names of tensors that are another one's memory (tied embeddings), each with the first name of that memory."""
+    """Map the names of tensors that share memory (tied embeddings) to the first name of that memory."""
     first: dict[Any, str] = {}
     same = {}
     for name, tensor in tensors.items():

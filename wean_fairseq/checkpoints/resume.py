@@ -1,4 +1,7 @@
-"""Which checkpoint a training goes on from: the last one, or, loudly, the newest intact one; silently never none."""
+"""Choose the checkpoint to resume from: the last one, or the newest intact one with a warning.
+
+A folder with checkpoints of which none is intact is an error, never a new start.
+"""
 
 import logging
 import re
@@ -12,24 +15,24 @@ from ..storage.manifest import Damaged
 from .export import is_export, read_export
 from .reading import read_checkpoint, read_unchecked
 
-LAST = "checkpoint_last.pt"  # fairseq's, and what --restore-file is unless it is given
-_OTHERS = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|\.best_.+)\.pt")  # fairseq's: files of other names are the user's
-AVERAGE_OF = "average_of"  # in extra_state: the files that an average was made of
+LAST = "checkpoint_last.pt"  # fairseq's name, and the default of --restore-file
+_OTHERS = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|\.best_.+)\.pt")  # fairseq's names; other files belong to the user
+AVERAGE_OF = "average_of"  # in extra_state: the files that were averaged
 logger = logging.getLogger(__name__)
 
 
 class Choice(NamedTuple):
-    """A checkpoint, and what it holds (its tensors still on the disk)."""
+    """A checkpoint and its content, whose tensors are still on the disk."""
 
     path: Path
     state: dict[str, Any]
 
 
 def choose(cfg: CheckpointConfig) -> Choice | None:
-    """The checkpoint to go on from, or to begin with; ``None`` if the training begins with nothing.
+    """Return the checkpoint to resume from or to start from, or ``None`` for a training from scratch.
 
     Raises:
-        UserError: if one was named and is not there or not intact, or if there are some and none of them is intact.
+        UserError: if the named one is missing or not intact, or if there are checkpoints of which none is intact.
     """
     if is_named(cfg):
         path = Path(cfg.restore_file)
@@ -67,32 +70,32 @@ def _read_start(path: str) -> dict[str, Any]:
 
 
 def updates_of(state: dict[str, Any]) -> int:
-    """The number of updates that a model has been trained for, 0 if the checkpoint does not say."""
+    """Return the number of updates of a model, or 0 if the checkpoint does not say."""
     history = state.get("optimizer_history") or [{}]
     return int(history[-1].get("num_updates", 0))
 
 
 def others_of(cfg: CheckpointConfig) -> list[Path]:
-    """The files in the training's folder that fairseq-train writes, its last one apart; none if one was named."""
+    """Return the checkpoints of fairseq-train in the training's folder except the last one. Empty if one was named."""
     if is_named(cfg):
         return []
     return [path for path in sorted(Path(cfg.save_dir).glob("checkpoint*.pt")) if _OTHERS.fullmatch(path.name)]
 
 
 def is_named(cfg: CheckpointConfig) -> bool:
-    """Whether the user chose a checkpoint; scripts that name the last one by its path mean it where it is."""
+    """Return True if the user named a checkpoint, other than the last one of this folder."""
     return cfg.restore_file != LAST and Path(cfg.restore_file) != Path(cfg.save_dir) / LAST
 
 
 def is_average(state: dict[str, Any]) -> bool:
-    """Whether ``wean-average`` made it: nothing to go on from."""
+    """Return True if ``wean-average`` wrote it, so that no training can resume from it."""
     return AVERAGE_OF in (state.get("extra_state") or {})
 
 
 def _newest_intact(paths: list[Path], trains: bool) -> Choice | None:
-    """The newest checkpoint that a training can go on from."""
+    """Return the newest checkpoint that a training can resume from."""
     found = []
-    for path in paths:  # without the checksums: to compare those of all files would take long
+    for path in paths:  # comparing the checksums of all files would take long
         try:
             state = read_unchecked(path)
         except Damaged as error:

@@ -1,7 +1,7 @@
-"""The search of a trained model: options of fairseq-generate, kept in a file beside its checkpoint.
+"""The search of a trained model: options of fairseq-generate in a file beside its checkpoint.
 
-``search.txt`` holds the options by which the outputs of a training are searched, as they are typed. The recipes write
-it when they decode; ``wean_fairseq.load`` and the commands of this package start from it; ``wean-export`` keeps it.
+``search.txt`` contains the options on a command line. The recipes write it when they decode. ``wean_fairseq.load`` and
+the commands of this package read it, and ``wean-export`` stores its options.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def add_generation_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command take the search of a model; options that are not given are not among what is parsed."""
+    """Add the options of a search to a command. The result has only the options that are given."""
     group = parser.add_argument_group(
         "search",
         "search settings saved with the model (default: those saved with the checkpoint)",
@@ -100,7 +100,7 @@ def check_generation(args: Any, words: int) -> None:
 
 
 def _check_sampling(sampling: bool, args: Any, words: int) -> None:
-    """Refuse numbers that nothing can be drawn by; -1 stands for no limit, as fairseq has it."""
+    """Refuse numbers by which no word can be drawn. In fairseq -1 means no limit."""
     topk, topp = getattr(args, "sampling_topk", -1), getattr(args, "sampling_topp", -1.0)
     if topk != -1:
         check_range("sampling_topk", values_of(topk), 1)
@@ -114,10 +114,10 @@ def _check_sampling(sampling: bool, args: Any, words: int) -> None:
 
 
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:
-    """The search that was kept beside a checkpoint, by name; options that are not about the search are left out.
+    """Return the stored search of a checkpoint by name, without options that do not concern the search.
 
     Raises:
-        UserError: if the file is nothing that fairseq-generate would take.
+        UserError: if fairseq-generate would not accept the file.
     """
     file = Path(checkpoint).parent / NAME
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)

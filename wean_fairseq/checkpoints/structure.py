@@ -1,4 +1,4 @@
-"""The types of a checkpoint's members and options, so that all that reads one finds what it expects there."""
+"""Check the types of a checkpoint's members and options, on which all readers rely."""
 
 from argparse import Namespace
 from dataclasses import is_dataclass
@@ -17,14 +17,14 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 DEEPEST = 50  # containers in containers
-ANY = "any other"  # stands for the members of a dictionary that have no fixed names
+ANY = "any other"  # represents members of a dictionary without fixed names
 _MOST_SHARED = 2  # bytes of the different tensors of a storage, for each of its bytes
 _NUMBER = (int, float)
 _DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
 _DTYPES |= {torch.int8, torch.int16, torch.int32, torch.int64}
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
-# Members that fairseq-train and the tasks here write. A dictionary stands for one that has these members ("?": or has
-# not), a list for one that is not empty and has such values, a tuple for the choice between types.
+# Members that fairseq-train and the tasks here write. A dictionary describes one with these members ("?" = optional), a
+# list describes one that is not empty and has such values, and a tuple is a choice between types.
 _CHECKPOINT = {
     "model": {ANY: Tensor},
     "args?": (NoneType, Namespace),
@@ -57,7 +57,7 @@ _CHECKPOINT = {
 
 
 def odd_value(content: Any) -> str | None:
-    """The place of a tensor that fairseq-train does not write, or of values nested too deeply; or ``None``.
+    """Return the place of a tensor that fairseq-train does not write, or of values nested too deeply, or ``None``.
 
     fairseq writes dense tensors in ordinary memory. Others (meta, sparse, quantised) fail in most operations. A file
     can also give a tensor attributes, which replace its methods, and let a few bytes be views of any size.
@@ -86,14 +86,14 @@ def odd_value(content: Any) -> str | None:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor is dense, in ordinary memory, and has no attributes, which are looked at first."""
+    """Return True if a tensor is dense, in ordinary memory, and has no attributes, which are checked first."""
     if type(tensor) not in (Tensor, Parameter) or vars(tensor) or tensor.dtype not in _DTYPES:
         return False
     return tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
 
 
 def wrong_member(content: Any) -> str | None:
-    """The first member of a checkpoint that is not what fairseq-train writes ("extra_state.best"); or ``None``."""
+    """Return the first member that fairseq-train does not write like this, such as "extra_state.best", or ``None``."""
     wrong = _wrong(content, _CHECKPOINT, "")
     return wrong or next(
         (f"model.{name}" for name, tensor in content["model"].items() if _is_no_weight(name, tensor)), None
@@ -101,12 +101,12 @@ def wrong_member(content: Any) -> str | None:
 
 
 def _is_no_weight(name: str, tensor: Tensor) -> bool:
-    """Whether a parameter holds whole numbers, which would be rounded weights of another model."""
+    """Return True if a parameter has integers, which would be rounded weights of another model."""
     return name.rpartition(".")[2].startswith(("weight", "bias")) and not tensor.is_floating_point()
 
 
 def _wrong(value: Any, expected: Any, place: str) -> str | None:
-    """The place of what does not fit, at or below ``place``."""
+    """Return the place of the first value of another type, at or below ``place``, or ``None``."""
     if isinstance(expected, tuple):
         found = [_wrong(value, choice, place) for choice in expected]
         return None if None in found else found[-1]
@@ -126,7 +126,7 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
 
 
 def _members(content: dict[str, Any], expected: dict[str, Any], place: str) -> list[tuple[Any, Any, str]]:
-    """Each member of a dictionary, with what it is expected to be and its place."""
+    """Return each member of a dictionary with its expected type and its place."""
     fixed = {name.removesuffix("?"): kind for name, kind in expected.items() if name != ANY}
     required = {name for name in expected if not name.endswith("?") and name != ANY}
     return [
@@ -136,9 +136,9 @@ def _members(content: dict[str, Any], expected: dict[str, Any], place: str) -> l
 
 
 def wrong_option(cfg: dict[str, Any]) -> str | None:
-    """The first option of a configuration that is not of the type that its section has, such as "model.dropout".
+    """Return the first option of a configuration that is not of the type of its section, such as "model.dropout".
 
-    ``None`` if there is none. Of an old arch, whose section is a ``Namespace``, no types are known.
+    Returns ``None`` if there is none. The section of an old arch is a ``Namespace``, whose types are unknown.
     """
     for section, options in cfg.items():
         if not isinstance(options, dict):
@@ -158,7 +158,7 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
 
 
 def _kinds(section: str, name: str | None) -> DictConfig:
-    """The options of a section, which take values of their types only; none if nothing is known of them."""
+    """Return the options of a section, which accept values of their types only. Empty if the types are unknown."""
     named = {"model": MODEL_DATACLASS_REGISTRY, "task": TASK_DATACLASS_REGISTRY}
     named |= {registry: found["dataclass_registry"] for registry, found in REGISTRIES.items()}
     if section in named:
@@ -170,7 +170,7 @@ def _kinds(section: str, name: str | None) -> DictConfig:
 
 
 def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
-    """The first part of an optimiser's state, as it was loaded, with which it could take no step; or ``None``.
+    """Return the first part of an optimiser's loaded state with which it cannot make a step, or ``None``.
 
     Its options have the types of their defaults, and an entry has the same type for all parameters that have one.
     """

@@ -1,4 +1,4 @@
-"""One training in a folder at a time: two would write over each other's checkpoints, and both would end well."""
+"""Allow one training per folder. Two would overwrite each other's checkpoints and exit without an error."""
 
 import contextlib
 import fcntl
@@ -10,19 +10,19 @@ from pathlib import Path
 from ..errors import UserError
 
 NAME = ".training.lock"
-_WAIT = 5.0  # seconds: a training that was killed may need some to give its memory back
+_WAIT = 5.0  # seconds, in which a killed training can free its memory
 _held: dict[Path, int] = {}  # descriptors of this process; closing one would end its lock
 
 
 def acquire(folder: Path) -> None:
-    """Be the training in ``folder`` until this process ends, however it ends; the folder is made.
+    """Lock ``folder``, which is created if necessary, for this training until its process ends.
 
-    The lock is the process's own (``lockf``): with ``flock`` the data workers of a training that was killed would have
-    it still. Where the file system has no locks, nothing is held.
+    The lock belongs to the process (``lockf``). With ``flock``, the data workers of a killed training would keep it.
+    On a file system without locks the folder is not locked.
 
     Raises:
         OSError: if the folder cannot be written.
-        UserError: if another training is there.
+        UserError: if another training has locked it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder.resolve() / NAME
@@ -40,7 +40,7 @@ def acquire(folder: Path) -> None:
                 "stop it, or choose another --save-dir."
             )
         time.sleep(0.1)
-    with contextlib.suppress(OSError):  # a full disk: nobody will know who it is
+    with contextlib.suppress(OSError):  # on a full disk the lock has no name
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
 
@@ -50,6 +50,6 @@ def _locks(descriptor: int) -> bool:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return False
-    except OSError:  # no locks here
+    except OSError:  # the file system has no locks
         return True
     return True

@@ -1,4 +1,4 @@
-"""Writing checkpoints: whole or not at all, with their checksums, and never one whose parameters are lost."""
+"""Write checkpoints atomically, with checksums. Models with NaN or infinite parameters are refused."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,18 +10,22 @@ from ..errors import UserError
 from ..storage.files import HashedFile, copy_into, is_special, write_whole
 from ..storage.manifest import Manifest
 
-CRASH_REPORT = "crash.pt"  # what fairseq writes when a training has failed, for whoever wants to look into it
+CRASH_REPORT = "crash.pt"  # fairseq's dump of a failed training, for debugging
 
 
 def save(state: dict[str, Any], path: Path) -> None:
-    """Write a checkpoint; raises ``UserError`` if it is no file, cannot be written, or a parameter is not finite."""
+    """Write a checkpoint.
+
+    Raises:
+        UserError: if the path is not a file, cannot be written, or a parameter is not finite.
+    """
     if path.name != CRASH_REPORT:
         _check_parameters(state, path)
     _write(path, lambda file: torch.save(state, cast("IO[bytes]", file)))
 
 
 def copy(source: Path, path: Path) -> None:
-    """Copy a checkpoint; raises ``UserError`` if it cannot be written."""
+    """Copy a checkpoint. Raises ``UserError`` if it cannot be written."""
     _write(path, lambda file: copy_into(source, file))
 
 

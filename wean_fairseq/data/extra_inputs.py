@@ -10,7 +10,7 @@ from fairseq.data import Dictionary, LanguagePairDataset
 
 
 class ExtraInputs:
-    """The inputs of one option of a task. By default nothing is read and added.
+    """The inputs of one option of a task. The base class has none.
 
     Args:
         cfg: options of the task.
@@ -47,5 +47,5 @@ class ExtraInputs:
         return batch
 
     def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """A batch that a process without pairs of its own trains on, for whose gradients the values do not matter."""
+        """A batch for a process that has no pairs in this step. Its gradients do not count."""
         return batch

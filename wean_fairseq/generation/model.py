@@ -222,7 +222,7 @@ class TextModel:
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
             seed: random seed of ``sampling``; ``None`` uses the current state of PyTorch's generator.
-            generation: generation options of fairseq in place of the model's own: ``sampling``, ``sampling_topk``,
+            generation: generation options of fairseq, which replace the model's own: ``sampling``, ``sampling_topk``,
                 ``sampling_topp``, ``temperature``, ``max_len_a``, ``max_len_b``, ``min_len``, ``lenpen``, ``unkpen``,
                 ``no_repeat_ngram_size``, ``diverse_beam_groups`` and ``diverse_beam_strength``. Sampling draws
                 ``n_best`` outputs if no ``beam`` is given. Sampling and diverse beams replace the search preset.

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
@@ -49,7 +50,7 @@ class OutputWriter:
 
         Args:
             sample: the batch, with the ids of real words.
-            hypotheses: of the search, likewise, with traces.
+            hypotheses: of the search, with traces and the ids of real words.
             source: dictionary of the sources.
             target: dictionary of the outputs.
         """
@@ -88,9 +89,11 @@ def describe_provenance(words: list[str], trace: Trace) -> dict[str, Any]:
     """The words of an output, the probability that each was copied, and its source positions.
 
     The line continues with ``"output": [{"word": ..., "copied": probability that the word was copied given that it was
-    written, "positions": {source position from 0: share, ...}}, ...]``.
+    written, "positions": {source position from 0: share, ...}}, ...]``. A baseline of a copying family copies nothing.
     """
-    copied, places = trace.steps["copied"].tolist(), trace.steps["copied_from"].tolist()
+    nothing = torch.zeros(len(words), 1)
+    copied = trace.steps.get("copied", nothing[:, 0]).tolist()
+    places = trace.steps.get("copied_from", nothing).tolist()
     steps = [
         {
             "word": word,

@@ -244,7 +244,8 @@ class ParaphraseTask(SearchingTask):
             prefix_tokens = self._writable(slot_map.slots(prefix_tokens), models)
         generator.traces = bool(self._writers) or getattr(generator, "traces", False)
         finalized = super().inference_step(generator, models, mapped, prefix_tokens, constraints)
-        if generator.traces and trace_names(models[0]) and "trace" not in finalized[0][0]:
+        untraced = any("trace" not in hypothesis for hypotheses in finalized for hypothesis in hypotheses)
+        if generator.traces and untraced and trace_names(models[0]):
             follow(models[0], mapped, finalized)
         numbered = [(row, hypothesis) for row, hypotheses in enumerate(finalized) for hypothesis in hypotheses]
         outputs = slot_map.spell_all([(row, hypothesis["tokens"]) for row, hypothesis in numbered])

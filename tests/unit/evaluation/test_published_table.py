@@ -1,47 +1,43 @@
-"""Published scores beside our own: means and deviations over seeds, and what was not run."""
+"""The published table that a recipe prints: our means over seeds below the paper's rows."""
 
-import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.unit.reporting.run_folder import make_run
+from wean_fairseq.evaluation.text_files import read_typed_json
+
 SCRIPT = Path(__file__).parents[3] / "examples" / "lib" / "published_table.py"
-LABELS = [f"paper:cdnpg-compat/{name}" for name in ("iBLEU", "BLEU-2", "BLEU-4", "ROUGE-L", "METEOR-es")]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], capture_output=True, text=True)
 
 
-def write(folder: Path, scores: dict[str, float]) -> None:
-    folder.mkdir(parents=True)
-    systems = {
-        name: {label: {"score": score, "signature": "s"} for label in [*LABELS, "bleu"]}
-        for name, score in scores.items()
-    }
-    (folder / "test.json").write_text(json.dumps({"systems": systems, "data": {"sentences": 4}}))
+def test_means_over_seeds_stand_below_the_published_numbers(tmp_path):
+    """Expected: the numbers of C-DNPG's Table 2, and iBLEU of two seeds, which have the same outputs.
 
-
-def test_means_and_deviations_over_seeds_stand_beside_the_published_numbers(tmp_path):
-    """Expected: mean and sample deviation of 20, 23 and 26 are 23 and 3; the published numbers are Table 2's."""
-    for seed, score in enumerate((20.0, 23.0, 26.0), start=1):
-        write(tmp_path / f"seed{seed}" / "quora", {"copy-source": 40.0, "transformer": score})
-    result = run("cdnpg-table2", "--runs", tmp_path, "--output", tmp_path / "table.md")
-    rows = {line.split("|")[1].strip(): line for line in result.stdout.splitlines() if line.startswith("|")}
+    ▽ marks scores that the copied source beats.
+    """
+    for seed in (1, 2):
+        make_run(tmp_path / "runs" / f"seed{seed}" / "quora", seed=seed)
+    result = run("cdnpg-table2", "--runs", tmp_path / "runs", "--output", tmp_path / "table.md")
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "table.md").read_text() + "\n" == result.stdout
-    assert "## quora, 3 seed(s)" in result.stdout
-    assert "## twitter_url" not in result.stdout
-    assert rows["transformer"] == (
-        "| transformer | 21.14 | 23.00 ± 3.00 | 37.97 | 23.00 ± 3.00 | 26.88 | 23.00 ± 3.00 | 40.14 | 23.00 ± 3.00 "
-        "| 38.21 | 23.00 ± 3.00 | 23.00 ± 3.00 |"
+    assert len(re.findall(r"^## C-DNPG .*, Table 2: .*, quora$", result.stdout, re.MULTILINE)) == 1
+    assert "## DNPG" not in result.stdout  # another table of Quora
+    lines = result.stdout.splitlines()
+    place = next(n for n, line in enumerate(lines) if line.startswith("| Transformer |"))
+    assert lines[place].startswith("| Transformer | *published* | *21.14* | *37.97* | *26.88* | *40.14* | *38.21* |")
+    scores = read_typed_json(tmp_path / "runs/seed1/quora/test.json", dict)["systems"]["transformer"]
+    assert lines[place + 1].startswith(
+        f"| transformer | ours | {scores['paper:cdnpg-compat/iBLEU']['score']:.2f} ± 0.00 ▽ (2 seeds) |"
     )
-    assert rows["copy-source"].count("40.00 ± 0.00") == 6
-    assert rows["cdnpg_r"].count("not run") == 6
-    assert rows["fset"].startswith("| fset |  | not run | 51.03 |")
 
 
 def test_without_a_run_the_error_says_what_to_do(tmp_path):
     result = run("cdnpg-table2", "--runs", tmp_path)
     assert result.returncode == 2
-    assert result.stderr.endswith(f"no seed<N>/<data set>/test.json is below {tmp_path}: run the recipe first.\n")
+    assert result.stderr.startswith(f"published_table: {tmp_path} has neither scores")
+    assert result.stderr.count("\n") == 1

@@ -8,6 +8,7 @@ import torch
 from tests.copy_contract import choices, copy_batch, copy_task
 from tests.unit.search.test_fast_generator import make_model, make_sample
 from wean_fairseq.search.fast_generator import FastSequenceGenerator
+from wean_fairseq.search.output_writer import describe_provenance
 from wean_fairseq.search.traces import Trace, follow, trace_names
 
 COPYING = ["copynet", "pointer_generator", "copy_transformer", "dnpg"]
@@ -91,6 +92,13 @@ def test_granularities_are_numbered_by_layer():
     expected = model.encoder(**sample["net_input"])["granularity"][0, 0, words]
     torch.testing.assert_close(of_source[2], expected)
     assert Trace({}, {}).granularities() == ({}, {})
+
+
+def test_a_baseline_that_copies_nothing_says_so():
+    model = make_model("rnnsearch", {}, copy_task())
+    trace = searched(model, make_sample(model, copy_batch()))[0][0]["trace"]
+    assert trace.steps == {}
+    assert describe_provenance(["a"], trace) == {"output": [{"word": "a", "copied": 0.0, "positions": {}}]}
 
 
 def test_models_of_fairseq_have_no_traces():
