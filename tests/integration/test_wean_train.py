@@ -118,7 +118,7 @@ def test_a_repeated_command_changes_nothing(site: Path, trained: tuple[Path, str
     before = contents(folder)
     again, err = wean_train(site, folder, "--config", "model/run.toml")
     assert again == out
-    for step in ("text", "training copynet", "decoding with copynet", "model"):
+    for step in ("text", "training copynet", "decoding test with copynet", "model"):
         assert f"wean-train: {step}: done before" in err
     assert contents(folder) == before
 
