@@ -104,7 +104,7 @@ def export(
     state |= checked_options(Path(checkpoint), kept, dict)
     task_cfg = cfg["task"]
     data = Path(str(data or task_cfg.get("data")).split(":")[0])
-    task_cfg |= _sides(task_cfg, data)
+    task_cfg |= sides_of(task_cfg, data)
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
     search = kept_search(checkpoint) | (search or {})
@@ -197,7 +197,7 @@ def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in vars(cfg["model"]).items() if name not in known}
 
 
-def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
+def sides_of(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
     """The names of the two sides, which end the names of their dictionaries."""
     source, target = cfg.get("source_lang"), cfg.get("target_lang")
     if not (source and target) and folder.is_dir():

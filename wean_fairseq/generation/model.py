@@ -120,6 +120,12 @@ class TextModel:
         self._generator: tuple[dict[str, Any], Any] | None = None  # the latest one, and its options
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        device = next(self.model.parameters()).device
+        text = self.text.settings.describe()
+        return f"TextModel({self.arch}, {parameters:,} parameters on {device}; {text}; beam {self.beam})"
+
     # --- properties of the model
 
     @property
