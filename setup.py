@@ -49,6 +49,7 @@ setup(
         "wean_fairseq.preprocess": ["grammars/*.toml"],
         "wean_fairseq": [
             "py.typed",
+            "checkpoints/*.j2",
             "evaluation/*.toml",
             "evaluation/*/*.toml",
             "evaluation/human/*.j2",

@@ -4,7 +4,7 @@
 # export_model SYSTEM FOLDER: export the system's best checkpoint with its text settings -> FOLDER. The export is
 # repeated if the checkpoint or any other source has changed. The old folder stays until the new one is complete.
 export_model() {
-  local system=$1 folder=$2 note part others
+  local system=$1 folder=$2 note part others scores=()
   note=$(tool python -P -m wean_fairseq.training.trainings note "$RUN" "$system" ${continue_with:+--continue-with "$continue_with"})
   if [[ -f $folder.sources && $(<"$folder.sources") == "$(model_sources "$system" "$folder" "$note")" ]]; then
     say "model of $system: done before"
@@ -16,8 +16,9 @@ export_model() {
   [[ -z $others ]] || die "$folder has files that are not of its model ($others): move them elsewhere, and start again."
   rm -rf -- "$RUN"/.wean-model-??????????.partial # of a killed export
   part=$(mktemp -d -- "$RUN/.wean-model-XXXXXXXXXX.partial")
+  [[ ! -f $RUN/test.json ]] || scores=(--scores "$RUN/test.json")
   wean-export "$RUN/$system/checkpoint_best.pt" --data "$(binary_data)" --text "$RUN/text" --output "$part/new" \
-    ${note:+--note "$note"} >"$RUN/export.log" 2>&1 || stopped "writing the model" "$RUN/export.log"
+    "${scores[@]}" ${note:+--note "$note"} >"$RUN/export.log" 2>&1 || stopped "writing the model" "$RUN/export.log"
   [[ ! -e $folder ]] || mv -T -- "$folder" "$part/old"
   mv -T -- "$part/new" "$folder"
   rm -rf -- "$part"
@@ -27,7 +28,7 @@ export_model() {
 # model_sources SYSTEM FOLDER NOTE: checksums of the sources of FOLDER, and of the files in it.
 model_sources() {
   local file
-  for file in "$RUN/$1"/{checkpoint_best.pt,search.txt} "$RUN/text/manifest.json" "$(binary_data)"/dict.*.txt; do
+  for file in "$RUN/$1"/{checkpoint_best.pt,search.txt} "$RUN"/{text/manifest.json,test.json} "$(binary_data)"/dict.*.txt; do
     [[ ! -f $file ]] || sha256sum <"$file"
   done
   [[ ! -d $2 ]] || (CDPATH='' cd -- "$2" && find . -type f -exec sha256sum {} + | LC_ALL=C sort)

@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 
 from tests.integration.commands import ENVIRONMENT, ROOT, TIMEOUT, search_path
 from tests.integration.test_own_pairs_walk import ROWS, contents, write_table
+from wean_fairseq.training import cli
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +67,7 @@ def start(site: Path, folder: Path, *arguments: object) -> subprocess.Popen:
     )
 
 
-def wean_train(site: Path, folder: Path, *arguments: object, status: int = 0) -> tuple[str, str]:
+def wean_train(site: Path, folder: Path, *arguments: object) -> tuple[str, str]:
     """Run wean-train to its end; return its standard output and standard error."""
     out, err = start(site, folder, *arguments).communicate(timeout=TIMEOUT)
     assert f"{ROOT}/" not in err
@@ -118,13 +119,26 @@ def test_a_repeated_command_changes_nothing(site: Path, trained: tuple[Path, str
     before = contents(folder)
     again, err = wean_train(site, folder, "--config", "model/run.toml")
     assert again == out
-    for step in ("text", "training copynet", "decoding with copynet", "model"):
+    for step in ("text", "training copynet", "decoding test with copynet", "model"):
         assert f"wean-train: {step}: done before" in err
     assert contents(folder) == before
 
 
-def test_changed_settings_and_data_are_refused(site: Path, trained: tuple[Path, str, str]) -> None:
+def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
+    """Return the last line of wean-train, run in this process, which must refuse its arguments."""
+    assert cli.main([str(argument) for argument in arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    *_, last = said.err.splitlines()
+    assert last.startswith("wean-train: error: ")
+    return last
+
+
+def test_changed_settings_and_data_are_refused(
+    trained: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
     folder = trained[0]
+    monkeypatch.chdir(folder)
     before = contents(folder)
     for arguments, change in (
         (("--width", 16), "--embed-dim: 8 -> 16; --hidden-size: 8 -> 16"),
@@ -133,11 +147,9 @@ def test_changed_settings_and_data_are_refused(site: Path, trained: tuple[Path, 
         (("--test", 7), "test: 6 -> 7"),
         (("--columns", "short,long"), "columns: long,short -> short,long"),
     ):
-        out, err = wean_train(site, folder, "--config", "model/run.toml", *arguments)
-        assert out == ""
-        assert f"({change}): give another --work" in err.splitlines()[-1]
+        assert f"({change}): give another --work" in refused(capsys, "--config", "model/run.toml", *arguments)
     write_table(folder / "pairs.csv", ROWS[1:])
-    assert "the content of pairs.csv: SHA-256" in wean_train(site, folder, "--config", "model/run.toml")[1]
+    assert "the content of pairs.csv: SHA-256" in refused(capsys, "--config", "model/run.toml")
     write_table(folder / "pairs.csv", ROWS)
     assert contents(folder) == before
 
@@ -178,6 +190,7 @@ def test_more_epochs_replace_the_model(site: Path, trained: tuple[Path, str, str
     (folder / "longer" / "mine.txt").write_text("a user's file", encoding="utf-8")
     arguments = ("--config", "model/run.toml", "--output", "longer", "--epochs", 3)
     assert "has files that are not of its model (mine.txt)" in wean_train(site, folder, *arguments)[1]
+    assert (folder / "longer" / "mine.txt").read_text(encoding="utf-8") == "a user's file"
     (folder / "longer" / "mine.txt").unlink()
     wean_train(site, folder, *arguments)
     assert weights(folder / "longer") != weights(folder / "model")
@@ -242,24 +255,20 @@ def test_a_training_continues_from_a_model(site: Path, trained: tuple[Path, str,
     assert "done before" in wean_train(site, folder, "--config", "tuned/run.toml")[1]
 
 
-def test_settings_against_the_old_model_are_refused(site: Path, trained: tuple[Path, str, str]) -> None:
-    folder = trained[0]
+def test_settings_against_the_old_model_are_refused(
+    trained: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(trained[0])
     for arguments, message in (
         (("--arch", "wean_lstm"), "arch wean_lstm is not that of model, which is copynet: leave it out."),
         (("--width", 16), "width 16 is not that of model, which is 8: leave it out."),
         (("--case", "keep"), "case is that of model, whose text steps are used again: leave it out."),
-        (("--from", "nowhere"), "there is no model nowhere"),
-        (("--from", "pairs.csv"), "pairs.csv"),
         (("--old-test", "nowhere.src", "nowhere.tgt"), "there is no file nowhere.src"),
     ):
         given = ("pairs.csv", "--columns", "long,short", "--from", "model", "--output", "other", *arguments)
-        out, err = wean_train(site, folder, *given)
-        assert out == ""
-        assert err.startswith("wean-train: error: ")
-        assert message in err
-        assert err.count("\n") == 1
-    assert not (folder / "other").exists()
-    assert not (folder / "other.work").exists()
+        assert message in refused(capsys, *given)
+    assert not Path("other").exists()
+    assert not Path("other.work").exists()
 
 
 def test_the_recipe_continues_from_a_checkpoint(trained: tuple[Path, str, str]) -> None:

@@ -43,6 +43,8 @@ def main_export(arguments: list[str] | None = None) -> int:
         "--no-example", dest="example", action="store_false", help="leave out example.txt, a sentence of your data"
     )
     parser.add_argument("--note", default="", metavar="TEXT", help="text for FOLDER/note.txt, for users of the model")
+    parser.add_argument("--scores", metavar="FILE", help="output of wean-evaluate --json, for the model card README.md")
+    parser.add_argument("--overwrite", action="store_true", help="replace an older exported model")
     add_search_options(parser)
     args = parser.parse_args(arguments)
     return exit_status(parser.prog, lambda: _export(**vars(args)))
@@ -59,7 +61,9 @@ def _average(args: argparse.Namespace) -> str:
 
 
 def _export(checkpoint: str, folder: str, **options: Any) -> str:
-    own = {name: options.pop(name) for name in ("data", "text", "ctranslate2", "example", "note")}
+    own = {
+        name: options.pop(name) for name in ("data", "text", "ctranslate2", "example", "note", "scores", "overwrite")
+    }
     message = f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE\n"
     if not export(checkpoint, folder, search=options, verify=True, **own):
         message += (

@@ -34,6 +34,8 @@ from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, MODEL_TEXT, Text, prepared_text, settings_of
 from . import dictionaries, writing
+from .card import NAME as CARD
+from .card import write_card
 from .ctranslate2_format import convert
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
 from .search import TASK_OPTIONS, check_generation, kept_search
@@ -60,10 +62,11 @@ def export(
     example: bool = True,
     note: str = "",
     verify: bool = False,
+    scores: str | Path | None = None,
     documents: Mapping[str, str] | None = None,
     overwrite: bool = False,
 ) -> bool:
-    """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, example.txt, ..., checksums.sha256}.
+    """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, README.md, ..., checksums.sha256}.
 
     Args:
         checkpoint: a file of fairseq-train.
@@ -76,6 +79,7 @@ def export(
         example: write a sentence of the validation data to example.txt, if the text is known.
         note: text for note.txt, such as that the training had not converged.
         verify: load the new folder, and write nothing if that fails. A model whose BERT is missing cannot be loaded.
+        scores: a JSON file of ``wean-evaluate``, for the model card.
         documents: further text files, by name.
         overwrite: replace a folder that has only files of an exported model, when the new one is complete.
 
@@ -100,7 +104,7 @@ def export(
     state |= checked_options(Path(checkpoint), kept, dict)
     task_cfg = cfg["task"]
     data = Path(str(data or task_cfg.get("data")).split(":")[0])
-    task_cfg |= _sides(task_cfg, data)
+    task_cfg |= sides_of(task_cfg, data)
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
     search = kept_search(checkpoint) | (search or {})
@@ -109,6 +113,7 @@ def export(
     task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
+    card = write_card(state, _count_lines(sources[-1]), prepared, scores, note)
     try:
         with whole_folder(folder, replace=overwrite) as partial:
             if prepared is not None:
@@ -118,7 +123,7 @@ def export(
                     write_text(partial / EXAMPLE, f"{prepared.example}\n")
             if note:
                 write_text(partial / NOTE, f"{note}\n")
-            for name, content in (documents or {}).items():
+            for name, content in {CARD: card, **(documents or {})}.items():
                 write_text(partial / name, content)
             _write(state, sources, partial)
             if ctranslate2 or (verify and Path(task_cfg.get("bert") or partial).is_dir()):
@@ -126,6 +131,10 @@ def export(
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another directory.") from error
     return prepared is not None
+
+
+def _count_lines(path: Path) -> int:
+    return read_regular(path).count(b"\n")
 
 
 def _check_free(folder: Path, overwrite: bool) -> None:
@@ -188,7 +197,7 @@ def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in vars(cfg["model"]).items() if name not in known}
 
 
-def _sides(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
+def sides_of(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
     """Return the names of the two sides, which are the suffixes of their dictionaries."""
     source, target = cfg.get("source_lang"), cfg.get("target_lang")
     if not (source and target) and folder.is_dir():

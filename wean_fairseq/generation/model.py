@@ -123,6 +123,12 @@ class TextModel:
         self._lock = threading.Lock()
         self._build_generator(1, None, self.essay_length, {})  # which checks the options
 
+    def __repr__(self) -> str:
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        device = next(self.model.parameters()).device
+        text = self.text.settings.describe()
+        return f"TextModel({self.arch}, {parameters:,} parameters on {device}; {text}; beam {self.beam})"
+
     # --- properties of the model
 
     @property

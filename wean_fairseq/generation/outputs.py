@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Output:
     """One output.
 
@@ -48,8 +48,13 @@ class Output:
     copied_from: FloatArray | None = None
     granularity: dict[int, FloatArray] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        arrays = [name for name in ("attention", "copied", "copied_from") if getattr(self, name) is not None]
+        arrays += ["granularity"] * bool(self.granularity)
+        return f"Output({self.text!r}, score={self.score:.4f}, {', '.join(['tokens', 'probabilities', *arrays])})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Generated:
     """Outputs of a model for one line.
 
@@ -68,6 +73,9 @@ class Generated:
     granularity: dict[int, FloatArray] = field(default_factory=dict)
     cut: bool = False
     unknown: str = ""
+
+    def __repr__(self) -> str:
+        return f"Generated({' '.join(self.source)!r}, outputs={self.outputs!r}{', cut' if self.cut else ''})"
 
 
 def describe(model: "TextModel", spelt: Tensor, hypotheses: Sequence[dict[str, Any]], *, cut: bool) -> Generated:

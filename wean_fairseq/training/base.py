@@ -8,7 +8,7 @@ from typing import Any
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
-from ..checkpoints.export import WEIGHTS, is_export, read_model
+from ..checkpoints.export import WEIGHTS, is_export, read_model, sides_of
 from ..checkpoints.reading import options_of
 from ..errors import UserError
 from ..text import prepared_text, read_text_settings
@@ -67,7 +67,7 @@ def read_base(settings: Settings) -> Base:
     options = _given(model, MODEL_DATACLASS_REGISTRY[arch]) + _given(
         {name: value for name, value in task.items() if name in _OF_TASK}, TASK_DATACLASS_REGISTRY["paraphrase"]
     )
-    dictionaries = [data / f"dict.{task.get(side)}.txt" for side in ("source_lang", "target_lang")]
+    dictionaries = [data / f"dict.{side}.txt" for side in sides_of(task, data).values()]
     return Base(path, arch, width, options, text, dictionaries, _old_test(settings, path, text))
 
 

@@ -298,23 +298,18 @@ class Run:
 
     def publish(self) -> None:
         """Export the model and its settings to the output folder, which is replaced when the new one is complete."""
-        folder = self.settings.folder
+        folder, mark = self.settings.folder, self.work / "published"
+        checkpoint, scores = self.system / "checkpoint_best.pt", self.work / "test.json"
         note = json.loads((self.work / "trainings.json").read_text(encoding="utf-8"))[self.arch].get("note", "")
         documents = {FILE: write_toml(self.settings, folder)}
-        source = hashlib.sha256(
-            json.dumps([sha256_of(self.system / "checkpoint_best.pt"), note, documents]).encode()
-        ).hexdigest()
-        mark = self.work / "published"
-        if (
-            folder.is_dir()
-            and mark.is_file()
-            and mark.read_text(encoding="utf-8") == f"{_checksums_of(folder)}\n{source}\n"
-        ):
+        content = json.dumps([sha256_of(checkpoint), sha256_of(scores), note, documents])
+        made_from = hashlib.sha256(content.encode()).hexdigest()
+        if mark.is_file() and mark.read_text(encoding="utf-8") == f"{_checksums_of(folder)}\n{made_from}\n":
             say(f"model: done before ({folder})")
             return
-        checkpoint = self.system / "checkpoint_best.pt"
-        export(checkpoint, folder, self.data, self.text, note=note, documents=documents, verify=True, overwrite=True)
-        write_text(mark, f"{_checksums_of(folder)}\n{source}\n")
+        options: dict[str, Any] = {"note": note, "scores": scores, "documents": documents}
+        export(checkpoint, folder, self.data, self.text, verify=True, overwrite=True, **options)
+        write_text(mark, f"{_checksums_of(folder)}\n{made_from}\n")
         say(f"model: {folder} (wean-generate --model {folder} --input sentences.txt)")
 
 

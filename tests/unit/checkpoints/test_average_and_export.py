@@ -128,7 +128,7 @@ def exported(tmp_path, data):
 
 
 def test_an_export_loads_back_identically(exported, tmp_path):
-    names = {"model.safetensors", "config.json", "dict.src.txt", "dict.tgt.txt", "checksums.sha256"}
+    names = {"model.safetensors", "config.json", "dict.src.txt", "dict.tgt.txt", "README.md", "checksums.sha256"}
     assert {path.name for path in exported.iterdir()} == names
     before = read_checkpoint(tmp_path / "a.pt")
     after = checkpoint_utils.load_checkpoint_to_cpu(str(exported / "model.safetensors"), {"embed_dim": 8})

@@ -239,3 +239,20 @@ def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
 def test_options_that_mean_nothing_are_named(options, message, tmp_path):
     with pytest.raises(UserError, match=message):
         build(tmp_path, "wean_lstm").generate("what is it ?", **options)
+
+
+def test_printed_models_and_results_are_short(tmp_path: Path):
+    """Expected: one line without arrays; the number of parameters is that of the weights."""
+    model = build(tmp_path, "copynet", MOSES)
+    number = sum(parameter.numel() for parameter in model.model.parameters())
+    assert (
+        repr(model)
+        == f"TextModel(copynet, {number:,} parameters on cpu; Moses tokens (en), lower-cased; beam {model.beam})"
+    )
+    [found] = model.explain(["what is the best way"], 2)
+    first = found.outputs[0]
+    said = f"Output({first.text!r}, score={first.score:.4f}, tokens, probabilities, attention, copied, copied_from)"
+    assert repr(first) == said
+    assert repr(found).startswith(f"Generated('what is the best way </s>', outputs=[{said}, Output(")
+    assert "\n" not in repr(found)
+    assert repr(Generated()) == "Generated('', outputs=[])"
