@@ -4,7 +4,7 @@
 # train SYSTEM ARCH [ARGUMENTS...]: train -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint. TOKENS,
 # TRAIN_FLAGS and PATIENCE come after the recipe's own arguments and override them. With RATES or DROPOUTS every
 # combination is trained in $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the best one on validation. With TRY_EPOCHS
-# each is trained for so many epochs, and only the best one is trained to the end. RATES_SYSTEM
+# each is trained for that number of epochs, and only the best one is trained to the end. RATES_SYSTEM
 # (RATES_cdnpg_r_s for cdnpg_r+s) is the list of one system, because optimisers tolerate different rates. A SYSTEM with
 # _query, such as copynet_query, is the ARCH with an output layer that queries the embeddings of the generated words
 # (WEAN).
@@ -31,7 +31,7 @@ train() {
     TRIED=$(dirname -- "$(readlink -- "$RUN/$system/train.log")") train_tries "$EPOCHS" "$system" "$arch" "$@"
 }
 
-# train_tries EPOCHS SYSTEM ARCH [ARGUMENTS...]: train each combination of `rates` and DROPOUTS for so many epochs, or
+# train_tries EPOCHS SYSTEM ARCH [ARGUMENTS...]: train each combination of `rates` and DROPOUTS for EPOCHS epochs, or
 # only the one in the folder TRIED.
 train_tries() {
   local EPOCHS=$1 system=$2 arch=$3 rate dropout folder tried

@@ -45,7 +45,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         test: number of test pairs, or files with them.
         split_seed: seed of the draw of the splits.
         unit: kind of tokens.
-        case: what is done with upper case.
+        case: truecase, lowercase or keep.
         bpe: merges of byte pair encoding; 0 = whole words.
         language: two letters, for the unit moses.
         limit: largest number of training and of validation pairs; 0 = all.
