@@ -61,7 +61,7 @@ def convert(markdown: str, document: str) -> str:
             place = next((page for page in (path, f"{path}/README.md") if page in pages), "")
         if place:
             return f"{image}[{text}]({posixpath.relpath(place, here or '.')}{anchor})"
-        return text if text.strip("`") == path else f"{text} (`{path}`)"
+        return text if path in text else f"{text} (`{path}`)"
 
     done, end = "", 0
     for code in [*_CODE.finditer(markdown), None]:

@@ -153,7 +153,7 @@ def test_the_tutorial_leads_to_a_report(tutorial: tuple[Path, str]):
     log = (mine / "wean_lstm" / "train.log").read_text(encoding="utf-8")
     epochs = [int(number) for number in re.findall(r"begin training epoch (\d+)", log)]
     assert epochs == list(range(1, len(epochs) + 1)), "the second call went on where the first one ended"
-    assert re.search(r"^H-0\t", printed, flags=re.MULTILINE), "fairseq-interactive answered"
+    assert re.search(r"^the famous .+\.$", printed, flags=re.MULTILINE), "wean-generate answered"
     outputs = {system: (mine / system / "test.txt").read_text("utf-8") for system in ("wean_lstm", "seq2seq_lstm")}
     assert [text.count("\n") for text in outputs.values()] == [80, 80]
     assert "." in outputs["wean_lstm"] and " ." not in outputs["wean_lstm"], "tokens were joined"
