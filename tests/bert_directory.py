@@ -1,4 +1,4 @@
-"""A BERT of a few pieces in a directory, untrained: what the tests give to ``--bert``."""
+"""Create the directory of a small untrained BERT, which tests pass to ``--bert``."""
 
 from pathlib import Path
 

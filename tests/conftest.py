@@ -21,7 +21,7 @@ def _reliability(config: pytest.Config) -> Reliability:
 
 @pytest.fixture(scope="session")
 def reliability(pytestconfig: pytest.Config) -> Reliability:
-    """``reliability.count(kind, n)``, whatever process of the test run it is called in."""
+    """Return the counter of the test run; ``reliability.count(kind, n)`` works in every process of it."""
     return _reliability(pytestconfig)
 
 

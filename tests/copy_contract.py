@@ -138,7 +138,7 @@ class CopyContract(ModelContract):
         expected = token_log_probs(copier, batch)
         sources, targets = unpad(batch)
         padded = collate(sources, targets, left_pad_source=left_pad_source, extra_source=4, extra_target=3)
-        # Where nothing is copied, the previous words must be those of the batch, slots included.
+        # Without copying, the previous words must equal the batch's, including slots.
         previous = torch.nn.functional.pad(batch["prev_output_tokens"], (0, 3), value=PAD)
         padded["prev_output_tokens"] = previous
         torch.testing.assert_close(token_log_probs(copier, padded), expected, rtol=1e-5, atol=1e-5)

@@ -1,7 +1,7 @@
-"""Whether a command that a document names can be given: read by the very parsers that a command line would meet.
+"""Check that documented commands are valid, with the parsers of the programs themselves.
 
-fairseq's commands are parsed as they stand, with the choices and types of their values; for all others the program must
-be there and its ``--help`` must have the options. Recipes must read the variables that they are given.
+fairseq's commands are parsed verbatim, including choices and types of values. For other commands the program must exist
+and its ``--help`` must list the options. Recipes must read the variables that a command sets.
 """
 
 import argparse
@@ -35,7 +35,7 @@ FAIRSEQ = {
     "fairseq-interactive": options.get_interactive_generation_parser,
     "fairseq-validate": options.get_validation_parser,
 }
-# Programs of the system or of the shell, whose options nobody here looks up.
+# Programs of the system or of the shell, whose options are not checked.
 SYSTEM = set("apt-get cat cd cp cut echo env export git grep head kill ls mkdir mv nohup nproc nvidia-smi".split())
 SYSTEM |= set("paste printf rm sed sha256sum sleep sort source srun tail timeout tr wait wc".split())
 PYTHON_TOOLS = {"pip", "pytest", "ruff", "sacrebleu", "sacremoses", "subword-nmt", "torchrun", "mypy"}
@@ -61,10 +61,10 @@ def read(path: Path) -> str:
 
 @functools.cache
 def help_text(*line: str) -> str:
-    """A Python program's answer to ``--help``, without a process of its own; ``line`` is program and subcommand.
+    """Return a Python program's ``--help`` text without starting a process; ``line`` is program and subcommand.
 
     Raises:
-        AssertionError: if it does not answer.
+        AssertionError: if the program prints no help.
     """
     out, err = io.StringIO(), io.StringIO()
     before, status = (sys.argv, sys.path[:]), 0
@@ -100,7 +100,7 @@ def entry_points() -> dict[str, str]:
 
 @functools.cache
 def fairseq_options() -> set[str]:
-    """Every option of fairseq's commands with the plugin, whatever ``--arch``, ``--task``, ... are chosen."""
+    """Return all options of fairseq's commands with the plugin, for every ``--arch``, ``--task``, ...."""
     found = {name for build in FAIRSEQ.values() for name in build()._option_string_actions}
     chosen = [*MODEL_DATACLASS_REGISTRY.values(), *TASK_DATACLASS_REGISTRY.values()]
     chosen += [kind for registry in REGISTRIES.values() for kind in registry["dataclass_registry"].values()]
@@ -210,15 +210,15 @@ def check_pip(command: Command) -> None:
 
 
 def check_fairseq(command: Command, own_archs: set[str]) -> None:
-    """Parse it as fairseq does, choices and types of values too; ``...`` stands for what is left out.
+    """Parse a command like fairseq, including choices and types of values; ``...`` marks omitted arguments.
 
     Args:
-        command: of fairseq.
-        own_archs: what the document itself registers; its options must be among those of ``wean_lstm``.
+        command: a command of fairseq.
+        own_archs: archs that the document itself registers; only options of ``wean_lstm`` are allowed for them.
     """
     words = [re.sub(r"^\$\w+$", "1", word) for word in command.words[1:] if word != "..."]
     if "--help" in words:
-        words[words.index("--help")] = "data"  # what help can do without
+        words[words.index("--help")] = "data"  # --help does not need it
     if "..." in command.words:
         words = words if words and not words[0].startswith("-") else ["data", *words]
         needed = {"--task": "paraphrase"} | ({"--arch": "wean_lstm"} if command.program == "fairseq-train" else {})
@@ -243,12 +243,12 @@ def check_fairseq(command: Command, own_archs: set[str]) -> None:
 
 
 def check(command: Command, whole: bool, own_archs: set[str]) -> None:
-    """Fail if a command cannot be right.
+    """Fail if a command is invalid.
 
     Args:
-        command: one of a document.
-        whole: it stands in a block, so that all it needs must be there; else it may be a part of one.
-        own_archs: what the document registers.
+        command: a command of a document.
+        whole: the command is from a code block and must be complete; otherwise it may be a fragment.
+        own_archs: archs that the document registers.
     """
     program = command.program
     inner = [number for number, word in enumerate(command.words) if number and word in FAIRSEQ]

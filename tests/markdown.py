@@ -26,10 +26,10 @@ class Block:
     """A fenced block.
 
     Attributes:
-        language: first word behind the fence.
-        file: the path that stands before the block, alone in its line as a code span; empty without one.
-        text: what is in it, without the indentation of the fence.
-        heading: the last one above it.
+        language: first word after the fence.
+        file: the path in a code span alone on the line before the block; empty without one.
+        text: content without the indentation of the fence.
+        heading: the last heading above the block.
     """
 
     language: str
@@ -78,7 +78,7 @@ def shell_scripts(text: str) -> list[str]:
 
 
 def shell_lines(script: str) -> list[str]:
-    """The lines of a script, a backslash going on with the next one, without comments and empty lines."""
+    """Return the lines of a script, joined at backslashes, without comments and empty lines."""
     joined = re.sub(r"\\\n\s*", "", script)
     bare = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in joined.splitlines())
     return [line for line in bare if line]

@@ -28,7 +28,7 @@ def make_dictionary(words: int = 19) -> Dictionary:
 
 
 def make_task(dictionary: Dictionary | None = None, **cfg: Any) -> Namespace:
-    """Stands in for a task where only the dictionaries and options matter."""
+    """Fake task with dictionaries and options only."""
     dictionary = dictionary or make_dictionary()
     return Namespace(source_dictionary=dictionary, target_dictionary=dictionary, cfg=Namespace(**cfg))
 

@@ -14,7 +14,7 @@ class Reliability:
     """The counts of a test run.
 
     Args:
-        record: the file; ``None`` = nothing is kept.
+        record: the file; with ``None`` the counts are not recorded.
     """
 
     def __init__(self, record: Path | None) -> None:

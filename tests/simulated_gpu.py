@@ -1,18 +1,19 @@
-"""A GPU that is not there: tensors say that they are on ``cuda:0``, and what a GPU would be asked to do is counted.
+"""Simulate a GPU: tensors report the device ``cuda:0``, and the work that a GPU would do is counted.
 
-Within ``SimulatedGpu`` every tensor is taken to be on the device, unless it was made without one (``torch.tensor``,
-``torch.arange``, ``.cpu()``, ...); the arithmetic is done on the CPU. Seen are
+Within ``SimulatedGpu`` every tensor is on the device unless it was created without a device (``torch.tensor``,
+``torch.arange``, ``.cpu()``, ...). The arithmetic is done on the CPU. The simulation observes
 
-* an operation with operands from both places, which CUDA refuses: an error, as there;
-* a wait of the host for the device: a number or a truth value of a tensor, a copy to the host, a size that depends on
-  numbers (``nonzero``, masks as indices);
+* an operation with operands on both devices, which is an error as in CUDA;
+* a wait of the host for the device: a Python number or truth value of a tensor, a copy to the host, a size that depends
+  on values (``nonzero``, masks as indices);
 * a copy from the host to the device;
-* the launch of a kernel: an operation of PyTorch that is no view. ``nn.LSTM`` and ``nn.GRU`` are one forward and one
-  backward, as cuDNN has them; a cell is two products and a fused kernel, and backward that kernel's, four products and
-  two sums, as on CUDA and not on a CPU; dropout is one kernel each way there. Other operations that CUDA does with
-  several kernels count once: these counts are for comparing models and commits, not for predicting seconds;
-* within ``autocast`` the casts of CUDA's, by its lists of operations, which are not those of a CPU. What cuDNN refuses,
-  recurrent networks with operands of several dtypes, is an error.
+* the launch of a kernel, which is any PyTorch operation except views. ``nn.LSTM`` and ``nn.GRU`` count as one kernel
+  forward and one backward, as in cuDNN. A cell counts as two products and a fused kernel forward, and as one fused
+  kernel, four products and two sums backward, as on CUDA and unlike on a CPU. Dropout counts as one kernel in each
+  direction. Other operations that CUDA splits into several kernels count once. The counts serve to compare models and
+  commits, not to predict seconds;
+* within ``autocast`` the casts of CUDA, according to CUDA's lists of operations, which differ from the CPU's. Recurrent
+  networks with operands of several dtypes are an error, as in cuDNN.
 
 """
 
@@ -40,7 +41,7 @@ _FACTORIES |= {"from_numpy", "linspace", "eye", "tril_indices", "triu_indices", 
 _COPIES = {"copy_", "to", "type_as", "cpu", "cuda", "set_", "__set__"}
 # Lengths of packed sequences are on the host, as arguments and as the second result.
 _PACKING = {"_pack_padded_sequence", "_pad_packed_sequence"}
-# Kernels of what CUDA does otherwise than a CPU, forward and backward.
+# Kernels of operations that CUDA implements differently from a CPU, forward and backward.
 _RECURRENT = {"lstm": (1, 1), "gru": (1, 1), "lstm_cell": (3, 7), "gru_cell": (3, 7)}
 _RECURRENT |= {"_thnn_fused_lstm_cell": (1, 1), "_thnn_fused_gru_cell": (1, 1)}
 _INDEXING = {"__getitem__", "__setitem__", "index_put", "index_put_", "index"}
@@ -82,9 +83,9 @@ class SimulatedGpu(TorchFunctionMode):
     """See the module docstring.
 
     Attributes:
-        launches: operations that are no views, by name.
-        waits: by name.
-        copies: from the host to the device.
+        launches: number of operations other than views, by name.
+        waits: number of waits of the host, by name.
+        copies: number of copies from the host to the device.
     """
 
     def __init__(self) -> None:
@@ -158,7 +159,7 @@ class SimulatedGpu(TorchFunctionMode):
         return tree_map(lambda leaf: _mark(leaf, goes_to_host or stays, tensors), result)
 
     def _recurrent(self, func: Callable[..., Any], args: tuple[Any, ...], kernels: tuple[int, int]) -> Any:
-        """A recurrent network, cell or dropout as so many kernels, forward and backward."""
+        """Recurrent network, cell or dropout that counts as a given number of kernels, forward and backward."""
         leaves, spec = tree_flatten(args)
         places = [number for number, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
@@ -251,7 +252,7 @@ _FUSED_CELLS = {"_thnn_fused_lstm_cell": _fused_lstm_cell, "_thnn_fused_gru_cell
 
 
 class _Kernels(torch.autograd.Function):
-    """A function of tensors whose operations count as so many kernels, forward and backward."""
+    """Function of tensors whose operations count as a given number of kernels, forward and backward."""
 
     @staticmethod
     def forward(
@@ -261,7 +262,7 @@ class _Kernels(torch.autograd.Function):
         kernels: tuple[int, int],
         *tensors: torch.Tensor,
     ) -> tuple[torch.Tensor, ...]:
-        ctx.set_materialize_grads(False)  # CUDA's kernels take what has no gradient as it is
+        ctx.set_materialize_grads(False)  # CUDA's kernels accept missing gradients
         ctx.counter, ctx.kernels = counter, kernels
         ctx.needed = ctx.needs_input_grad[3:]
         inputs = [tensor.detach().requires_grad_(needed) for tensor, needed in zip(tensors, ctx.needed, strict=True)]
@@ -290,7 +291,7 @@ class _Launches(TorchDispatchMode):
 
     @contextmanager
     def counted_as(self, name: str, kernels: int) -> Iterator[None]:
-        """Count all that is done within it as so many launches."""
+        """Count all operations in the block as this number of launches."""
         self.gpu.launches[name] += kernels
         outer, self.on_host = self.on_host, True
         try:
@@ -306,7 +307,7 @@ class _Launches(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-# Operations that are no kernels: they look at a number, or make room.
+# Operations that launch no kernel: they read a value or allocate memory.
 _NO_KERNELS = {"_local_scalar_dense", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
 _NO_KERNELS |= {"_unsafe_view", "_reshape_alias", "detach", "lift_fresh", "alias"}
 
@@ -350,7 +351,7 @@ def _real_device(argument: Any) -> Any:
 
 
 def _mark(leaf: Any, host: bool, inputs: list[torch.Tensor]) -> Any:
-    """Mark a result; one that is an input of another place is made a tensor of its own."""
+    """Mark a result; a result that is an input from the other device becomes a separate tensor first."""
     if not isinstance(leaf, torch.Tensor) or on_host(leaf) == host:
         return leaf
     with torch._C.DisableTorchFunction():

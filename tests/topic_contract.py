@@ -7,7 +7,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from tests.model_contract import EOS, ModelContract, build_model, collate, log_probs, make_task, task_inputs
 
-CHUNK = 11  # stands for the symbol between chunks where a model has one
+CHUNK = 11  # the symbol between chunks in models that have one
 TOPICS = [[8, 9, 12], [5], [6, 20, 4, 8, 7]]
 ESSAYS = [[13, 10, CHUNK, 9, 12, 13, CHUNK, 14, EOS], [5, 4, EOS], [CHUNK, 6, 15, EOS]]
 
@@ -19,7 +19,7 @@ def essay_batch(topics: list[list[int]] = TOPICS, essays: list[list[int]] = ESSA
 
 
 def scored(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, Any]]:
-    """Logits (B, T, V) and what comes with them."""
+    """Return the logits (B, T, V) and the extra outputs."""
     more = task_inputs(model, batch)
     return model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"], **more)
 

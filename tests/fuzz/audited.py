@@ -1,7 +1,7 @@
-"""Tools on hostile or wrong checkpoints in a process that watches what Python does: a command of ``warm.py``.
+"""Run tools on hostile or malformed checkpoints under an audit hook; a command of ``warm.py``.
 
-An audit hook is told by the interpreter itself of everything that is compiled, executed, started, connected to or
-written, whatever function was called to get there. It cannot be taken back, hence the process of its own.
+The interpreter reports to the hook everything that is compiled, executed, started, connected to or written, regardless
+of the function that was called. The hook cannot be removed, so a separate process is used.
 """
 
 import contextlib
@@ -93,7 +93,7 @@ def _writes(mode: Any, flags: Any) -> bool:
 
 
 def _names(code: Any) -> bool:
-    """Whether a code object holds the mark; what Python makes itself of dataclasses and the like does not."""
+    """Return True if a code object contains the mark; code that Python generates for dataclasses does not."""
     if not isinstance(code, CodeType):
         return False
     if code.co_filename == __file__ or code.co_filename.endswith("hostile_options.py"):
@@ -181,7 +181,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _report(path: Path, data: Path) -> int:
-    """A run folder of somebody else."""
+    """Create a run folder of another user."""
     folder = path.parent / "run"
     if not folder.exists():
         (folder / "system").mkdir(parents=True)
@@ -239,7 +239,7 @@ def _out_of_time(*_: object) -> None:
 
 
 def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
-    """The result of a tool for a file: how it ended, what it said, and what was seen meanwhile."""
+    """Run a tool on a file; return its end, its refusal, its output and the observed events."""
     said = io.StringIO()
     refusal = ""
     signal.alarm(LIMIT)
@@ -248,7 +248,7 @@ def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
             status = TOOLS[tool](path, data)
         ended = "refused" if status == 2 else "done"
         refusal = said.getvalue() if status == 2 else ""
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the test is told of it
+    except BaseException as error:  # noqa: BLE001 - every exception is reported to the test
         refusal = sentence_of(error) or ""
         ended = "refused" if refusal else f"{type(error).__name__}: {error}"
         said.write(refusal or traceback.format_exc())
@@ -280,9 +280,9 @@ def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[
 
 
 def cli_main() -> None:
-    """Read from standard input what ``test_hostile_options.audited`` gives, and print what was found."""
+    """Read the request of ``test_hostile_options.audited`` from standard input and print the observed events."""
     given = Namespace(**json.load(sys.stdin))
-    if given.kind == "unchecked options":  # as if nobody knew which options fairseq evaluates
+    if given.kind == "unchecked options":  # disables the check of options that fairseq evaluates
         checkpoint_options.EVALUATED.clear()
     signal.signal(signal.SIGALRM, _out_of_time)
     os.chdir(given.folder)

@@ -1,7 +1,7 @@
 """Configurations that would run code if anything evaluated them, resolved them or trusted their types.
 
-Every expression holds ``MARK``, so that whatever evaluates it is seen (see ``audited.py``), whether or not it would do
-harm; ``ACTIONS`` would do harm at once.
+Every expression contains ``MARK``, so that any evaluation is detected (see ``audited.py``), even a harmless one.
+``ACTIONS`` would do harm immediately.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ ACTIONS = (
     f"(lambda: __import__('{MARK}'))()",
     f"__import__('os').posix_spawn('/bin/touch', ['touch', '{MARK}'], {{}})",
 )
-# Expressions without a call: what a check for calls does not see.
+# Expressions without a call, which a check for calls would miss.
 WITHOUT_CALLS = (
     f"[x['{MARK}'] for x.__class__.__getitem__ in [__import__]]",
     f"[0 for __builtins__['{MARK}'] in [1]]",
@@ -57,7 +57,7 @@ WITHOUT_CALLS = (
     f"'{MARK}' % ()",
     f"1j * {MARK}",
 )
-# Around an expression: other expressions, and what Python reads over.
+# Text around an expression: other expressions, and text that Python ignores.
 AROUND = (
     "({})", "[{}]", "({},)", "[1, ({}, 2)]", "{{'a': {}}}", "{{1: [{}]}}", "[{}] * 2", "[1] + [{}]", "1 + {}", "-{}",
     "{} or 1", "[{} for _ in (1,)]", " {}", "\n\t{}", "{}  # ,)", "(\n{}\n)", "\x0c{}", "{}\\\n", "lambda: {}",
@@ -160,7 +160,7 @@ def _endless(section: dict[str, Any]) -> dict[str, Any]:
     return section
 
 
-# How code gets into a configuration: what each makes of (configuration, place, code), as (cfg, args).
+# Ways to put code into a configuration: each maps (configuration, place, code) to (cfg, args).
 CONTAINERS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], tuple[Any, Any]]] = {
     "dict": lambda cfg, at, code: (_section(cfg, at, code), None),
     "Namespace": lambda cfg, at, code: (
@@ -213,7 +213,7 @@ PLAIN = ("dict", "Namespace", "args", "args beside cfg")
 
 
 def expression(chance: random.Random) -> str:
-    """A random expression that holds ``MARK`` and is no literal."""
+    """Return a random expression that contains ``MARK`` and is not a literal."""
     code = chance.choice(chance.choice((ACTIONS, WITHOUT_CALLS)))
     for _ in range(chance.choice((0, 0, 1, 2))):
         code = chance.choice(AROUND).format(code)

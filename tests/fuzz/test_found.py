@@ -153,7 +153,7 @@ def test_a_bar_in_a_name_is_no_new_cell(tmp_path):
 
 
 def test_file_names_that_are_no_utf8_stay_readable(tmp_path):
-    """The names stand in the JSON; a terminal without Unicode shows what it can."""
+    """The JSON contains the names; a terminal without Unicode shows replacement characters."""
     given_files = files(tmp_path)
     place = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
     (tmp_path / "out").rename(place)
@@ -241,7 +241,7 @@ def test_sheets_of_any_text_can_be_read_back(tmp_path, text):
 
 
 def test_a_sheet_that_is_no_table_is_one_sentence(tmp_path):
-    """The csv module has errors of its own."""
+    """The csv module raises its own errors."""
     (tmp_path / "out").write_text("a\n", encoding="utf-8")
     study = ["--sentences", 1, "--raters", 1, "--out", tmp_path / "study"]
     assert call(main, "sheet", "--hyp", f"A={tmp_path / 'out'}", *study)[0] == 0

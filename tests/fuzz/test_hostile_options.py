@@ -1,6 +1,6 @@
-"""Hostile configurations through every tool that reads checkpoints: refused in one sentence, and nothing is evaluated.
+"""Every tool that reads checkpoints refuses hostile configurations in one sentence and evaluates none of them.
 
-That nothing is evaluated is proved by an audit hook (``audited.py``), not by what the tools say.
+An audit hook (``audited.py``) proves that no expression is evaluated; the output of the tools is not relied on.
 """
 
 import json
@@ -76,13 +76,13 @@ BUILDING = ["fairseq-validate", "fairseq-generate"]  # the task is that of the c
 
 @budgets(len(PLACES), 150)
 def test_nothing_is_evaluated_where_nobody_checks_the_option(data, checkpoint, tmp_path, examples, reliability):
-    """An arch of fairseq gets code; what it makes of it, other than running it, is its own affair."""
+    """An arch of fairseq gets code as option values. It may fail in any way, but must not run the code."""
     tools = BUILDING[: 1 if examples == len(PLACES) else 2]
     found = audited(data, checkpoint, tmp_path, tools, examples, "unchecked options")
     assert not found["marks"]
     assert [result for result in found["results"] if result["seen"]] == []
     literals = [result for result in found["results"] if "other expressions are not evaluated" in result["said"]]
-    assert len(literals) > len(found["results"]) // 3  # so many got as far as an evaluation
+    assert len(literals) > len(found["results"]) // 3  # at least this share reached an evaluation
     if examples > len(PLACES):
         reliability.count("hostile checkpoints tried", len(found["results"]))
 

@@ -22,7 +22,7 @@ from wean_fairseq.evaluation.output_reader import read_generated
 
 SIZES = ["--embed-dim", "8", "--hidden-size", "8"]
 SENTENCES, TOPICS = ["--task", "paraphrase"], ["--task", "topic_essay"]
-# What the model is trained with, and what is said when it is used.
+# Training options, and options of fairseq-interactive, by family.
 FAMILIES = {
     "wean_lstm": (
         [*SENTENCES, "--arch", "wean_lstm", *SIZES, "--encoder-layers", "1", "--decoder-layers", "1"],

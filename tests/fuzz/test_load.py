@@ -131,7 +131,7 @@ def test_a_damaged_folder_is_refused(examples, reliability, folder, tmp_path_fac
             loaded = wean_fairseq.load(place, device="cpu")
         except UserError:
             return
-        # Without checksums, or where their damage says nothing, the rest is as it was.
+        # Without checksums, or with damaged ones that are ignored, the other files are unchanged.
         assert loaded.generate("w1 w2") == wean_fairseq.load(folder, device="cpu").generate("w1 w2")
 
     attempt(

@@ -146,7 +146,7 @@ def test_diverse_beams(beam: int, data: Path, trained: Path) -> None:
 
 
 def limit_memory(extra: int) -> None:
-    """Leave this process, which has imported everything, so many megabytes."""
+    """Limit this process, which has imported everything, to this number of further megabytes."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20,) * 2)
 

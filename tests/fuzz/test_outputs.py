@@ -1,4 +1,4 @@
-"""Outputs whose name is taken by something that is no file: it stays what it is, and is written through or refused."""
+"""Output paths that are links, pipes, devices or folders: they are written through or refused, and never replaced."""
 
 import contextlib
 import os
@@ -95,7 +95,7 @@ TOOLS: dict[str, Callable[[Path, Path], tuple[int, str]]] = {
     )[::2],
 }
 FILES_ONLY = ("wean-average",)  # a checkpoint is a file
-NEW_ONLY = ("--copy-provenance",)  # written line by line: what is there is refused
+NEW_ONLY = ("--copy-provenance",)  # written line by line: an existing file is refused
 CHANGES = ("wean-evaluate --json", "rerank --json", "wean-average")  # every run writes other bytes: names, times
 
 
@@ -114,7 +114,7 @@ def folder(tmp_path: Path) -> Path:
     return given
 
 
-# --- what is there --------------------------------------------------------------------------------------------------
+# --- existing outputs -----------------------------------------------------------------------------------------------
 
 
 class Place(NamedTuple):
@@ -131,7 +131,7 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def read_from(descriptor: int) -> Iterator[Callable[[], bytes]]:
-    """Read all that comes until nobody writes any more."""
+    """Read until the last writer closes the pipe."""
     pieces: list[bytes] = []
 
     def read() -> None:
@@ -257,7 +257,7 @@ CASES = [
 
 
 def look(folder: Path) -> dict[str, tuple[int, str]]:
-    """The kinds of what is in a folder, and where links lead."""
+    """Return the type of each entry of a folder, and the targets of links."""
     found = {}
     for path in folder.iterdir():
         kind = stat.S_IFMT(path.lstat().st_mode)

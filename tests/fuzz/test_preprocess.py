@@ -93,7 +93,7 @@ def test_outputs_are_turned_back_line_by_line(examples, reliability):
             )
             for name in ("undone", "joined", "named"):
                 assert lines_written(folder / name) == len(lines)
-            # Tokens are what is turned back; white space between them is one space.
+            # Tokens are restored; white space between them becomes one space.
             if not options and "&lt;" not in "".join(lines):
                 assert read_plain(folder / "undone") == [" ".join(line.split()) for line in lines]
             wanted = [" ".join(word for word in line.split() if word != "<chunk>") for line in lines]
@@ -194,7 +194,7 @@ def test_an_archive_is_no_text_and_nothing_of_it_is_written(tmp_path):
 
 
 def test_no_script_opens_archives():
-    """Whoever adds that must refuse members with ``..``, absolute paths and links, and test it here."""
+    """A script that opens archives would have to refuse members with ``..``, absolute paths and links, tested here."""
     folder = Path(importlib.import_module("parallel_text").__file__).parent
     for path in folder.rglob("*.py"):
         code = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The steps that all recipes share, on names of files that a shell could take for something else: nothing is run."""
+"""The shared steps of the recipes, with file names that a shell could misread: no part of a name is executed."""
 
 import hashlib
 import os

@@ -1,6 +1,7 @@
-"""A training gone on with inside an epoch with other options: no pair twice or never in an epoch, or it says so.
+"""Resuming inside an epoch with changed options: every pair is used once per epoch, or a warning is printed.
 
-Iterators as the trainer makes them are watched pair by pair; whole trainings are watched where they fetch a pair.
+Iterators are created like the trainer creates them and observed pair by pair. Complete trainings are observed where
+they fetch a pair.
 """
 
 import json
@@ -27,7 +28,7 @@ from tests.reliability import Reliability
 from wean_fairseq.tasks import epoch_batches
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
-DECIDES = {  # what decides which pairs a number of batches is, with values to change it to
+DECIDES = {  # options that decide which pairs a number of batches covers, with values to change them to
     "max_sentences": [1, 3, 4, 7],
     "max_tokens": [None, 24, 60],
     "seed": [1, 2],
@@ -209,7 +210,7 @@ def watch(log: Path) -> None:
 
 
 def trained(folder: Path, data: Path, *arguments: object) -> tuple[Counter[int], str]:
-    """Which pairs a training is made with, and what it says."""
+    """Run a training; return the pairs that it used and its output."""
     log = folder / "pairs"
     log.unlink(missing_ok=True)
     result = plugged("train", data, *MODEL, *RATE, "--save-dir", folder, *arguments, prepare=partial(watch, log))

@@ -17,8 +17,8 @@ from tests.reliability import Reliability
 
 LONGEST = 100_000
 BYTE_ORDER_MARK = "\ufeff"
-# What str.splitlines, universal newlines or white space patterns take for more than it is, what fairseq, this package
-# or a file format gives a meaning, and what terminals and tokenisers stumble over.
+# Characters that str.splitlines, universal newlines or white space patterns treat specially, text that has a meaning to
+# fairseq, this package or a file format, and text that confuses terminals and tokenisers.
 FRAGMENTS = (
     "", " ", "\t", "a", "the cat", "w1 w3", "w2", "Quill", ".", "x" * 300,
     "\0", "\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\x1b[31m", "\x7f",
@@ -46,7 +46,7 @@ def attempt(
     kind: str = "bad inputs tried",
     **strategies: Any,
 ) -> None:
-    """Run ``check`` on ``examples`` draws, and count those that the slow tests try as so many of a ``kind``."""
+    """Run ``check`` on ``examples`` draws; the slow tests count them as ``kind``."""
     chosen = settings(
         max_examples=examples,
         derandomize=True,
@@ -60,7 +60,7 @@ def attempt(
 
 
 def texts(extra: tuple[str, ...] = ()) -> st.SearchStrategy[str]:
-    """One line: anything in Unicode but a line feed and surrogates, and what ends in a carriage return."""
+    """Draw one line: any Unicode except line feeds, surrogates and a final carriage return."""
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
     pieces = st.one_of(st.sampled_from((*FRAGMENTS, *extra, *extra)), st.text(characters, max_size=8))
     joined = st.tuples(st.sampled_from(["", " "]), st.lists(pieces, max_size=5)).map(
@@ -70,7 +70,7 @@ def texts(extra: tuple[str, ...] = ()) -> st.SearchStrategy[str]:
 
 
 def paragraphs(shortest: int = 1, longest: int = 5, extra: tuple[str, ...] = ()) -> st.SearchStrategy[list[str]]:
-    """So many lines; the first begins with no byte order mark, for that would be one of the file."""
+    """Draw a number of lines; the first has no byte order mark, which would belong to the file."""
     lines = st.lists(texts(extra), min_size=shortest, max_size=longest)
     return lines.map(
         lambda drawn: [line.lstrip(BYTE_ORDER_MARK) if place == 0 else line for place, line in enumerate(drawn)]
@@ -86,7 +86,7 @@ def long_text() -> st.SearchStrategy[str]:
 
 
 class File(NamedTuple):
-    """Bytes, and the lines that they are; no lines where they are no text."""
+    """Draw bytes and the lines that they decode to; no lines if the bytes are not text."""
 
     content: bytes
     lines: list[str] | None
@@ -106,7 +106,7 @@ def files(draw: st.DrawFn, lines: list[str]) -> File:
 
 @st.composite
 def damaged(draw: st.DrawFn, lines: list[str]) -> File:
-    """A file of these lines with bytes in it that are no UTF-8."""
+    """Write a file of these lines that contains bytes which are not UTF-8."""
     content = draw(files(lines)).content
     place = draw(st.integers(0, len(content)))
     bad = draw(st.sampled_from([b"\xff", b"\x80", b"\xc3\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xc0\xaf"]))
@@ -127,6 +127,6 @@ def call(main: Callable[[list[str]], int], *arguments: object) -> tuple[int, str
 
 
 def assert_one_sentence(said: str, command: str) -> None:
-    """A command that failed said why, in one line of its own."""
+    """Assert that a failed command printed the reason in one separate line."""
     assert said.startswith(f"{command}: ") and said.endswith((".\n", "?\n")), said
     assert said.count("\n") == 1, said

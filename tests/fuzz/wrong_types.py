@@ -1,4 +1,4 @@
-"""Checkpoints and other nested content in which something of another type stands in the place of a member."""
+"""Checkpoints and other nested content with one member replaced by a value of another type."""
 
 import copy
 import random

@@ -19,7 +19,7 @@ wean_fairseq.register()  # for the safe loader: checkpoints with --eval-bleu hol
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "wean_fairseq")
-# The commands of the environment that runs the tests, whatever PATH says.
+# The commands of the environment that runs the tests, independent of PATH.
 BIN = Path(sys.executable).parent
 TIMEOUT = 900
 
@@ -30,7 +30,7 @@ SYNONYMS = {f"said{number}": f"told{number}" for number in range(12)}
 TINY = ["--embed-dim", "16", "--hidden-size", "16", "--encoder-layers", "1", "--decoder-layers", "1"]
 TASK = ["--task", "paraphrase"]
 WEAN = ["--user-dir", USER_DIR, "--arch", "wean_lstm", "--criterion", "query_embedding"]
-# Without a buffer there is no thread that still fills it when --max-update ends the process, which can abort it.
+# Disables the buffer, whose thread can abort the process when --max-update ends it.
 ADAM = ["--optimizer", "adam", "--batch-size", "32", "--seed", "1", "--cpu", "--log-format", "json"]
 ADAM += ["--data-buffer-size", "0"]
 
@@ -85,12 +85,12 @@ def run(
     """Run a command to its end.
 
     Args:
-        name: such as ``fairseq-train``.
-        arguments: of the command.
-        stdin: what is piped in.
-        cwd: where to run it.
-        expect_success: fail the test with everything the command said if it exits with an error.
-        prepare: is called first in the process of a command that ``warm`` has; see ``warm.run``.
+        name: name of the command, such as ``fairseq-train``.
+        arguments: arguments of the command.
+        stdin: text for standard input.
+        cwd: working directory.
+        expect_success: fail the test with the complete output if the command exits with an error.
+        prepare: function that the process of a command of ``warm`` calls first; see ``warm.run``.
     """
     line = command_line(name, *arguments)
     if name in warm.COMMANDS:
@@ -116,7 +116,7 @@ def train(data: Path, save_dir: Path, *arguments: object, model: list[str] | Non
 
 
 def generate(data: Path, checkpoint: Path, *arguments: object, task: str = "paraphrase", **kwargs: object) -> Result:
-    """fairseq-generate on the test split, every sentence of it, whatever the task."""
+    """Run fairseq-generate on every sentence of the test split, for any task."""
     return run(
         *("fairseq-generate", data, "--user-dir", USER_DIR, "--task", task, "--path", checkpoint, "--cpu"),
         *("--batch-size", "16", "--beam", "3", "--max-len-a", "1", "--max-len-b", "4", *arguments),
@@ -130,7 +130,7 @@ def parameters(checkpoint: Path) -> dict[str, torch.Tensor]:
 
 
 def needed_globals(checkpoint: Path) -> set[str]:
-    """The content of a checkpoint besides tensors and plain containers: empty if any safe loader takes it as it is."""
+    """Return the types in a checkpoint besides tensors and plain containers; a safe loader accepts an empty result."""
     allowed = torch.serialization.get_safe_globals()  # the plugin's, if it has been imported here
     torch.serialization.clear_safe_globals()
     try:
@@ -152,7 +152,7 @@ def random_sentences(number: int, seed: int, longest: int = 8) -> list[str]:
 
 
 def with_names(sentences: list[str], seed: int) -> list[str]:
-    """Every third sentence gets a name in place of a word; no name comes twice, so that each is ``<unk>``."""
+    """Replace a word of every third sentence by a name; each name occurs once, so that it is ``<unk>``."""
     chance = random.Random(seed)
     named = []
     for number, sentence in enumerate(sentences):

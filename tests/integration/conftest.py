@@ -1,7 +1,7 @@
-"""Data sets and trained models for all tests of this folder, made once: most of the time goes into trainings.
+"""Data sets and trained models that all tests of this folder share, because trainings take most of the time.
 
-What is shared stays as it is: a test that changes something changes a copy. The data has its checksums from the start,
-which a training would add.
+Shared files are never changed; a test that changes a file works on a copy. The data has its checksums from the start,
+which a training would add otherwise.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ from tests.integration.commands import (
 )
 from wean_fairseq.data.integrity import record_once
 
-# 2,000 pairs are 63 updates of 32, the last one smaller; 50 and 60 are no multiples of 8 (see tasks/paraphrase.py).
+# 2,000 pairs are 63 updates of 32, the last one smaller; 50 and 60 are not multiples of 8 (see tasks/paraphrase.py).
 SIZES = {"train": 2000, "valid": 50, "test": 60}
 Made = TypeVar("Made")
 
@@ -101,7 +101,7 @@ def text_data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def training(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """A WEAN that has learnt the data, by task paraphrase: its folder, and what the training said."""
+    """Train a WEAN on the data with the task paraphrase; return its folder and the output of the training."""
     size = ["--embed-dim", 32, "--hidden-size", 64, "--encoder-layers", 1, "--decoder-layers", 1, "--dropout", 0.1]
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 500, "--max-update", 500]
 

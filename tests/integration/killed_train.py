@@ -1,9 +1,9 @@
-"""fairseq-train that is killed at a random moment, as long as it has not been killed often enough.
+"""Run fairseq-train and kill it at a random moment, until it has been killed KILLS times.
 
 ``killed_train.py LOG KILLS SEED fairseq-train ARGUMENTS``: a second process waits for the moment and sends SIGKILL. A
-quarter of the moments are any time between the start of the program and its second checkpoint; half are while a file is
-written; the rest soon after a checkpoint. At each start, what the last kill has left in the folder is looked at, by
-nothing of the plugin, whose work it is.
+quarter of the moments are at any time between the start of the program and its second checkpoint, half are while a file
+is written, and the rest are soon after a checkpoint. At each start the remains of the last kill are recorded, without
+code of the plugin, which is under test.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ def appearances(folder: Path, pattern: str) -> Callable[[], int]:
 
 
 def wait_for_moment(folder: Path, chance: random.Random) -> str:
-    """Sleep until the training is to be killed; returns what was waited for."""
+    """Sleep until the training is to be killed; return the kind of moment."""
     kind = chance.choices(("any time", "writing", "written"), (1, 2, 1))[0]
     until = time.monotonic() + (chance.uniform(0, STARTING) if kind == "any time" else PATIENCE)
     wanted = {"any time": 2, "writing": chance.randint(1, 12), "written": chance.randint(1, 3)}[kind]
@@ -70,7 +70,7 @@ def append(path: Path, entry: object) -> None:
 
 
 def main() -> None:
-    """Become fairseq-train, with or without somebody who is going to kill it."""
+    """Become fairseq-train, and start the process that kills it unless it has been killed often enough."""
     log, (kills, seed, *command) = Path(sys.argv[1]), sys.argv[2:]
     folder = Path(command[command.index("--save-dir") + 1])
     killed = len(log.read_text().splitlines()) if log.exists() else 0

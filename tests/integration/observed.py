@@ -28,19 +28,19 @@ def observed_train(
     stop_at: int | None = None,
     model: Any = None,
 ) -> str:
-    """``commands.train`` by ``observed_train.py`` in a process of ``warm``, into ``folder``.
+    """Run ``commands.train`` through ``observed_train.py`` in a process of ``warm``.
 
     Args:
-        data: of fairseq-preprocess.
-        folder: becomes its --save-dir.
-        arguments: of fairseq-train.
+        data: folder of fairseq-preprocess.
+        folder: value of --save-dir.
+        arguments: arguments of fairseq-train.
         processes: 1, or 2 with half the batch each.
-        kill_at: the update after which all processes are killed with no chance to tidy up; ``None`` = never.
-        stop_at: the update after which somebody presses Ctrl-C.
-        model: the arguments that say what is trained, instead of a tiny WEAN.
+        kill_at: the update after which all processes are killed without cleaning up; ``None`` = never.
+        stop_at: the update after which the user presses Ctrl-C; ``None`` = never.
+        model: the arguments that select the model, instead of a tiny WEAN.
 
     Returns:
-        What the first process said.
+        The output of the first process.
     """
     chosen = [*WEAN, *TINY, *TASK] if model is None else model
     line = [warm.programs() / "observed-train", data, *chosen, *ADAM, "--batch-size", 32 // processes]
@@ -69,8 +69,8 @@ def observed_train(
 
 @contextlib.contextmanager
 def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
-    """A program of ``warm`` in a group of its own; if left in the end it is killed, and with it what it stands for."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with & ignores it
+    """Start a program of ``warm`` in its own process group; at the end it is killed together with its command."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs of a shell
     process = subprocess.Popen(
         list(map(str, line)), env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
     )
@@ -82,12 +82,12 @@ def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if process.stdout is not None:
-            process.stdout.read()  # until nobody writes: the training, and its data workers, end after the program
+            process.stdout.read()  # until the last writer ends: the training and its data workers outlive the program
             process.stdout.close()
 
 
 def _read(process: subprocess.Popen, kill_at: int | None) -> str:
-    """All that a process says, or what it says until an update, after which it gets at most about 15 further."""
+    """Return the output of a process, to its end or to an update, after which at most about 15 more follow."""
     if kill_at is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)  # full, it makes the training wait for its reader
     mark = None if kill_at is None else f'"num_updates": "{kill_at}"'.encode()

@@ -1,8 +1,8 @@
-"""fairseq-train that writes down, in each process, with which random numbers every update begins.
+"""Run fairseq-train and record, in each process, the random numbers with which every update begins.
 
-A command of ``warm.py`` with the arguments of fairseq-train; beside the checkpoints there will be
-``random.RANK.jsonl``, to which a training that is gone on with adds. What the numbers are after an update says nothing:
-validation draws some, as many as there are data workers, and a process without a batch computes with any other.
+A command of ``warm.py`` with the arguments of fairseq-train. It writes ``random.RANK.jsonl`` beside the checkpoints; a
+resumed training appends to it. The numbers after an update are not comparable: validation draws one for each data
+worker, and a process without a batch computes with any other batch.
 """
 
 import hashlib

@@ -10,7 +10,7 @@ from tests.families import CHUNK, NEEDS, flags
 from tests.integration.commands import USER_DIR
 from tests.training import declared, wean_lstm
 
-# Hydra warns about the host's use of it, which concerns nobody here.
+# Hydra warns about the way in which fairseq uses it, which these tests ignore.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 SETTINGS = {arch: settings for file in declared().values() for arch, settings in file.SETTINGS.items()}

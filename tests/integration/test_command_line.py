@@ -41,7 +41,7 @@ def unknown_as_unk(sentence: str) -> str:
     return re.sub(r"Name\w+", "<unk>", sentence)
 
 
-# --- training and what can be done with the result ------------------------------------------------------------------
+# --- training and use of the trained model --------------------------------------------------------------------------
 
 
 def test_stock_translation_as_users_first_call_it(data, tmp_path):
@@ -91,13 +91,13 @@ def test_interactive_answers_piped_lines(text, generated, data, checkpoint):
     result = run("fairseq-interactive", data, *options, stdin="\ufeff" + "".join(f"{line}\n" for line in typed))
     assert [result.hypotheses[number] for number in range(3)] == [generated.hypotheses[number] for number in range(3)]
     assert result.hypotheses[3] == paraphrase("kept1 <unk> said2 kept3")
-    # What other readers take for a line's end is none, and every line has its answer.
+    # Characters that other readers treat as line ends are not line ends here, and every line has its answer.
     assert list(result.hypotheses) == list(range(len(typed)))
     assert "\nS-4\tkept1 said2 kept3 kept4\n" in result.out
 
 
 def test_the_set_up_makes_the_plugin_known_in_every_folder(tmp_path):
-    """Without the checkout on the path; what is printed is what fairseq can say with the plugin alone."""
+    """Without the checkout on the module path, fairseq must find the installed plugin to print its options."""
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
     line = command_line("fairseq-train", "--user-dir", "wean_fairseq", "--arch", "wean_lstm", "--help")
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

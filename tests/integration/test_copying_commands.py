@@ -42,7 +42,7 @@ def interactive(data: Path, checkpoint: Path, lines: list[str], *arguments: obje
 
 
 def test_names_never_seen_in_training_come_out_right(copied: tuple[Result, Path], text: Path):
-    """20 of the 60 test sentences have a name of their own; the one right output is known."""
+    """20 of the 60 test sentences contain a unique name; each has one known correct output."""
     sources = (text / "test.src").read_text(encoding="utf-8").splitlines()
     outputs = copied[0].hypotheses
     assert sorted(outputs) == list(range(60))
@@ -70,7 +70,7 @@ def test_an_invented_name_typed_into_interactive_comes_out(text_data: Path, copy
 
 
 def test_unknown_pieces_of_a_word_are_copied_and_joined(text_data: Path, copying: Path):
-    """With BPE what is copied are pieces; they come out as one word."""
+    """With BPE, pieces are copied and joined into one word."""
     result = interactive(text_data, copying, ["kept1 Zor@@ blax kept5"], "--post-process", "subword_nmt")
     detokenised = re.findall(r"^D-0\t\S+\t(.*)$", result.out, flags=re.MULTILINE)
     assert detokenised == ["kept1 Zorblax kept5"], result.describe()

@@ -73,7 +73,7 @@ def assert_recipe(recipe, tmp_path, **chosen):
     for name in sets:
         assert (run / f"{name}.samples.txt").stat().st_size > 0
         systems = json.loads((run / f"{name}.json").read_text(encoding="utf-8"))["systems"]
-        assert len(systems) >= (2 if chosen else 3)  # the copy, the family's model and what it is compared with
+        assert len(systems) >= (2 if chosen else 3)  # the copy, the family's model and its baseline
     logs = [path.read_text(encoding="utf-8") for path in run.rglob("*.log") if path.stem in ("test", "ds1", "ds2")]
     assert logs
     assert not any("<oov" in log for log in logs)

@@ -66,14 +66,14 @@ SMOOTHED = ("--label-smoothing", 0.1)
 
 @dataclass(frozen=True)
 class Case:
-    """A training.
+    """A training with two processes.
 
     Args:
-        arch: what is trained.
-        arguments: what it needs beside ``COMMON``.
+        arch: the arch to train.
+        arguments: its arguments in addition to ``COMMON``.
         data: "pairs", with unknown words that can be copied, or "essays".
-        criterion: its loss.
-        batches: that make an update, in each of the two processes.
+        criterion: the criterion.
+        batches: batches per update in each of the two processes.
     """
 
     arch: str
@@ -118,7 +118,7 @@ VARIANTS = {
     "wean_cross_entropy": Case("wean_lstm", WEAN, criterion="cross_entropy"),
     "wean_sentence_average": Case("wean_lstm", (*WEAN, "--sentence-avg"), criterion="query_embedding"),
     "wean_fused_adam": Case("wean_lstm", WEAN, optimizer=("--optimizer", "fused_adam", "--adam-eps", 1e-4)),
-    # All words are given: what is drawn differs from process to process.
+    # All words are given, because each process would draw different ones.
     "wean_policy_gradient": Case(
         "wean_lstm",
         (*WEAN, "--relevance-weight", 0, "--fluency-weight", 0, "--given-words", 99, "--baseline-width", 8),

@@ -37,7 +37,7 @@ FOLDERS = ("docs", "examples", "benchmarks", "preprocess", "results", ".github")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
 each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
-# What a path in a document may start with, if it is a file of the project.
+# Beginnings of paths in documents that name files of the project.
 _FOLDER = "(?:examples|preprocess|benchmarks|scripts|docs|tests|wean_fairseq)"
 OURS = re.compile(rf"(?<![\w/.=*{{-]){_FOLDER}/[\w./-]+[\w/](?![\w<{{*-])")
 
@@ -107,7 +107,7 @@ def test_commands_in_the_text_can_be_given(path: Path):
 
 @each_document
 def test_blocks_say_what_they_are(path: Path):
-    """A block without a language would be looked at by nobody."""
+    """No test would check a block without a language."""
     assert [block.text for block in markdown.blocks(read(path)) if not block.language] == []
     indented = re.findall(r"(?:^|\n)\n {4}((?:[A-Z]+=\S+ )*(?:bash|make|python|fairseq-\w+|wean-\w+) .*)", read(path))
     assert indented == [], "commands belong into blocks that begin with ```sh"

@@ -1,6 +1,6 @@
-"""Commands of the documents, run in a copy of the project: the README, the tutorial, the page about adding a model.
+"""Run the commands of the README, the tutorial and the page about adding a model in a copy of the project.
 
-What only has to be possible to give is checked in test_docs.py, which knows the options of every command.
+test_docs.py checks the other documented commands against the options of the programs, without running them.
 """
 
 import json
@@ -55,7 +55,7 @@ def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
         AssertionError: with everything it said, if one of its commands fails.
     """
     ours = {"PATH": search_path(folder / "bin"), "PYTHONPATH": str(folder)}
-    # A page's pytest is no worker of this one: it would share what another copy of the project has made.
+    # pytest in a page must not be a worker of this run, or it would share fixtures of another copy of the project.
     outside = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("PYTEST_XDIST")}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
@@ -129,7 +129,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tutorial(prepared: Path) -> tuple[Path, str]:
-    """The folder in which the middle of the tutorial was followed too, and what that printed."""
+    """Follow the middle of the tutorial too; return its folder and the output."""
     ends = (*PREPARATION, LAST_PART)
     done = [bash(block.text, prepared) for block in shell_blocks("docs/tutorial.md") if block.heading not in ends]
     return prepared, "".join(part.stdout for part in done)

@@ -1,4 +1,4 @@
-"""The recipes that write essays: one sentence for what cannot be, and (slow) a small run of each."""
+"""The recipes that write essays: one sentence for impossible settings, and (slow) a small run of each."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ RECIPES = {
     "sc_lstm/essay": "sc_lstm",
     "ppg/essay": "ppg",
 }
-PAPER_SIZE = {"ppg/essay": "paper"}  # the widths of its vectors are no other system's
+PAPER_SIZE = {"ppg/essay": "paper"}  # the widths of its vectors differ from all other systems
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A disk that is full and a folder that cannot be written: one sentence, and the checkpoints stay as they were."""
+"""A full disk or a read-only folder gives one sentence and leaves the checkpoints unchanged."""
 
 import functools
 import resource
@@ -13,8 +13,8 @@ from tests.integration.killed_train import look
 from tests.integration.test_bad_input import assert_one_sentence
 from tests.reliability import Reliability
 
-# What stands in for a disk: a mount that only the command and its children see. Needs no privileges where users may
-# have name spaces of their own.
+# The small disk is a mount that only the command and its children see. It needs no privileges where users may create
+# name spaces.
 PRIVATE = ["unshare", "--map-root-user", "--mount", "bash", "-ec"]
 FULL = """
 mount -t tmpfs -o "size=$2" none "$1"
@@ -46,7 +46,7 @@ def folder(begun: Path, tmp_path: Path) -> Path:
 
 
 def go_on(data: Path, folder: Path) -> list[object]:
-    """The arguments of the training that goes on with it."""
+    """Return the arguments of the training that resumes it."""
     return [data, *WEAN, *TINY, *TASK, *ADAM, *SETTINGS, "--max-update", 4, "--save-dir", folder]
 
 

@@ -74,14 +74,14 @@ def test_a_hostile_checkpoint_is_refused_and_nothing_runs(
         state["extra_state"]["harmless"] = [{"deep": Nested(mark)}]
     elif place == "configuration":
         state["cfg"]["model"]["_name"] = Attack(mark)
-    else:  # no pickle trick at all: fairseq gives this option of its own LSTM to eval
+    else:  # no pickle trick: fairseq passes this option of its LSTM to eval
         state["cfg"]["model"] = {"_name": "lstm", "decoder_attention": f"__import__('os').mkdir('{mark}')"}
     torch.save(state, path)
     assert_one_sentence(commands(name, data, path), str(path), "is refused, and nothing in it was run")
     assert not mark.exists()
 
 
-# Where fairseq's LSTM evaluates, and what ran there: nothing is called in it that a parser could see.
+# An option that fairseq's LSTM evaluates, and code that ran there without a call that a parser could find.
 AT = {"section": "model", "name": "lstm", "option": "decoder_attention"}
 WITHOUT_A_CALL = "[logger['touch {mark}'] for logger.__class__.__getitem__ in [os.system]]"
 ELEVEN = ("dict", "Namespace", "DictConfig", "whole DictConfig", "DictConfig of Namespace", "bytes", "interpolation")
@@ -144,7 +144,7 @@ OWN: dict[str, Command] = {
 
 @pytest.fixture(params=["attack", "cut off"])
 def bad(request: pytest.FixtureRequest, checkpoint: Path, tmp_path: Path) -> tuple[Path, str]:
-    """A checkpoint that would make ``ran`` beside it, or one that is half there, and what is to be said of it."""
+    """Create a checkpoint that would write ``ran`` beside it, or a truncated one; return it and the message."""
     path = tmp_path / "bad.pt"
     (tmp_path / "text").write_text("kept1 kept2\n", encoding="utf-8")
     if request.param == "cut off":

@@ -1,6 +1,6 @@
 """wean-inspect in a real browser: the system's headless Chromium, driven by Playwright, against the real command.
 
-Skipped where there is no Chromium, Playwright or server; what needs none of them is tested anyway.
+Skipped without Chromium, Playwright or a server; other tests cover the parts that need none of them.
 """
 
 import json
@@ -55,7 +55,7 @@ def words(output: dict[str, Any]) -> list[str]:
     return [word["word"] for word in output["words"]]
 
 
-# --- what is shown --------------------------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------------------------
 
 
 def test_outputs_are_those_of_fairseq_interactive(
@@ -83,7 +83,7 @@ def test_a_word_that_no_training_had_is_copied_from_where_it_stood(systems: dict
     name = shown["outputs"][0]["words"][1]
     assert name["word"] == "Zyxwish"
     assert not name["known"]
-    assert name["copied"] == pytest.approx(1, abs=1e-3)  # nothing else can write it
+    assert name["copied"] == pytest.approx(1, abs=1e-3)  # only copying can produce it
     assert max(name["positions"], key=name["positions"].get) == 1
     assert [word["known"] for word in shown["source"]] == [True, False, True, True, True]
     for output in shown["outputs"]:
@@ -166,7 +166,7 @@ def address(text_data: Path, prepared: Path, checkpoints: dict[str, Path]) -> It
 
 
 class Watched:
-    """A page, and what it said that it should not have."""
+    """Open a page; return it with its unexpected messages."""
 
     def __init__(self, page: Any, address: str) -> None:
         self.page = page
@@ -367,7 +367,7 @@ def test_a_phone(phone: Watched):
     name.tap()
     panel = phone.page.locator("#about").bounding_box()
     assert "output 1 of copynet" in phone.about
-    assert name.bounding_box()["y"] + name.bounding_box()["height"] <= panel["y"]  # not under what is said about it
+    assert name.bounding_box()["y"] + name.bounding_box()["height"] <= panel["y"]  # not under its description
     assert panel["y"] + panel["height"] <= 741
     assert name.bounding_box()["height"] >= 24  # WCAG 2.2, target size
     assert phone.is_as_wide_as_its_window()
@@ -409,7 +409,7 @@ def test_a_text_without_end_is_refused_in_plain_words(watched: Watched):
     assert watched.page.inner_text("#problem") == (
         "a beam of 5 has no 9 outputs: widen the beam, or ask for fewer outputs."
     )
-    # The browser itself logs answers of 422, and nothing else.
+    # The browser itself logs answers of 422 and no others.
     assert all("status of 422" in message for message in watched.said)
 
 

@@ -96,7 +96,7 @@ def test_what_is_started_again_and_what_is_not(tmp_path: Path, line: str, status
 
 
 def test_processes_that_a_killed_training_leaves_are_ended_before_the_next(tmp_path: Path) -> None:
-    """In a session of their own, as torchrun's are."""
+    """The processes run in a separate session, as with torchrun."""
     folder = tmp_path / "out"
     line = '((n > 0)) && { sleep 3; exit 0; }; setsid bash -c "sleep 2; touch $2/survived" & sleep 0.3; kill -KILL $$'
     done = until_done(*pretend(folder, line), TRIES=2)
@@ -122,7 +122,7 @@ def test_a_signal_ends_the_training_and_the_script(tmp_path: Path, signal_: sign
 
 
 def test_a_signal_between_two_tries_ends_the_next_one_at_once(tmp_path: Path) -> None:
-    """It comes while the script runs another command, and nothing is there yet to pass it on to."""
+    """The signal arrives while the script runs another command, before there is a process to forward it to."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "mkfifo"
     command.write_text(f'#!/bin/sh\nkill -TERM $PPID\nexec {shutil.which("mkfifo")} "$@"\n')
@@ -134,7 +134,7 @@ def test_a_signal_between_two_tries_ends_the_next_one_at_once(tmp_path: Path) ->
 
 
 def test_no_pause_is_longer_than_ten_minutes(tmp_path: Path) -> None:
-    """Twice as long each time: 2 ^ 63 seconds are no number for the shell any more."""
+    """The pause doubles each time; 2 ^ 63 seconds would exceed the integers of the shell."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "sleep"
     command.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/pauses\n')

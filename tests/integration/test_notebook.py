@@ -22,7 +22,7 @@ def notebook() -> nbformat.NotebookNode:
 
 def test_the_cells_are_python_and_name_what_there_is():
     cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in cells] == [[]] * len(cells), "what a run printed is not kept"
+    assert [cell.outputs for cell in cells] == [[]] * len(cells), "the notebook is kept without outputs"
     parts = list(ast.walk(ast.parse("\n".join(cell.source for cell in cells))))
     for node in parts:
         if isinstance(node, ast.ImportFrom):

@@ -76,7 +76,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
         assert sorted(scored) == sorted(expected)
     if recipe in RERANKED:
         check_choice(run, *RERANKED[recipe])
-    if recipe == "simplification":  # enc_dec_a has a dictionary of its own
+    if recipe == "simplification":  # enc_dec_a has a separate dictionary
         assert "rarity" in words_of(run / "bin")
         assert "rarity" not in words_of(run / "bin-cutoff")
     before = {path: path.stat().st_mtime_ns for path in made_once(run)}
@@ -90,12 +90,12 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
 
 
 def made_once(run):
-    """The files that the recipe, started again, leaves as they are."""
+    """Return the files that the recipe leaves unchanged when it is started again."""
     return [*run.rglob("checkpoint_best.pt"), *run.glob("*/*-5.log"), *run.glob("*/*-12.log")]
 
 
 def check_choice(run, system, name):
-    """The four readings were scored, and the best one by the metric is what was written of the test set."""
+    """Assert that all four settings were scored and that the test set output is from the best one."""
     for metric in ("bleu", "sari"):
         folder = run / f"{system}_{metric}"
         choice = json.loads((folder / f"{name}.choice.json").read_text(encoding="utf-8"))

@@ -45,10 +45,10 @@ def call(*line: object, stdin: str = "", **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def first_screen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], str]:
-    """A copy of the project where a reader has followed the part about own pairs to the letter, with a small training.
+    """Follow the section about own pairs verbatim in a copy of the project, with a small training.
 
     Returns:
-        The folder; the sentences to rewrite; and what the last block, of Python, printed.
+        The folder, the sentences to rewrite, and the output of the last block, which is Python.
     """
     folder = copy_project(tmp_path_factory.mktemp("clone"), "wean_fairseq", "examples", "preprocess")
     activate = folder / ".venv" / "bin" / "activate"

@@ -63,7 +63,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder with a finished run of one epoch, and what the recipe printed."""
+    """Run the recipe for one epoch; return its folder and its output."""
     folder = tmp_path_factory.mktemp("walk")
     write_table(folder / "pairs.csv", ROWS)
     return folder, succeed(folder)

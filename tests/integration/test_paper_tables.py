@@ -1,4 +1,4 @@
-"""``examples/paper_tables.sh`` on the results that are kept: every published number, ours, and what is missing."""
+"""``examples/paper_tables.sh`` on the recorded results: published numbers, our numbers and missing ones."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def run(**variables: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module", name="document")
 def render(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The whole document; nothing else is written, so nothing was trained or decoded."""
+    """The document is the only file written, so no model was trained or decoded."""
     folder = tmp_path_factory.mktemp("tables")
     done = run(OUTPUT=folder / "all.md")
     assert done.returncode == 0, done.stderr
@@ -53,7 +53,7 @@ def test_every_published_number_is_there(document: str) -> None:
 
 
 def test_every_line_says_where_it_comes_from(document: str) -> None:
-    """Marks of the last column and of the legend are the same; commands of what is missing call scripts that exist."""
+    """The last column and the legend have the same marks; commands for missing numbers call existing scripts."""
     for part in sections(document):
         used = {
             mark

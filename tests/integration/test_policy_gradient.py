@@ -104,7 +104,7 @@ LEXICAL = ["--arch", "dress_ls", "--lexical-dim", 4, "--criterion", "model_loss"
 
 
 def test_a_lexical_model_is_trained_beside_a_base(parts, data, tmp_path):
-    """The base stays as it was and is a part of the checkpoint: nothing else is needed to decode."""
+    """The base is unchanged and a part of the checkpoint, which therefore suffices for decoding."""
     base = tmp_path / "base.pt"
     shutil.copy(parts["start"], base)
     model = [*PLUGIN, *TASK, *SMALL, *LEXICAL, "--base-checkpoint", base]

@@ -1,6 +1,6 @@
-"""Training by recipes: side by side, with several seeds, with settings chosen on validation, and never on with others.
+"""Training by recipes: in parallel, with several seeds, settings chosen on validation, resuming only with the same ones.
 
-In the place of fairseq-train stands a script that leaves a log and a checkpoint at once.
+A script that writes a log and a checkpoint immediately replaces fairseq-train.
 """
 
 import json
@@ -33,7 +33,7 @@ fi
 [[ -n ${{JOB:-}} ]] || say "scores of $RUN"
 [[ -n ${{PLAIN:-}} ]] || curves
 """
-# BLEU is best at the rate 0.002. With MEET=N it waits until so many trainings have begun.
+# BLEU is best at the rate 0.002. With MEET=N the script waits until N trainings have begun.
 TRAIN = """
 import os, sys, time
 from pathlib import Path

@@ -99,7 +99,7 @@ def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
 
 
 def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys):
-    """Ten updates in 70 seconds, ten left of 2 epochs of 25: 70 more, whatever was done before this start."""
+    """Ten updates took 70 seconds and ten of 2 epochs of 25 are left: 70 seconds, for any updates before this start."""
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     progress = Progress("wean", 0, "", 2)

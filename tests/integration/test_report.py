@@ -1,4 +1,4 @@
-"""wean-plot and wean-report through the real commands: figures of checkpoints, a report of what they wrote."""
+"""wean-plot and wean-report as real commands: figures of checkpoints and a report of their outputs."""
 
 import json
 import shutil
@@ -111,7 +111,7 @@ def test_granularities_of_a_checkpoint(data: Path, text: Path, tmp_path: Path):
     checkpoint = ["--checkpoint", tmp_path / "checkpoint_best.pt", "--data", data, "--text", text / "test.src"]
     run("wean-plot", "granularity", *checkpoint, "--number", 2, "--output", tmp_path / "z")
     assert is_drawn(tmp_path / "z")
-    cold = ["python", "-m", "wean_fairseq.reporting.plot_cli"]  # an interpreter of its own, as users have it
+    cold = ["python", "-m", "wean_fairseq.reporting.plot_cli"]  # a separate interpreter, as for users
     refused = run(*cold, "provenance", *checkpoint, "--output", tmp_path / "no", expect_success=False)
     assert refused.code == 2
     assert (

@@ -20,7 +20,7 @@ BLEU += ["--maximize-best-checkpoint-metric"]
 EVERY_30 = ["--save-interval-updates", 30, "--keep-interval-updates", 1]
 
 
-# A killed training gets at most about 15 updates further: the checkpoint before is the one that is gone on from.
+# A killed training runs at most about 15 more updates, so it is resumed from the checkpoint before.
 KILLED = {
     "epoch_boundary": (70, [], (2, 63)),  # that of the end of epoch 1
     "inside_epoch": (100, EVERY_30, (2, 90)),
@@ -53,7 +53,7 @@ def test_killed_training_ends_like_an_uninterrupted_one(
 
 
 def test_ctrl_c_loses_no_update(data: Path, tmp_path: Path, uninterrupted: Path) -> None:
-    """Its update is done and in a checkpoint, the command ends with one sentence, and goes on as if it had not."""
+    """The update is finished and saved, the command ends with one sentence, and it resumes as if uninterrupted."""
     said = observed_train(data, tmp_path, *SETTINGS, *BLEU, stop_at=70)
     (stopped,) = re.findall(
         r"^wean_fairseq: stopped after update (\d+); the same command resumes from (.*)\.$", said, re.M
@@ -101,7 +101,7 @@ def test_every_way_to_resume(
 
 def test_a_training_that_is_done_stays_as_it_is(data: Path, tmp_path: Path) -> None:
     """fairseq adds an update to it: with --max-update, and with --patience, whose count it forgets."""
-    rate = ["--lr", 1e-30, "--max-epoch", 9, "--no-epoch-checkpoints"]  # nothing is learnt: nothing becomes better
+    rate = ["--lr", 1e-30, "--max-epoch", 9, "--no-epoch-checkpoints"]  # the model learns no more and never improves
     train(data, tmp_path, *rate, "--validate-interval-updates", 5, "--patience", 2)
     done = torch.load(tmp_path / LAST, weights_only=True)
     assert updates_of(done) == 15  # the first validation is the best one; two more were no better
@@ -124,7 +124,7 @@ def test_checkpoints_hold_nothing_that_the_safe_loader_refuses(checkpoint: Path)
 
 
 def test_bleu_counts_are_the_only_exception(uninterrupted: Path) -> None:
-    # What --eval-bleu leaves; numpy.dtypes.Int64DType is needed too, but PyTorch does not list it.
+    # Types that --eval-bleu stores; numpy.dtypes.Int64DType is needed too, but PyTorch does not list it.
     expected = {"numpy._core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype"}
     assert needed_globals(uninterrupted) == expected
     assert torch.load(uninterrupted, weights_only=True)["cfg"]["task"]["_name"] == "paraphrase"

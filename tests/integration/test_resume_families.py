@@ -1,7 +1,7 @@
-"""Every family of models, with dropout: stopped inside an epoch and started again, it ends as if it had gone on.
+"""Every family of models, with dropout, ends with the same result if it is stopped inside an epoch and resumed.
 
-Every training is a real fairseq-train; but one process runs one after another, because most of the time of a command
-goes into starting it. Nothing may be left over from the training before: a restart is always another process.
+Every training is a real fairseq-train, but one process runs several in turn, because starting a command takes most of
+its time. A restart is always in another process, so that no state of the earlier training remains.
 """
 
 import json

@@ -65,7 +65,7 @@ def bert(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pc_san(essay_data: Path, bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """A PC-SAN after three updates, and what its training said."""
+    """Train a PC-SAN for three updates; return the checkpoint and the result of the command."""
     folder = tmp_path_factory.mktemp("pc_san")
     result = train(essay_data, folder, "--bert", bert, *FEW, model=PC_SAN)
     return folder / "checkpoint_last.pt", result
@@ -98,7 +98,7 @@ def test_a_stock_arch_trains_and_writes(plain: Path, tmp_path: Path):
 
 
 def test_bert_is_no_part_of_the_checkpoint(pc_san: tuple[Path, Result], bert: Path):
-    """Its digest and its path are; the sizes of its own weights are nowhere."""
+    """The checkpoint contains its digest and path, and no tensor with the sizes of its weights."""
     from wean_fairseq.data.bert_features import TopicBert
 
     state = torch.load(pc_san[0], weights_only=True)

@@ -1,4 +1,4 @@
-"""Processes started by Slurm or by torchrun train together; where one dies all end soon, and the training can go on."""
+"""Processes started by Slurm or torchrun train together; if one dies all end soon, and the training can be resumed."""
 
 import fcntl
 import os
@@ -54,7 +54,7 @@ def assert_same_training(checkpoint: Path, expected: Path) -> None:
 
 @pytest.fixture
 def slurm(tmp_path: Path) -> list[dict[str, str]]:
-    """The environments of the two tasks of ``srun --nodes=1 --ntasks-per-node=2``; one command stands for Slurm's."""
+    """Return the environments of the two tasks of ``srun --nodes=1 --ntasks-per-node=2``, with a fake Slurm command."""
     command = tmp_path / "slurm" / "scontrol"
     command.parent.mkdir()
     command.write_text('#!/bin/sh\n[ "$*" = "show hostnames node[1]" ] && echo localhost\n')
@@ -65,7 +65,7 @@ def slurm(tmp_path: Path) -> list[dict[str, str]]:
 
 
 def start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A command with a pipe for what it says, so short that it soon waits for its reader."""
+    """Start a command whose output goes to a pipe that is so small that the command soon waits for its reader."""
     process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
@@ -73,10 +73,10 @@ def start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[byte
 
 
 def read_until_killed(speaker: subprocess.Popen[bytes], victim: int) -> tuple[Result, float]:
-    """Kill the process ``victim`` when ``speaker`` tells of its update; how that ends, and after how many seconds."""
+    """Kill the process ``victim`` when ``speaker`` prints its update; return exit status, output and seconds."""
     mark = f'"num_updates": "{KILLED_AT}"'.encode()
     said = b""
-    watchdog = threading.Timer(TIMEOUT, speaker.kill)  # lest a training that hangs in silence is waited for for ever
+    watchdog = threading.Timer(TIMEOUT, speaker.kill)  # limits the wait for a training that hangs silently
     watchdog.start()
     try:
         for line in speaker.stdout:
@@ -101,9 +101,9 @@ def test_tasks_of_slurm_end_when_one_dies_and_torchrun_goes_on(
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     folder = tmp_path / "two"
-    command = warm.programs() / "fairseq-train"  # killed, it kills what it stands for
+    command = warm.programs() / "fairseq-train"  # its death also kills the training that it started
     line = [*map(str, [command, data, *SETTINGS, *TOGETHER, "--distributed-port", port, "--save-dir", folder])]
-    with (tmp_path / "second.log").open("wb") as log:  # not a pipe, for nobody would read it
+    with (tmp_path / "second.log").open("wb") as log:  # not a pipe, which would have no reader
         second = subprocess.Popen(line, env=slurm[1], stdout=log, stderr=subprocess.STDOUT)
     try:
         killed, seconds = read_until_killed(start(line, slurm[0]), second.pid)

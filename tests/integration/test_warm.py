@@ -1,4 +1,4 @@
-"""The commands of ``warm`` begin and end as a process of their own would; what tests share is made once."""
+"""The commands of ``warm`` begin and end like separate processes; shared fixtures are created once."""
 
 import multiprocessing
 import os
@@ -59,7 +59,7 @@ def test_parallel_programs_each_have_their_own_status(stub: list[str]) -> None:
 
 
 def test_no_other_thread_takes_the_status_of_a_command(stub: list[str]) -> None:
-    """Whoever starts or lists children asks all of them, and a status can be read once."""
+    """Starting or listing children polls all of them, and a status can be read only once."""
     with subprocess.Popen([*stub, "wait"], env=environment(stub), stdout=subprocess.PIPE, text=True) as program:
         process = int(program.stdout.readline())
         children = [child.pid for child in multiprocessing.active_children()]
@@ -69,7 +69,7 @@ def test_no_other_thread_takes_the_status_of_a_command(stub: list[str]) -> None:
 
 @pytest.fixture
 def heeded_interrupt() -> Iterator[None]:
-    """SIGINT is not ignored by what is started here, though it is by what a shell starts with &."""
+    """Handle SIGINT in processes that the test starts, although background jobs of a shell ignore it."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)

@@ -53,7 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(site: Path, folder: Path, *arguments: object) -> subprocess.Popen:
-    """Start wean-train of the wheel in a session of its own, which gets the signals of a terminal."""
+    """Start wean-train of the wheel in a separate session, which gets the signals of a terminal."""
     environment = {**ENVIRONMENT, "PYTHONPATH": str(site)}
     line = [sys.executable, "-P", "-c", START, *map(str, arguments)]
     return subprocess.Popen(
@@ -80,7 +80,7 @@ def weights(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def trained(site: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
-    """A folder with ``pairs.csv`` and the model of two epochs, and what the command printed."""
+    """Train for two epochs; return the folder with ``pairs.csv`` and the model, and the output of the command."""
     folder = tmp_path_factory.mktemp("run")
     write_table(folder / "pairs.csv", ROWS)
     out, err = wean_train(site, folder, "pairs.csv", *SMALL, "--epochs", 2, "--output", "model")

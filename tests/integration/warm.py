@@ -1,14 +1,14 @@
-"""Commands of fairseq, of ours and of tests, in processes forked off one which has imported PyTorch and fairseq.
+"""Run commands of fairseq, the plugin and tests in forks of a process that has imported PyTorch and fairseq.
 
-Most of the time of a small command goes into these imports; the plugin is not among them. Each still has a process, a
-folder, an environment, a module path and streams of its own, and imports the plugin itself. Scripts find them too:
-``programs`` is a folder for PATH, and ends a command that is ended by SIGTERM, SIGINT or SIGKILL.
+These imports take most of the time of a small command; the plugin is not among them. Each command still has a separate
+process, folder, environment, module path and streams, and imports the plugin itself. Scripts find the commands too:
+``programs`` is a folder for PATH. If one of its programs is ended by SIGTERM, SIGINT or SIGKILL, so is its command.
 
-A caller's umask, limits, process group, ignored signals and descriptors above 2 are not handed on, nor are variables
-that are read once by what is imported already, such as OMP_NUM_THREADS. So tests of other signals, process groups,
-locks and locales take the programs of ``commands.BIN``; a limit is set by ``prepare``. Nothing that is registered with
-``atexit`` is called, Hydra has the shortcuts of ``preload/quick_hydra.py``, and the plugin finds fairseq there and
-registers at once.
+A caller's umask, limits, process group, ignored signals and descriptors above 2 are not passed on. The same is true of
+variables that the imported modules read once, such as OMP_NUM_THREADS. Tests of other signals, process groups, locks
+and locales therefore use the programs of ``commands.BIN``, and ``prepare`` sets limits. Functions registered with
+``atexit`` are not called, Hydra has the shortcuts of ``preload/quick_hydra.py``, and the plugin registers at once
+because fairseq is imported.
 """
 
 import atexit
@@ -62,7 +62,7 @@ _FORKS.set_forkserver_preload(["preloaded"])
 _STREAMS = ("stdin", "stdout", "stderr")
 _STARTING = threading.Lock()  # one at a time, while the table of all children is changed
 _SHORT = "/tmp"  # folder of sockets: an address has about 100 characters, and TMPDIR may be longer
-# A program of ``programs``, whatever characters its path has.
+# A program of ``programs``; its path may contain any characters.
 _PROGRAM = """#!/bin/sh
 exec {python} -IS {client} "$0" "$@"
 """
@@ -135,7 +135,7 @@ def _serve() -> None:
 
 @functools.cache
 def _module_path() -> list[str]:
-    """Where a new interpreter looks for modules besides PYTHONPATH: pytest adds folders of its own in this one."""
+    """Return the module path of a new interpreter without PYTHONPATH; pytest adds folders to that of this one."""
     plain = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
     script = "import json, sys; print(json.dumps([folder for folder in sys.path if folder]))"
     return json.loads(
@@ -151,15 +151,15 @@ def run(
     timeout: float,
     prepare: Callable[[], object] = dict,
 ) -> tuple[int, str, str]:
-    """Run a command of ``COMMANDS`` to its end: its exit status, and what it said on its two streams.
+    """Run a command of ``COMMANDS`` to its end; return its exit status and its two output streams.
 
     Args:
         line: the command and its arguments.
-        stdin: what is piped in.
-        cwd: where it runs.
-        environment: of the process.
-        timeout: in seconds.
-        prepare: is called in the process first, to set limits or watch; it can be pickled.
+        stdin: text for standard input.
+        cwd: working directory.
+        environment: environment of the process.
+        timeout: time limit in seconds.
+        prepare: function that the process calls first, to set limits or observe; must be picklable.
 
     Raises:
         TimeoutError: if it takes longer than ``timeout`` seconds.
@@ -205,7 +205,7 @@ def _answer_all(listener: socket.socket) -> None:
 
 def _answer(connection: socket.socket) -> None:
     """Run the command of a program as long as that lives, and tell it the exit status."""
-    with connection, suppress(ConnectionError):  # nobody is there to be told any more
+    with connection, suppress(ConnectionError):  # the program has ended
         size, streams, *_ = socket.recv_fds(connection, 8, len(_STREAMS))
         try:
             sent = connection.recv(int.from_bytes(size, sys.byteorder), socket.MSG_WAITALL)
@@ -236,8 +236,8 @@ def _execute(
     prepare: Callable[[], object],
 ) -> None:
     """In the new process: be the command."""
-    gc.freeze()  # what is imported stays: looking through it for garbage takes a fifth of a second each time
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with & ignores it
+    gc.freeze()  # modules stay in memory: each garbage collection of them takes a fifth of a second
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs of a shell
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -251,10 +251,10 @@ def _execute(
     sys.argv = line
     given = environment.get("PYTHONPATH")
     folders = [*map(os.path.abspath, given.split(os.pathsep))] if given else []
-    if function.startswith(("tests.", "wean_fairseq.")):  # the plugin is that of --user-dir, whichever is installed
+    if function.startswith(("tests.", "wean_fairseq.")):  # the plugin is that of --user-dir, not the installed one
         folders.insert(0, str(Path(__file__).parents[2]))
     sys.path[:] = [str(Path(sys.executable).parent), *folders, *module_path]
-    multiprocessing.set_start_method(None, force=True)  # the platform's, as in a process of its own
+    multiprocessing.set_start_method(None, force=True)  # the default of the platform, as in a new process
     # Some commands set their log up before they import fairseq, others leave it as that does.
     root = logging.getLogger()
     of_fairseq = root.handlers[:]

@@ -24,7 +24,7 @@ START = {"init_range": 0.0, "weight_init": "pytorch"}
 
 
 def sentences() -> dict[str, torch.Tensor]:
-    """All sets of one and two words, and what is to be written of each."""
+    """Return all sets of one and two words as a batch with their expected outputs."""
     sets = [words for size in (1, 2) for words in itertools.combinations(SOURCE, size)]
     sources = [torch.tensor([*words, EOS]) for words in sets]
     targets = []

@@ -1,8 +1,8 @@
-"""Loaded once by the process that ``warm.py`` forks commands off: imports, and lines that Hydra has parsed.
+"""Imports and parsed Hydra lines that the parent process of ``warm.py`` loads once.
 
-PyTorch imports _dynamo, and SymPy with it, when the first optimiser is made: in every training. rouge-score imports
-NLTK, which imports SciPy and scikit-learn. The folder holds quick_hydra besides, and nothing else of the tests that
-commands could find.
+PyTorch imports _dynamo and with it SymPy when the first optimiser is created, which is in every training. rouge-score
+imports NLTK, which imports SciPy and scikit-learn. The folder also contains quick_hydra, and no other test module that
+commands could import.
 """
 
 import warnings

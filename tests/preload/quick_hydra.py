@@ -1,7 +1,7 @@
-"""Two shortcuts for Hydra, made by importing this: a small command of fairseq spends half of its time there.
+"""Two shortcuts for Hydra, in which a small command of fairseq spends half of its time; active when imported.
 
-It parses the same three hundred ``name=value`` lines for every configuration, and copies the store of all structured
-configurations, although it copies what it takes from there once more. Only tests import this.
+Hydra parses the same three hundred ``name=value`` lines for every configuration. It copies the store of all structured
+configurations, although it copies each entry again when it takes it. Only tests import this module.
 """
 
 import copy
@@ -17,7 +17,7 @@ _parsed: dict[tuple[str, str], Any] = {}
 def _parse_once(parser: OverridesParser, text: str, rule: str) -> Any:
     if (text, rule) not in _parsed:
         _parsed[text, rule] = _parse_anew(parser, text, rule)
-    return copy.copy(_parsed[text, rule])  # Hydra sets its ``config_loader``, nothing else
+    return copy.copy(_parsed[text, rule])  # Hydra sets only its ``config_loader``
 
 
 OverridesParser.parse_rule = _parse_once

@@ -67,9 +67,9 @@ def encode_level(layers: Any, states: list[Tensor], bias: list[list[float]]) -> 
 def decode_level(
     layers: Any, embedded: list[Tensor], bias: list[Any], source: list[Tensor], cross: list[Any]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The last of the words ``embedded``, the whole prefix being computed anew: o (D,), c (D,), weights (A, S).
+    """Compute the step of the last word of ``embedded`` from the whole prefix: o (D,), c (D,), weights (A, S).
 
-    ``bias`` has a row for every word of the prefix.
+    ``bias`` has one row per word of the prefix.
     """
     states = embedded
     for layer in layers:

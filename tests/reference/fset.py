@@ -10,7 +10,7 @@ from tests.model_contract import EOS
 
 from .transformer import attend, embed, encode, feed_forward, generation_scores, layer_norm, linear
 
-START = 0  # the word that stands before p
+START = 0  # the word before p
 
 
 def run(model: Any, source: list[int], previous: list[int], separator: int) -> tuple[Tensor, Tensor]:

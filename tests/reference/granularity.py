@@ -70,7 +70,7 @@ def self_attend(module: Any, states: list[Tensor], i: int, length: int, settings
 
 
 def cross_attend(module: Any, asker: Tensor, source: list[Tensor], settings: Settings) -> Tensor:
-    """Under resonance where the layer has granularities of its own for it."""
+    """Return the granularities under resonance if the layer has separate ones for it."""
     masks: list[Any] = [1.0] * len(source)
     if hasattr(module, "granularity"):
         z_i = granularity(module.granularity, asker)

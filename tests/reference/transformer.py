@@ -43,9 +43,9 @@ def embed(module: Any, words: list[int]) -> list[Tensor]:
 def attend(
     module: Any, asker: Tensor, read: list[Tensor], bias: list[Tensor] | None = None, found: list[Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
-    """One query (D,) over the states ``read``: the output (D,) and the weights of every head (A, S).
+    """Attend with one query (D,) over the states ``read``; return the output (D,) and the weights of each head (A, S).
 
-    What is read by these weights are the states, or what else stands in their places, ``found``.
+    The values are computed from ``found`` if it is given, otherwise from ``read``.
     """
     size = len(asker) // module.heads
     query = linear(module.query_proj, asker)

@@ -1,10 +1,10 @@
-"""Training of every family, as data: a file a family, named like its file or folder in ``wean_fairseq/models``.
+"""Training settings of every family as data: one file per family, named as in ``wean_fairseq/models``.
 
-``SETTINGS`` has the options of each arch that its paper or release gives; ``tests/integration/test_archs.py`` compares
-them and builds the archs, for ``TASK``, with so many ``SLOTS`` for copied words. ``CASES`` says which tensors are
-dropped, by which option, and from which distribution the weights start; ``tests/unit/models/test_training_mode.py``
-watches a model and compares. Where a start is a paper's or a release's, the file says so; PyTorch's defaults are what
-neither of them mentions.
+``SETTINGS`` has the options of each arch that its paper or release states; ``tests/integration/test_archs.py`` compares
+them and builds the archs for ``TASK`` with ``SLOTS`` slots for copied words. ``CASES`` lists the tensors that are
+dropped, the option that controls each, and the initial distributions of the weights;
+``tests/unit/models/test_training_mode.py`` observes a model and compares. Each file names the paper or release that
+defines an initialisation. PyTorch's defaults are used where neither mentions one.
 """
 
 import functools
@@ -26,15 +26,15 @@ BETWEEN_LAYERS = "between layers of a fused RNN"
 
 
 class Dropped(NamedTuple):
-    """Tensors that dropout falls on.
+    """Tensors to which dropout is applied.
 
     Attributes:
         side: ``ENCODER`` or ``DECODER``.
-        of: the operation that made them: a PyTorch function, ``recurrent`` for whatever makes the output of a cell,
+        of: the operation that produced them: a PyTorch function, ``recurrent`` for the output of any cell,
             ``BETWEEN_LAYERS``, ``SELF_ATTENTION`` or ``CROSS_ATTENTION``.
-        width: units of each vector; of attention the number of heads.
-        a_word: vectors for each word of the side, whether all words are computed at once or step by step.
-        option: whose value is the rate.
+        width: units of each vector; for attention the number of heads.
+        a_word: number of vectors per word of the side, for parallel and stepwise computation alike.
+        option: the option that is the rate.
     """
 
     side: str
@@ -95,17 +95,17 @@ def pytorch(module: nn.Module, parameter: Tensor) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """An arch and what is promised of it.
+    """An arch with its expected dropout and initialisation.
 
     Args:
         arch: its registered name.
-        options: sizes that are small and all different; the rates of dropout are the test's.
-        dropped: every tensor that dropout falls on in training.
-        starts: patterns of parameter names, the first that matches counts; parameters that match none start as
-            ``pytorch`` says. Rows of padding are 0 and left out.
-        noise: functions that draw other random numbers in training.
-        build: makes the model.
-        inputs: makes of model and batch what the task would give beside the sentences.
+        options: small sizes, all different; the test sets the dropout rates.
+        dropped: every tensor to which dropout is applied in training.
+        starts: initial distributions by pattern of parameter names. The first match counts; parameters without a match
+            start as in ``pytorch``. Rows of padding are 0 and ignored.
+        noise: functions that draw further random numbers in training.
+        build: builds the model.
+        inputs: returns the inputs beside the sentences that the task would give, from model and batch.
     """
 
     arch: str

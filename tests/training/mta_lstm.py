@@ -1,4 +1,4 @@
-"""MTA-LSTM (Feng et al., uniform +-0.04; dropout as in the authors' code: what is read, and every layer's output)."""
+"""MTA-LSTM (Feng et al., uniform +-0.04; dropout on inputs and every layer's output, as in the authors' code)."""
 
 from . import BETWEEN_LAYERS, DECODER, Case, Dropped, uniform
 

@@ -2,7 +2,7 @@
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal, uniform
 
-# NTS, section 2; its release reads the source as it is, and starts words like other weights.
+# NTS, section 2; its release does not reverse the source and initialises word vectors like other weights.
 NTS = {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"}
 NTS |= {"reverse_source": False, "local_dim": 0, "missing_vector_std": 0.0}
 # EncDecA, section 5 (Zhang and Lapata, EMNLP 2017); DRESS-LS by the release's train_lexical_simp.sh and run_std.sh.
@@ -27,7 +27,7 @@ CASES = [
         [*LAYERS, Dropped(ENCODER, "embedding", 6), Dropped(DECODER, "embedding", 6), Dropped(DECODER, "tanh", 10, 2)],
         {".*": uniform(0.1)},
     ),
-    # The lexical model drops what each of its layers reads, and what its words are scored from.
+    # The lexical model applies dropout to the input of each layer and to the input of the output layer.
     Case(
         "dress_ls",
         SIZES | {"lexical_dim": 7},

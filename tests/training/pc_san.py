@@ -26,7 +26,7 @@ STARTS = {
 }
 CASES = [
     Case("pc_san", SIZES | {"bert_layers": "none"}, [*PARTS, Dropped(ENCODER, "embedding", 6)], STARTS),
-    # What each decoder layer reads of the five topics: their words and BERT's states through one map.
+    # Input of each decoder layer from the five topics: words and BERT's states through one map.
     Case(
         "pc_san",
         SIZES,

@@ -13,7 +13,7 @@ SIZES = {"embed_dim": 6, "hidden_size": 10, "num_layers": 3}
 DROPPED = [Dropped(DECODER, "embedding", 6), Dropped(DECODER, "recurrent", 10, 3)]
 CASES = [
     Case("sc_lstm", SIZES, DROPPED, {".*": uniform(0.04)}),
-    # The rows stand for columns of linear maps: from words of 6 units, and from and to layers of 10.
+    # The rows are columns of linear maps: from words of 6 units, and from and to layers of 10.
     Case(
         "sc_lstm",
         SIZES | {"init_range": 0.0},

@@ -19,7 +19,7 @@ SCRIPTS += ("transformer_families", "decoding", "scaling", "update_bytes", "data
 
 @pytest.fixture(scope="module", autouse=True)
 def scripts():
-    """The folder of the scripts on the path, as it is when one of them runs."""
+    """Put the folder of the scripts on the module path, as when a script runs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
         for name in SCRIPTS:
@@ -162,7 +162,7 @@ def test_models_differ_where_they_should(workload, training_step, tmp_path):
     }
     table = size.vocabulary * size.dim
     peer, shared = counts["fairseq lstm"], counts["fairseq lstm --share-all-embeddings"]
-    linear = table + size.vocabulary  # an output layer of its own, with its bias
+    linear = table + size.vocabulary  # a separate output layer with bias
     assert peer - shared == table + linear
     assert (
         counts["seq2seq_lstm --optimizer fused_adam"] - counts["wean_lstm"] == linear - size.dim**2
@@ -233,7 +233,7 @@ def test_memory_of_one_variant(training_step, threads, capsys):
 
 
 def test_idle_is_the_same_for_all_variants(training_step, monkeypatch):
-    """The row before it is fairseq's model with fairseq's loss and optimiser, whichever variant is measured."""
+    """The row before each variant is fairseq's model with fairseq's loss and optimiser."""
     calls = []
     monkeypatch.setattr(training_step, "train", lambda variant, size, seed, steps: calls.append((variant, size)))
     monkeypatch.setattr(training_step.harness, "resident_mib", lambda: calls.append("idle") or 1.0)
@@ -280,7 +280,7 @@ def test_the_copying_benchmark_compares_the_three_systems(threads, tmp_path):
     assert list(data["training"]["1"]) == list(data["decoding"]) == ["copynet", "rnnsearch", "enc_dec"]
     assert data["training"]["1"]["rnnsearch"]["cpu_ratio"] == 1.0
     assert all(len(times) == 2 for times in data["decoding"].values())  # 20 steps, ten at a time
-    # What the paper adds, at hidden 8 and embeddings 4: W_c, 16 x 8, and the selective read's part of the GRU input.
+    # Additions of the paper, at hidden 8 and embeddings 4: W_c, 16 x 8, and the selective read's part of the GRU input.
     parameters = {name: row["parameters"] for name, row in data["training"]["1"].items()}
     assert parameters["copynet"] - parameters["rnnsearch"] == 16 * 8 + 3 * 8 * 16
     assert "copying.py --quick" in (tmp_path / "copying.md").read_text()

@@ -20,7 +20,7 @@ sys.exit(exit_status("prog", lambda: "x" * 5_000_000))
 
 
 def run_in_shell(redirection: str) -> tuple[int, str]:
-    """Return the exit status of the program, and what it wrote to standard error."""
+    """Return the exit status and the standard error of the program."""
     command = f'"$0" -c "$1" {redirection}; exit "${{PIPESTATUS[0]}}"'
     arguments = ["bash", "-c", command, sys.executable, PROGRAM]
     result = subprocess.run(arguments, capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
 """Every family on a simulated GPU: no operand of another device or dtype, no more waits and kernels than in the table.
 
-``python -m tests.unit.test_gpu_counts`` writes the table anew. What the counts are: ``tests/simulated_gpu.py``.
+``python -m tests.unit.test_gpu_counts`` updates the table. ``tests/simulated_gpu.py`` defines the counts.
 """
 
 import json
@@ -44,7 +44,7 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 SOURCES, TOPICS, TARGETS = (9, 12, 7), (3, 4, 2), (10, 6, 5)  # words; 24 with the ends in the targets
 SEARCHES = {"decoded word": FastSequenceGenerator, "decoded word, --stock-search": PaperSequenceGenerator}
-LENGTHS = (4, 6)  # of outputs: what a word takes is the difference
+LENGTHS = (4, 6)  # of outputs: the cost of a word is the difference
 
 
 def make_model(arch: str, options: dict[str, Any]) -> torch.nn.Module:
@@ -110,9 +110,9 @@ def count(name: str) -> dict[str, dict[str, float]]:
     return {kind: step for kind, (step, _) in steps.items()} | counts
 
 
-# Goals, where each is counted, and what keeps a count from it. The stepwise decoders were to have half of the
-# launches a step that they had, cells and dropout counted as CUDA runs them. Of a step among their 11 and of its parts,
-# forward and backward, the counts are those of ``count_step`` with targets four words longer.
+# Goals, the place where each is counted, and the reason why a count misses it. The goal for the stepwise decoders was
+# to halve their launches per step, with cells and dropout counted as on CUDA. The counts of a step among their 11 and
+# of its parts, forward and backward, are from ``count_step`` with targets that are four words longer.
 LAUNCHES, WAITS = "launches", "waits"
 STEP = "training step"
 GOALS: tuple[tuple[str, str, str, float, str], ...] = (
@@ -151,7 +151,7 @@ with each batch, and there is no GPU here to show that it pays nevertheless. Of 
 counted: fairseq prints each sentence by itself, waiting six times for it, and our one wait for the ids of its source,
 which come off the GPU at once, is one more."""
 
-# Others, as they are tested.
+# Goals that tests check.
 TESTED = (
     (
         *("output layer in fp16 and bf16: products of 16 bits, summed in float32", "3 of 3", "3 of 3"),
@@ -203,7 +203,7 @@ def test_no_count_has_grown(name):
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_output_products_under_amp_are_of_16_bits(name, monkeypatch):
-    """Also where a layer normalisation, which amp computes in float32, stands before the output layer."""
+    """The output layer uses half precision even after a layer normalisation, which amp computes in float32."""
     found = []
     for product in ("_product", "add_gradients"):
         plain = getattr(OutputProducts, product)

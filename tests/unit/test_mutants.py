@@ -1,4 +1,4 @@
-"""The kept list of mutants fits the package as it is; running it is ``make mutants``."""
+"""The list of mutants fits the current package; ``make mutants`` runs the mutants."""
 
 import ast
 import importlib.util

@@ -1,7 +1,7 @@
-"""The rules of the project that no linter knows: import directions, sizes, registration, and what the set-up says.
+"""Rules of the project that no linter checks: import directions, sizes, registration, and messages of the set-up.
 
-The set-up script runs here with fake tools (a Python that only writes down how it was called, a PATH with chosen
-programs), so nothing is installed and every failure can be played through.
+The set-up script runs here with fake tools (a Python that only records its calls, a PATH with chosen programs), so no
+package is installed and every failure can be simulated.
 """
 
 import ast
@@ -148,7 +148,7 @@ def test_a_circle_is_named(tmp_path, monkeypatch, capsys):
 
 
 def test_imports_within_the_package_are_relative():
-    """One way to write them: the package can be renamed, and a file says how far what it imports is."""
+    """Imports have one form, so that the package can be renamed and the origin of each import is visible."""
     offences = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in python_files(PACKAGE)
@@ -184,7 +184,7 @@ def test_files_and_functions_are_short():
 
 
 def test_files_and_folders_are_families():
-    """Papers with a family of their own, as the table in the README lists them."""
+    """Return the papers with a separate family that the table in the README lists."""
     assert {"dnpg", "nts", "wean_lstm", "copynet", "srb", "pc_san", "granularity_transformer"} <= set(FAMILIES)
     assert len(FAMILIES) > 10
     folders = {path.name for path in (PACKAGE / "models").iterdir() if path.is_dir() and path.name[0] not in "_."}
@@ -272,7 +272,7 @@ def test_every_requirement_is_pinned():
 
 
 def test_every_package_of_the_environment_is_pinned_to_its_version():
-    """Whatever is not would be another one tomorrow.
+    """An unpinned package could change at any time.
 
     The local part of a version (+cpu) is the machine's. The CUDA packages of a torch for GPUs are left out on purpose.
     """
@@ -407,7 +407,7 @@ def test_setup_builds_side_by_side_without_optimisation_and_keeps_the_users_flag
 
 
 def test_setup_takes_its_own_folder_whatever_cdpath_says(project):
-    """``cd`` prints where it goes if CDPATH has led it there: twice the path, which is no folder."""
+    """``cd`` prints its target if CDPATH was used, which would give the path twice instead of a folder."""
     result = project.setup(CDPATH=f"{project.root}:{project.root.parent}")
     assert (result.returncode, result.stderr, len(project.calls())) == (0, "", 5)
 
@@ -493,7 +493,7 @@ def test_failed_build_names_its_log_and_is_repeated(project):
 
 
 def test_a_build_ends_with_the_set_up(project):
-    """Where the libraries cannot be installed, it would go on for minutes."""
+    """Without its end, a build of libraries that cannot be installed would continue for minutes."""
     script = FAKE_PYTHON.format(bash=shutil.which("bash"))
     slow = (
         'if [[ $3 == wheel ]]; then trap "echo >ended; exit" TERM; echo >begun; until ((SECONDS > 20)); do :; done; fi'

@@ -1,4 +1,4 @@
-"""Variables and state files of the recipes: what is refused, in which words, and that no file is evaluated or lost."""
+"""Variables and state files of the recipes: invalid values, their messages, and that no file is evaluated or lost."""
 
 import hashlib
 import os
@@ -146,7 +146,7 @@ def test_control_characters_of_a_settings_file_do_not_reach_the_terminal(tmp_pat
     + [(b"9" * 30, "0"), (b"\xff\x00\n", "0"), (b"EPOCHS\n", "0"), (b"20 30\n", "0"), (b"0x10\n", "0")],
 )
 def test_trained_epochs_are_a_number_or_none(tmp_path, content, epochs):
-    """A file that a full disk left empty, or that somebody wrote, does not count as a finished training."""
+    """A file that a full disk left empty, or that a user wrote, does not count as a finished training."""
     (tmp_path / "run" / "wean").mkdir(parents=True)
     (tmp_path / "run" / "wean" / ".trained").write_bytes(content)
     done = bash(tmp_path, "if (($(trained_epochs wean) >= 0)); then trained_epochs wean; fi")

@@ -1,4 +1,4 @@
-"""Counts of tests arrive on the page, whatever process made them; a run that failed leaves the page as it was."""
+"""The page contains the counts of all processes; a failed run leaves the page unchanged."""
 
 import subprocess
 import sys

@@ -139,7 +139,7 @@ def test_seeds_that_were_recorded_one_by_one_are_runs(write):
         ("EPOCHS=60 x", {"end": "cut"}, "cut after 20 of 60 epochs"),
         ("x", {"end": "cut", "schedule": 40}, "cut after 20 of 40 epochs"),
         ("x", {"end": "cut", "schedule": 20, "epochs": 19.97}, ""),  # the last validation is before the end
-        ("x", {"end": "cut"}, ""),  # old records: the schedule is what was trained
+        ("x", {"end": "cut"}, ""),  # old records: the schedule is the training
         ("x", {"tries": {"lr-1": {"end": "cut", "epochs": 5.0}}}, "cut after 5 of 20 epochs (lr-1)"),
         ("x", {"tries": {"lr-1": {"end": "converged", "epochs": 5.0}}}, ""),
         ("x", {"tries": {"lr-1": {"end": "not chosen", "epochs": 5.0, "schedule": 5}}}, ""),
@@ -252,7 +252,7 @@ def test_a_relative_published_difference_is_a_share_of_the_lower_system(write):
 
 
 def test_numbers_of_trainings_are_compared_by_their_ratio(write, tmp_path):
-    """15 epochs are 5 times 3; the published ratio is 6, whose half (of what is above 1) is 3.5 times."""
+    """15 epochs are 5 times 3; the published ratio is 6, and half of its excess over 1 gives 3.5 times."""
     write()
 
     def add_epochs(result):

@@ -37,7 +37,7 @@ def group(tmp_path):
 
 
 def test_a_shared_step_is_the_step(workload, scaling, group, tmp_path, monkeypatch):
-    """Expected: what the plain step makes of the parameters, here where one process has the whole batch."""
+    """Expected: the parameters after the plain step, for a single process with the whole batch."""
     monkeypatch.setattr(scaling, "PROCESSES", 1)
     size = replace(workload.TOY, dropout=0.0)
     workload.write_dictionaries(tmp_path, size.vocabulary)
