@@ -169,8 +169,8 @@ class ParaphraseTask(SearchingTask):
         built: torch.nn.Module = super().build_model(cfg, from_checkpoint)
         if self.cfg.granularity_dump is not None and not capabilities_of(built).granular_from:
             raise UserError(
-                "--granularity-dump is for models whose words have a granularity, such as granularity_transformer, "
-                f"and this {name} has none: leave it out."
+                f"--granularity-dump is for models whose words have a granularity, and this {name} has none: leave it "
+                "out."
             )
         return built
 
