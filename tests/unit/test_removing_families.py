@@ -1,4 +1,4 @@
-"""A family is removed by deleting its files and its lines in four lists (docs/adding_a_model.md, section 7)."""
+"""A family is removed by deleting its files and its lines in five lists (docs/adding_a_model.md, section 7)."""
 
 import os
 import re
@@ -11,11 +11,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {
-    "dnpg": ["models/dnpg", "modules/dnpg_levels.py", "modules/dnpg_encoder.py", "modules/dnpg_decoder.py"],
-    "srb": ["models/srb.py"],
+    "dnpg": [
+        *("wean_fairseq/models/dnpg", "wean_fairseq/data/weak_labels.py", "tests/unit/data/test_weak_labels.py"),
+        *(f"wean_fairseq/modules/dnpg_{name}.py" for name in ("levels", "encoder", "decoder")),
+    ],
+    "srb": ["wean_fairseq/models/srb.py"],
 }
 LISTS = {
     "wean_fairseq/models/__init__.py": r"    (dnpg|srb),",
+    "wean_fairseq/data/input_kinds.py": r"(    WeakLabels(Config)?,|from \.weak_labels import .*)",
     "wean_fairseq/modules/__init__.py": r"from \.dnpg_\w+ import .*",
     "tests/families.py": r'    "dnpg": .*',
     "tests/unit/generation/models.py": r'    "(dnpg|srb)": .*',
@@ -31,7 +35,7 @@ def checkout(tmp_path_factory):
     shutil.copy(ROOT / "pyproject.toml", copy)
     for family, paths in FILES.items():
         for path in [
-            *(copy / "wean_fairseq" / name for name in paths),
+            *(copy / name for name in paths),
             *copy.glob(f"tests/**/test_{family}*.py"),
             *copy.glob(f"tests/*/{family}.py"),
         ]:

@@ -11,7 +11,7 @@ from ..storage.files import check_size
 _SHOWN = 150  # characters of fairseq's message, which can be a paragraph
 
 
-def load(path: str) -> Dictionary:
+def load_dictionary(path: str) -> Dictionary:
     """Read a dictionary of fairseq-preprocess. Raises ``UserError`` if it is not valid."""
     try:
         check_size(path)

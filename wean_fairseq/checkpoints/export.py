@@ -218,7 +218,7 @@ def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], 
         if not path.is_file():
             raise UserError(f"{folder} has no {path.name}: give the directory of the dictionaries with --data.")
     trained = (state.get("task_state") or {}).get("dictionaries") or {}
-    loaded = {side: dictionaries.load(str(folder / f"dict.{side}.txt")) for side in sides}
+    loaded = {side: dictionaries.load_dictionary(str(folder / f"dict.{side}.txt")) for side in sides}
     dictionaries.check(trained, loaded, checkpoint, str(folder))
     return paths
 

@@ -1,9 +1,32 @@
-"""The extra inputs of each task, and their options. A family that is removed takes its inputs out of these lines."""
+"""The extra inputs of each task, and their options. A family that is removed takes its lines out of this file."""
 
+from dataclasses import dataclass
+
+from fairseq.dataclass import FairseqDataclass
+
+from .extra_inputs import ExtraInputs
 from .topic_features import BertConfig, BertInputs
 from .weak_labels import WeakLabels, WeakLabelsConfig
 
-PAIR_INPUTS = (WeakLabels,)  # of the task paraphrase
-TOPIC_INPUTS = (BertInputs,)  # of the task topic_essay
-PairInputsConfig = WeakLabelsConfig
-TopicInputsConfig = BertConfig
+PAIR_INPUTS: tuple[type[ExtraInputs], ...] = (  # of the task paraphrase
+    WeakLabels,
+)
+TOPIC_INPUTS: tuple[type[ExtraInputs], ...] = (  # of the task topic_essay
+    BertInputs,
+)
+
+
+@dataclass
+class PairInputsConfig(
+    WeakLabelsConfig,
+    FairseqDataclass,
+):
+    """Options of the extra inputs of the task paraphrase."""
+
+
+@dataclass
+class TopicInputsConfig(
+    BertConfig,
+    FairseqDataclass,
+):
+    """Options of the extra inputs of the task topic_essay."""

@@ -1,6 +1,5 @@
 """Parameters of the output layer, counted in layers that are built here: Table 5 of the WEAN paper."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..console import OneLineParser
@@ -42,13 +41,16 @@ def count_parameters(score: str, words: int, width: int, *, specials: int = SPEC
     return sum(parameter.numel() for parameter in layer.parameters())
 
 
-def count_rows() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield each output layer with its count and the paper's number, if there is one, for every setting."""
+def parameter_table() -> Table:
+    """Return each output layer with its count and the paper's number, if there is one, for every setting."""
     published = {row.runs[0]: row.scores for rows in TABLE.rows.values() for row in rows.values()}
+    rows = []
     for label, score in ROWS:
         counted = [f"{count_parameters(score, setting.words, setting.width):,}" for setting in SETTINGS]
-        printed = [f"{number:.2f}M" for number in published.get(score, ())] or [""] * len(SETTINGS)
-        yield label, list(zip(counted, printed, strict=True))
+        printed = [f" (paper: {number:.2f}M)" for number in published.get(score, ())] or [""] * len(SETTINGS)
+        rows.append([label, *map(str.__add__, counted, printed)])
+    caption = f"{TABLE.source}: {TABLE.title}"
+    return Table(HEADS, rows, align="l" * len(HEADS), caption=caption, notes=[NOTE])
 
 
 def parameters_command(argv: list[str]) -> str:
@@ -57,8 +59,4 @@ def parameters_command(argv: list[str]) -> str:
         prog="wean-evaluate parameters",
         description="Count the output layer's parameters at the sizes of the WEAN paper (its Table 5).",
     ).parse_args(argv)
-    rows = [
-        [label, *(counted + (f" (paper: {printed})" if printed else "") for counted, printed in cells)]
-        for label, cells in count_rows()
-    ]
-    return f"{Table(HEADS, rows, align='l' * len(HEADS)).as_text()}\n{NOTE}\n"
+    return f"{parameter_table().as_text()}\n{NOTE}\n"

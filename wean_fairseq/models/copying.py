@@ -10,7 +10,7 @@ Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabu
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from fairseq.data import Dictionary
@@ -64,7 +64,6 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     dictionaries have no slots.
     """
 
-    traced: ClassVar[tuple[str, ...]] = ("copied", "copied_from")
     copies: bool = True
 
     def __init__(self, dictionary: Dictionary) -> None:

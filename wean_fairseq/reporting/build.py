@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..evaluation.corpus import COPY_ROW
+from ..evaluation.parameters import parameter_table
 from ..evaluation.score_file import SIGNIFICANT, Evaluation
 from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
 from . import comparison, context, costs, figures, inside, overview, scores
@@ -170,7 +171,7 @@ def _costs(experiment: Experiment) -> Iterator[Block]:
     yield from costs.cost_table(run)
     names = [name for system in run.systems.values() if system.folder for name in (system.name, system.folder.name)]
     if any(name.startswith("wean_lstm") for name in names) and not run.is_own_data:
-        yield costs.output_layer_table()
+        yield parameter_table()
 
 
 def _reading_notes(entry: Entry) -> Iterator[str]:

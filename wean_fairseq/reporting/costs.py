@@ -1,10 +1,9 @@
-"""Tables of sizes and costs: parameters (WEAN's Table 5), training time (C-DNPG's Table 5), speed of decoding."""
+"""Tables of costs: sizes of models, training time (C-DNPG's Table 5), speed of decoding."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import UserError
-from ..evaluation.parameters import HEADS, NOTE, TABLE, count_rows
 from ..evaluation.published import TABLES
 from ..evaluation.tables import Cell, Table
 from .runs import Run
@@ -81,11 +80,3 @@ def cost_table(run: Run) -> Iterator[Table]:
     if with_hours:
         notes.append(f"Published: hours of training in {_HOURS.source}, divided by those of its {first.name}.")
     yield Table(head, rows, caption="Size, and speed as logged", notes=notes)
-
-
-def output_layer_table() -> Table:
-    """Return WEAN's Table 5: parameters of the output layer, counted in layers that are built here."""
-    rows: list[list[Cell | str]] = []
-    for label, cells in count_rows():
-        rows.append([label, *(Cell(count, f"published: {number}" if number else "") for count, number in cells)])
-    return Table(HEADS, rows, caption=f"{TABLE.source}: {TABLE.title}", notes=[NOTE])

@@ -43,7 +43,7 @@ class Leak(Struct):
     any: int = 0
 
 
-class Manifest(Struct):
+class TextManifest(Struct):
     """Description of a prepared text, from ``manifest.json``.
 
     Attributes:
@@ -97,7 +97,7 @@ class ScoredSet:
 
     name: str
     evaluation: Evaluation
-    manifest: Manifest = field(default_factory=Manifest)
+    manifest: TextManifest = field(default_factory=TextManifest)
     sources: list[str] = field(default_factory=list)
     references: list[str] = field(default_factory=list)
     outputs: dict[str, list[str]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Run:
     settings: dict[str, str] = field(default_factory=dict)
     seed: str = ""
     date: str = ""
-    manifest: Manifest = field(default_factory=Manifest)
+    manifest: TextManifest = field(default_factory=TextManifest)
     systems: dict[str, TrainedSystem] = field(default_factory=dict)
     sets: dict[str, ScoredSet] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -212,14 +212,14 @@ def _training_notes(file: Path) -> list[str]:
     return [f"The training of {name} {note}" for name, note in notes.items() if isinstance(note, str)]
 
 
-def _read_manifest(run: Run, folder: Path) -> Manifest:
+def _read_manifest(run: Run, folder: Path) -> TextManifest:
     """Return the manifest of a prepared text. It is empty if there is none or it cannot be read."""
     path = folder / "manifest.json"
     try:
-        return read_typed_json(path, Manifest, "prepare the text again") if path.is_file() else Manifest()
+        return read_typed_json(path, TextManifest, "prepare the text again") if path.is_file() else TextManifest()
     except UserError as error:
         run.problems.append(f"The description of the data is left out: {error}".replace(f"{run.path}/", ""))
-        return Manifest()
+        return TextManifest()
 
 
 def _read_system(run: Run, folder: Path) -> TrainedSystem:

@@ -15,7 +15,7 @@ from ..evaluation.corpus import COPY_ROW, is_baseline
 from ..evaluation.presets import PRESETS, STANDARD
 from ..evaluation.score_file import SIGNIFICANT, Column, Evaluation, Score, format_score
 from ..evaluation.tables import Cell, Table
-from .runs import Manifest, Run, ScoredSet, is_seed_folder
+from .runs import Run, ScoredSet, TextManifest, is_seed_folder
 
 #: Heading of the list of metrics that `copy_wins` returns.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
@@ -65,7 +65,7 @@ class Entry:
 
     experiment: Experiment
     name: str
-    manifest: Manifest
+    manifest: TextManifest
     evaluation: Evaluation
     seeds: int
 

@@ -42,10 +42,10 @@ class Trace:
         return dict(enumerate(of_source, first)), dict(enumerate(of_output, first))
 
 
-def trace_names(model: Any) -> tuple[str, ...]:
-    """Names of the tensors that the traces of a model have."""
+def has_traces(model: Any) -> bool:
+    """Return True if the traces of a model have any tensors."""
     decoder = getattr(model, "decoder", None)
-    return decoder.traced if isinstance(decoder, StepDecoder) else ()
+    return isinstance(decoder, StepDecoder) and (bool(decoder.traced) or capabilities_of(model).copies)
 
 
 def add_traces(

@@ -68,7 +68,7 @@ class GuardedTask(TranslationTask):
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
         """Read a dictionary; for ``--only-source`` data that of the source. Raises ``UserError`` if it is not valid."""
-        return dictionaries.load(str(dictionary_file(Path(filename))))
+        return dictionaries.load_dictionary(str(dictionary_file(Path(filename))))
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:
         """Reject files of a split that have changed, or that do not match each other or the dictionaries.

@@ -24,7 +24,7 @@ from ..fields import check_values, option, start_files
 from ..host.options import check_batches, check_model, check_task
 from ..modules import base_ids
 from ..search.output_writer import OutputWriter, describe_granularity, describe_provenance
-from ..search.traces import follow, trace_names
+from ..search.traces import follow, has_traces
 from .epoch_batches import AnnouncedBatches
 from .searching import SearchingConfig, SearchingTask
 
@@ -169,8 +169,8 @@ class ParaphraseTask(SearchingTask):
         built: torch.nn.Module = super().build_model(cfg, from_checkpoint)
         if self.cfg.granularity_dump is not None and not capabilities_of(built).granular_from:
             raise UserError(
-                "--granularity-dump is for models whose words have a granularity, such as granularity_transformer, "
-                f"and this {name} has none: leave it out."
+                f"--granularity-dump is for models whose words have a granularity, and this {name} has none: leave it "
+                "out."
             )
         return built
 
@@ -245,7 +245,7 @@ class ParaphraseTask(SearchingTask):
         generator.traces = bool(self._writers) or getattr(generator, "traces", False)
         finalized = super().inference_step(generator, models, mapped, prefix_tokens, constraints)
         untraced = any("trace" not in hypothesis for hypotheses in finalized for hypothesis in hypotheses)
-        if generator.traces and untraced and trace_names(models[0]):
+        if generator.traces and untraced and has_traces(models[0]):
             follow(models[0], mapped, finalized)
         numbered = [(row, hypothesis) for row, hypotheses in enumerate(finalized) for hypothesis in hypotheses]
         outputs = slot_map.spell_all([(row, hypothesis["tokens"]) for row, hypothesis in numbered])
