@@ -50,12 +50,6 @@ def sizes_for(pairs: int) -> Sizes:
     return next((sizes for limit, sizes in _SIZES.items() if pairs < limit), _MANY)
 
 
-def tuning_sizes_for(pairs: int) -> Sizes:
-    """The sizes for a training that continues from a model: with a lower rate it forgets less of the old pairs."""
-    sizes = sizes_for(pairs)
-    return sizes._replace(rate=round(sizes.rate / 3, 6))
-
-
 def dictionary_for(merges: int) -> tuple[int, int]:
     """The largest number of words of the dictionary, and the least frequency of its words.
 

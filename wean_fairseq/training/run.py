@@ -28,7 +28,7 @@ from ..storage.saved_tables import is_saved_table, table_files
 from ..text import read_text_settings
 from . import progress, state, trainings
 from .base import read_base
-from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for, tuning_sizes_for
+from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for
 from .settings import FILE, PROGRAM, Settings, build_settings, read_file, read_settings, write_toml
 from .tables import TABLES, is_table, save_tables
 
@@ -158,7 +158,7 @@ class Run:
             say(f"text: writing {self.text}")
             self._run_preparation()
         pairs = json.loads((self.text / "manifest.json").read_text(encoding="utf-8"))["splits"]["train"]["kept"]
-        self.settings = self.settings.with_sizes((tuning_sizes_for if self.base else sizes_for)(pairs))
+        self.settings = self.settings.with_sizes(sizes_for(pairs))
 
     def _run_preparation(self) -> None:
         given = self.settings
