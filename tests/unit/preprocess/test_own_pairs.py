@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.text import Text, read_text_settings
 
 PAIRS = [(f'He said "it\'s no. {n}", at the café.', f"No. {n} is what he'd said – O'Neil's!") for n in range(40)]
@@ -282,3 +283,27 @@ def test_the_draw_depends_on_the_seed_alone_and_not_on_format_or_order(tmp_path:
         assert prepare("--data", file, "--seed", seed, "--output", tmp_path / str(number), "--test", 7) == 0
         found.append({split: sorted(sentences(tmp_path / str(number), split)) for split in SPLITS})
     assert found[0] == found[1] == found[2] != found[3]
+
+
+def test_a_text_that_is_no_sentence_is_refused(tmp_path: Path, capsys):
+    """To cut a cell of 30 MB into words takes gigabytes."""
+    rows = "".join(f"s {n},t {n}\n" for n in range(30))
+    (tmp_path / "a.csv").write_text(f"{rows}long {'x' * (1 << 20)},t\n")
+    assert prepare("--data", tmp_path / "a.csv", "--output", tmp_path / "out") == 2
+    said = "begins with 'long xxx.*' has 1,048,581 characters, but one sentence or essay has at most 1,048,576"
+    assert re.search(said, capsys.readouterr().err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sparse_file_of_any_size_is_refused_at_once(tmp_path: Path, capsys):
+    """To compute the checksum of a terabyte takes an hour."""
+    with (tmp_path / "a.csv").open("wb") as file:
+        file.truncate(1 << 40)
+    assert prepare("--data", tmp_path / "a.csv", "--output", tmp_path / "out") == 2
+    assert "a.csv begins with zero bytes: this is not text" in capsys.readouterr().err
+
+
+def test_a_pipe_that_nobody_writes_is_refused(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"cannot read .*pipe: it is not a regular file"):
+        next(importlib.import_module("corpus.reading").read_lines(tmp_path / "pipe"))
