@@ -227,8 +227,30 @@ def test_diverse_beams_begin_differently(tmp_path):
         ({"temperature": 0.0}, "--temperature must be a finite number above 0"),
         ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be .* 1, but is 1.5"),
         ({"sampling_topk": 3}, "--sampling-topk .* --sampling"),
+        ({"seed": 1 << 63}, "seed must be a whole number of less than 64 bits, but is 9223372036854775808"),
+        ({"seed": 1.5}, r"seed must be a whole number of less than 64 bits, but is 1\.5"),
+        ({"min_len": 500, "max_len_a": 1.0}, r"--min-len 500 is more than the \d+ words that an output may have"),
     ],
 )
 def test_options_that_mean_nothing_are_named(options, message, tmp_path):
     with pytest.raises(UserError, match=message):
         build(tmp_path, "wean_lstm").generate("what is it ?", **options)
+
+
+def test_threads_with_different_models_draw_what_they_draw_alone(tmp_path: Path):
+    """The random numbers of PyTorch belong to the process, so that a second search would take some of them."""
+    models = [build(tmp_path / name, "wean_lstm", MOSES) for name in ("a", "b")]
+    calls = [(model, seed) for model in models for seed in range(1, 9)]
+
+    def draw(model, seed: int) -> list[str]:
+        return model.generate(["what is the way", "how do i lose weight"], n_best=3, sampling=True, seed=seed)
+
+    expected = [draw(model, seed) for model, seed in calls]
+    assert len({str(drawn) for drawn in expected}) > 4  # the seeds matter
+    found: dict[int, list[str]] = {}
+    threads = [threading.Thread(target=lambda n=n: found.update({n: draw(*calls[n])})) for n in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[n] for n in range(len(calls))] == expected
