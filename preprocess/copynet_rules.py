@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from corpus.chance import between, pick
-from corpus.command import output_parser, run_generator, whole_number
+from corpus.command import EXAMPLES, output_parser, run_generator, whole_number
 from corpus.output import SPLITS, Output
 from tqdm import tqdm
 
@@ -178,10 +178,10 @@ def format_rules(rules: Sequence[Rule]) -> str:
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
     parser = output_parser("copynet_rules", __doc__)
-    parser.add_argument("--rules", type=whole_number(5), default=200, metavar="N", help="number of rules, of 5 types")
-    parser.add_argument("--train-per-rule", type=whole_number(1), default=100, metavar="N", help="training instances")
-    parser.add_argument("--valid-per-rule", type=whole_number(1), default=5, metavar="N", help="validation instances")
-    parser.add_argument("--test-per-rule", type=whole_number(1), default=100, metavar="N", help="test instances")
+    parser.add_argument("--rules", type=whole_number(5, 10_000), default=200, metavar="N", help="rules, of 5 types")
+    parser.add_argument("--train-per-rule", type=EXAMPLES, default=100, metavar="N", help="training instances")
+    parser.add_argument("--valid-per-rule", type=EXAMPLES, default=5, metavar="N", help="validation instances")
+    parser.add_argument("--test-per-rule", type=EXAMPLES, default=100, metavar="N", help="test instances")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
     return parser
 

@@ -19,7 +19,7 @@ from random import Random
 from typing import NamedTuple
 
 from corpus.chance import pick
-from corpus.command import output_parser, run_generator, whole_number
+from corpus.command import EXAMPLES, output_parser, run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
 from dialogue_grammar import FORMS, HALVES, PATTERNS, SLOT, Pattern, draw_pool, slots
@@ -191,11 +191,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--set", choices=(*SETS, "both"), default="both", help="ds2: no name, place, ... of test is in train"
     )
-    parser.add_argument("--train", type=whole_number(1), default=6500, metavar="N", help="number of training pairs")
-    parser.add_argument("--valid", type=whole_number(1), default=500, metavar="N", help="number of validation pairs")
-    parser.add_argument("--test", type=whole_number(1), default=1500, metavar="N", help="number of test pairs")
+    parser.add_argument("--train", type=EXAMPLES, default=6500, metavar="N", help="number of training pairs")
+    parser.add_argument("--valid", type=EXAMPLES, default=500, metavar="N", help="number of validation pairs")
+    parser.add_argument("--test", type=EXAMPLES, default=1500, metavar="N", help="number of test pairs")
     parser.add_argument(
-        "--pool-size", type=whole_number(5), default=200, metavar="N", help="maximum number of fillers per type"
+        "--pool-size",
+        type=whole_number(5, 100_000),
+        default=200,
+        metavar="N",
+        help="maximum of fillers per type",
     )
     parser.add_argument("--unit", choices=("characters", "jieba"), default="characters", help="tokens")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")

@@ -13,7 +13,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from corpus.command import run_once, whole_number
+from corpus.command import positive_number, run_once, whole_number
 from corpus.errors import InputError, say
 from corpus.learning import learner_parser, text_lines
 from corpus.output import Output
@@ -32,15 +32,19 @@ def parser() -> ArgumentParser:
     options = learner_parser("make_tiny_bert", __doc__)
     options.add_argument("--lowercase", action="store_true", help="an uncased BERT, which strips accents too")
     group = options.add_argument_group("model")
-    group.add_argument("--vocabulary", type=whole_number(6), default=8000, metavar="N", help="most word pieces")
-    group.add_argument("--layers", type=whole_number(1), default=2, metavar="N", help="layers")
-    group.add_argument("--dim", type=whole_number(1), default=128, metavar="N", help="width")
-    group.add_argument("--heads", type=whole_number(1), default=4, metavar="N", help="heads of attention")
-    group.add_argument("--max-positions", type=whole_number(8), default=128, metavar="N", help="longest line")
+    group.add_argument(
+        "--vocabulary", type=whole_number(6, 1_000_000), default=8000, metavar="N", help="most word pieces"
+    )
+    group.add_argument("--layers", type=whole_number(1, 100), default=2, metavar="N", help="layers")
+    group.add_argument("--dim", type=whole_number(1, 10_000), default=128, metavar="N", help="width")
+    group.add_argument("--heads", type=whole_number(1, 1000), default=4, metavar="N", help="heads of attention")
+    group.add_argument("--max-positions", type=whole_number(8, 100_000), default=128, metavar="N", help="longest line")
     group = options.add_argument_group("pre-training")
-    group.add_argument("--updates", type=whole_number(0), default=0, metavar="N", help="steps, 0 = random weights")
-    group.add_argument("--batch-size", type=whole_number(1), default=32, metavar="N", help="lines a step")
-    group.add_argument("--lr", type=float, default=1e-3, metavar="X", help="highest learning rate")
+    group.add_argument(
+        "--updates", type=whole_number(0, 10_000_000), default=0, metavar="N", help="steps, 0 = random weights"
+    )
+    group.add_argument("--batch-size", type=whole_number(1, 100_000), default=32, metavar="N", help="lines a step")
+    group.add_argument("--lr", type=positive_number, default=1e-3, metavar="X", help="highest learning rate")
     return options
 
 

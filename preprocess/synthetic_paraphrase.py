@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from corpus.chance import pick
-from corpus.command import output_parser, run_generator, whole_number
+from corpus.command import EXAMPLES, output_parser, run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
 from paraphrase_grammar import CUES, TEMPLATES
@@ -152,9 +152,9 @@ def describe(splits: dict[str, list[Pair]]) -> dict[str, Any]:
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
     parser = output_parser("synthetic_paraphrase", __doc__)
-    parser.add_argument("--train", type=whole_number(1), default=24000, metavar="N", help="number of training pairs")
-    parser.add_argument("--valid", type=whole_number(1), default=1000, metavar="N", help="number of validation pairs")
-    parser.add_argument("--test", type=whole_number(1), default=1000, metavar="N", help="number of test pairs")
+    parser.add_argument("--train", type=EXAMPLES, default=24000, metavar="N", help="number of training pairs")
+    parser.add_argument("--valid", type=EXAMPLES, default=1000, metavar="N", help="number of validation pairs")
+    parser.add_argument("--test", type=EXAMPLES, default=1000, metavar="N", help="number of test pairs")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
     return parser
 

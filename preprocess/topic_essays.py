@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from corpus.chance import pick, shuffle
-from corpus.command import output_parser, run_generator, whole_number
+from corpus.command import EXAMPLES, output_parser, run_generator, whole_number
 from corpus.errors import InputError
 from corpus.output import SPLITS, Output
 from essay_grammar import LANGUAGES, ROLES, Domain
@@ -133,9 +133,9 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
     parser = output_parser("topic_essays", __doc__)
     parser.add_argument("--language", choices=tuple(LANGUAGES), default="en", help="English, or Chinese in words")
-    parser.add_argument("--train", type=whole_number(1), default=4000, metavar="N", help="number of training essays")
-    parser.add_argument("--valid", type=whole_number(1), default=300, metavar="N", help="number of validation essays")
-    parser.add_argument("--test", type=whole_number(1), default=300, metavar="N", help="number of test essays")
+    parser.add_argument("--train", type=EXAMPLES, default=4000, metavar="N", help="number of training essays")
+    parser.add_argument("--valid", type=EXAMPLES, default=300, metavar="N", help="number of validation essays")
+    parser.add_argument("--test", type=EXAMPLES, default=300, metavar="N", help="number of test essays")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the drawing")
     return parser
 

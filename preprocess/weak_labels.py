@@ -30,7 +30,7 @@ def parser() -> ArgumentParser:
     """The options."""
     options = output_parser("weak_labels", __doc__)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.src and train.tgt")
-    count = whole_number(1)
+    count = whole_number(1, 1000)
     options.add_argument("--phrases", type=count, default=3, metavar="N", help="maximum number of phrases of a pair")
     options.add_argument(
         "--phrase-length", type=count, default=3, metavar="N", help="maximum number of words of a phrase"

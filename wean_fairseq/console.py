@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -44,6 +45,14 @@ def whole_number(minimum: int, most: int | None = None) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def positive_number(text: str) -> float:
+    """An argparse type: a finite number above 0."""
+    with suppress(ValueError):
+        if 0 < (number := float(text)) < math.inf:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r:.40} is not a finite number above 0")
 
 
 def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, str]:

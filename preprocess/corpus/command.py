@@ -15,11 +15,12 @@ from corpus.binarise import binarise
 from corpus.errors import InputError, say
 from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
-from wean_fairseq.console import BROKEN_PIPE, whole_number
-from wean_fairseq.errors import printable
+from wean_fairseq.console import BROKEN_PIPE, positive_number, whole_number  # noqa: F401 - used by the scripts
+from wean_fairseq.errors import printable, sentence_of
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
+EXAMPLES = whole_number(1, 10_000_000)  # type of the options of generators: larger numbers are typing errors
 # Options that do not change the text, or that are recorded by the files that they name.
 _NOT_CONTENT = (
     "output",
@@ -250,8 +251,8 @@ def exit_status(name: str, output: Path, work: Callable[[], None]) -> int:
     """Run a script's work. A mistake gives one sentence and status 2."""
     try:
         work()
-    except InputError as error:
-        print(f"{name}: error: {error}", file=sys.stderr)
+    except (InputError, MemoryError) as error:
+        print(f"{name}: error: {sentence_of(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the program that reads the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

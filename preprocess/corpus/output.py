@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from corpus.errors import InputError
+from corpus.reading import read_beginning
 from wean_fairseq.storage.files import HashedFile, read_json, sha256_of, write_whole
 
 SPLITS = ("train", "valid", "test")
@@ -137,6 +138,8 @@ class Output:
             return path
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
+        if read_beginning(path, 64).count(0) == 64:  # to hash a sparse file of any size first would take hours
+            raise InputError(f"{path} begins with zero bytes: this is not text.")
         try:
             entry = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
         except OSError as error:

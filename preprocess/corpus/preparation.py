@@ -18,6 +18,7 @@ from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
 _LOOKED_AT = 1000  # lines
+_LONGEST = 1 << 20  # characters of a text that is one sentence or essay
 Item = TypeVar("Item")
 _GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
 
@@ -67,6 +68,11 @@ class Preparation:
 
     def clean(self, line: str) -> str:
         """One line of a source file, prepared for the leak check: cleaned and lower-cased, but not tokenised yet."""
+        if len(line) > _LONGEST:
+            raise InputError(
+                f"the text that begins with {line[:40]!r} has {len(line):,} characters, but one sentence or essay has "
+                f"at most {_LONGEST:,}: split it, or leave it out."
+            )
         return self.text.clean(line)
 
     def cut(self, clean: str) -> str:

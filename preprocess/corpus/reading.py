@@ -15,6 +15,7 @@ from typing import BinaryIO, NoReturn, cast
 from tqdm import tqdm
 
 from corpus.errors import InputError
+from wean_fairseq.storage.files import open_input
 
 LONGEST_LINE = 1 << 26  # bytes: 64 MiB without a line end cannot be a text file with one sentence per line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -105,7 +106,7 @@ def read_beginning(path: Path, size: int = 4096) -> bytes:
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a file; yield it, for its position, and its unpacked content. Problems become ``InputError``."""
     try:
-        with path.open("rb") as file, closing(_unpacked(file)) as content:
+        with open_input(path) as file, closing(_unpacked(file)) as content:
             yield file, content
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"cannot unpack {path}: {error}.") from error

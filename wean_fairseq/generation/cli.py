@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -153,7 +154,9 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     generation = _generation_options(args)
     if "sampling" in generation:
         generation["seed"] = args.seed
-    return {"model": stored.identity, "search": stored.search, **options, **generation}
+    # JSON has no numbers that are not finite.
+    exact = {name: value if -math.inf < value < math.inf else str(value) for name, value in generation.items()}
+    return {"model": stored.identity, "search": stored.search, **options, **exact}
 
 
 def _count(given: str) -> int | None:

@@ -50,6 +50,9 @@ def quiet() -> Iterator[None]:
             logger.setLevel(logging.NOTSET)
 
 
+_SEARCHING = threading.Lock()  # of all models, because the random numbers belong to the process
+
+
 def _sentences(text: object) -> list[str]:
     sentences: list[Any] = list(text) if isinstance(text, Iterable) and not isinstance(text, str | bytes) else [text]
     for sentence in sentences:
@@ -120,7 +123,6 @@ class TextModel:
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(self.task.cfg, "essay_length", 0))
         self._generator: tuple[dict[str, Any], Any] | None = None  # the latest one, and its options
-        self._lock = threading.Lock()
         self._build_generator(1, None, self.essay_length, {})  # which checks the options
 
     def __repr__(self) -> str:
@@ -242,9 +244,12 @@ class TextModel:
         numbers: list[Any] = [n_best, batch_size, *(number for number in (beam, essay_length) if number is not None)]
         if not all(isinstance(number, Integral) and int(number) >= 1 for number in numbers):
             raise UserError("n_best, beam, essay_length and batch_size must be whole numbers of 1 or more.")
+        chosen: Any = seed
+        if seed is not None and not (isinstance(chosen, Integral) and abs(int(chosen)) < 1 << 63):
+            raise UserError(f"seed must be a whole number of less than 64 bits, but is {seed!r:.40}.")
         _check_generation(generation)
         lines = _sentences(text)
-        with self._lock, _seeded(seed):
+        with _SEARCHING, _seeded(seed):
             tokens = [self.text.prepare(line) for line in lines]
             fitting = [
                 self._fitting(line, "" if isinstance(text, str) else f"line {n}: ", cut)

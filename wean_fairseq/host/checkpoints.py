@@ -10,6 +10,8 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.distributed import utils as distributed_utils
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf, open_dict
 
 from ..checkpoints import training_lock, writing
@@ -70,6 +72,14 @@ def load_checkpoint_to_cpu(
         UserError: if it is missing, damaged, hostile or not a checkpoint.
     """
     state = read_model(path)
+    models = {**ARCH_MODEL_REGISTRY, **MODEL_REGISTRY}
+    for section, old_name, names in (("model", "arch", models), ("task", "task", TASK_REGISTRY)):
+        name = options_of(state, section).get("_name") or getattr(state["args"], old_name, None)
+        if name and name not in names:
+            raise UserError(
+                f"{path} was trained with the {section} {name}, which is not registered: give the --user-dir of its "
+                "training; if it is this one, the file is damaged."
+            )
     for option, value in (arg_overrides or {}).items() if state["args"] is not None else ():
         setattr(state["args"], option, value)
     if state["cfg"] is not None:

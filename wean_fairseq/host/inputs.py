@@ -5,12 +5,28 @@ from typing import Any, NoReturn
 
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
+from ..storage.files import LARGEST_TEXT, read_regular
 from .patches import Original
 
 
 def alignment_words(original: Original, path: str | None) -> Any:
-    """Read the file of ``--replace-unk [FILE]``. fairseq hands over "@@ " if no file is given."""
-    return original("" if path == "@@ " else path)
+    """Read the file of ``--replace-unk [FILE]``. fairseq hands over "@@ " if no file is given.
+
+    Raises:
+        UserError: if the file cannot be read, or a line does not have two words.
+    """
+    if path in (None, "", "@@ "):
+        return original("" if path == "@@ " else path)
+    try:
+        lines = read_regular(path, LARGEST_TEXT).decode("utf-8").removesuffix("\n").split("\n")
+        return {line.split()[0]: line.split()[1] for line in lines}
+    except IndexError:
+        reason = "a line has fewer than two words"
+    except UnicodeDecodeError as error:
+        reason = f"it is not UTF-8: {error.reason}"
+    except OSError as error:
+        reason = str(error.strerror)
+    raise UserError(f"--replace-unk {path} cannot be read ({reason}): give a word and its replacement in each line.")
 
 
 def refuse_fasta(_original: Original, _dataset: Any, path: str) -> NoReturn:

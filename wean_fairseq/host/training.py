@@ -2,6 +2,8 @@
 
 import logging
 import math
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ from fairseq.logging import progress_bar
 
 from .divergence import Diverged, describe
 from .patches import Original
+
+_LOGGERS = (progress_bar.logger, logging.getLogger("fairseq_cli.train"))  # both write into --log-file
 
 
 def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], *args: Any) -> Any:
@@ -31,9 +35,27 @@ def group_batches(
 
 def open_progress_bar(original: Original, *args: Any, **options: Any) -> Any:
     """Open a progress bar, and close the log file that the bar of the last epoch has opened."""
-    if (log_file := options.get("log_file")) is not None:
-        for handler in list(progress_bar.logger.handlers):
-            if isinstance(handler, logging.FileHandler) and Path(handler.baseFilename) == Path(log_file).absolute():
-                progress_bar.logger.removeHandler(handler)
-                handler.close()
-    return original(*args, **options)
+    log_file = options.get("log_file")
+    for handler in _log_handlers(progress_bar.logger, log_file):
+        progress_bar.logger.removeHandler(handler)
+        handler.close()
+    bar = original(*args, **options)
+    for logger in _LOGGERS:
+        for handler in _log_handlers(logger, log_file):
+            handler.handleError = partial(_end_log, str(log_file))  # type: ignore[method-assign]
+    return bar
+
+
+def _log_handlers(logger: logging.Logger, log_file: str | None) -> list[logging.FileHandler]:
+    path = Path(log_file or "").absolute()
+    files = [handler for handler in logger.handlers if isinstance(handler, logging.FileHandler)]
+    return [handler for handler in files if Path(handler.baseFilename) == path]
+
+
+def _end_log(log_file: str, _record: logging.LogRecord) -> None:
+    """Report once that the log file cannot be written, instead of a traceback for each line."""
+    error = sys.exc_info()[1]
+    for logger in _LOGGERS:
+        for handler in _log_handlers(logger, log_file):
+            logger.removeHandler(handler)
+    progress_bar.logger.warning(f"--log-file {log_file} gets no further lines, because it cannot be written: {error}")

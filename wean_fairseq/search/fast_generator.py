@@ -112,7 +112,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             return hypotheses
         # The encoder runs once per batch; its output is prepared for the steps by ``remember``.
         max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
-        assert self.min_len <= max_len, "min_len cannot be larger than max_len, please adjust these!"
+        if self.min_len > max_len:
+            raise UserError(f"--min-len {self.min_len} is more than the {max_len} words that an output may have.")
         encoder_out = self.model.forward_encoder(sample["net_input"])[0]
         # Removed during the search, so that a concurrent search cannot use the same memory.
         laid_out: LaidOut | None = self.__dict__.pop("_laid_out", None)

@@ -92,6 +92,23 @@ def test_a_configuration_that_no_model_can_be_made_of_is_one_sentence(data, opti
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("section", ["model", "task"])
+def test_an_unknown_model_or_task_is_named(data, section, legacy):
+    """fairseq deletes the name and then misses it, or says "could not infer", depending on the form."""
+    save(data, "lstm", legacy=legacy)
+    state = torch.load(data / "checkpoint.pt", weights_only=True)
+    if legacy:
+        setattr(state["args"], {"model": "arch", "task": "task"}[section], "nosuch")
+    elif section == "model":  # an arch of fairseq without a data class
+        state["cfg"]["model"]._name = "nosuch"
+    else:
+        state["cfg"]["task"]["_name"] = "nosuch"
+    torch.save(state, data / "checkpoint.pt")
+    with pytest.raises(UserError, match=f"was trained with the {section} nosuch, which is not registered: give the "):
+        checkpoint_utils.load_model_ensemble([str(data / "checkpoint.pt")])
+
+
 def test_no_name_of_a_fasta_file_gets_to_a_shell(tmp_path):
     name = tmp_path / "$(touch ran)"
     name.with_name(f"{name.name}.fasta").write_text(">a\nACGT\n")

@@ -339,3 +339,13 @@ def test_the_command_answers_a_pipe(tmp_path: Path):
     assert done.returncode == 2
     says = f"there is no model {tmp_path}: name a folder of wean-export, or a checkpoint of fairseq-train."
     assert done.stderr == f"wean-generate: error: {says}\n"
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e400"])
+def test_a_number_that_json_cannot_hold_is_named_and_leaves_no_file(
+    model: TextModel, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
+):
+    """The state of an unfinished output has all options, in JSON."""
+    assert generate("--input", given, "--output", tmp_path / "out", "--lenpen", value) == 2
+    assert "--lenpen must be from -100 to 100, but is " in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "in.txt"}

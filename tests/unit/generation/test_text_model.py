@@ -234,6 +234,9 @@ def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
         ({"temperature": 0.0}, "--temperature must be a finite number above 0"),
         ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be .* 1, but is 1.5"),
         ({"sampling_topk": 3}, "--sampling-topk .* --sampling"),
+        ({"seed": 1 << 63}, "seed must be a whole number of less than 64 bits, but is 9223372036854775808"),
+        ({"seed": 1.5}, r"seed must be a whole number of less than 64 bits, but is 1\.5"),
+        ({"min_len": 500, "max_len_a": 1.0}, r"--min-len 500 is more than the \d+ words that an output may have"),
     ],
 )
 def test_options_that_mean_nothing_are_named(options, message, tmp_path):
@@ -256,3 +259,22 @@ def test_printed_models_and_results_are_short(tmp_path: Path):
     assert repr(found).startswith(f"Generated('what is the best way </s>', outputs=[{said}, Output(")
     assert "\n" not in repr(found)
     assert repr(Generated()) == "Generated('', outputs=[])"
+
+
+def test_threads_with_different_models_draw_what_they_draw_alone(tmp_path: Path):
+    """The random numbers of PyTorch belong to the process, so that a second search would take some of them."""
+    models = [build(tmp_path / name, "wean_lstm", MOSES) for name in ("a", "b")]
+    calls = [(model, seed) for model in models for seed in range(1, 9)]
+
+    def draw(model, seed: int) -> list[str]:
+        return model.generate(["what is the way", "how do i lose weight"], n_best=3, sampling=True, seed=seed)
+
+    expected = [draw(model, seed) for model, seed in calls]
+    assert len({str(drawn) for drawn in expected}) > 4  # the seeds matter
+    found: dict[int, list[str]] = {}
+    threads = [threading.Thread(target=lambda n=n: found.update({n: draw(*calls[n])})) for n in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[n] for n in range(len(calls))] == expected

@@ -1,5 +1,6 @@
 """Files and lines that fairseq reads in its own way."""
 
+import re
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -8,6 +9,7 @@ import pytest
 from fairseq import utils
 from fairseq_cli import interactive
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.host.patches import install
 from wean_fairseq.host.table import PATCHES
 
@@ -32,3 +34,22 @@ def test_fairseq_interactive_reads_typed_lines(monkeypatch, tmp_path, origin):
     assert list(interactive.buffered_read(str(tmp_path / "input"), 2)) == expected
     read = list(command.buffered_read(str(tmp_path / "input"), 2))
     assert (read == expected) == (origin == "fairseq_cli.interactive")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "it is not a regular file"),
+        (b"cat dog\nbird\n", "a line has fewer than two words"),
+        (b"cat \xff\n", "it is not UTF-8: invalid start byte"),
+    ],
+)
+def test_a_file_of_replace_unk_that_cannot_be_used_is_named(tmp_path, content, said):
+    """A device or a pipe would be read for ever."""
+    path = tmp_path / "words.txt"
+    if content is None:
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=re.escape(f"--replace-unk {path} cannot be read ({said}): give a word and ")):
+        utils.load_align_dict(str(path))

@@ -18,3 +18,16 @@ def test_an_epoch_writes_every_line_of_the_log_once(tmp_path, caplog):
     assert log.read_text(encoding="utf-8").splitlines() == [
         line for epoch in (1, 2, 3) for line in (f"epoch {epoch:03d} | valid | loss 1", f"epoch {epoch:03d} | loss 2")
     ]
+
+
+def test_a_log_file_on_a_full_disk_is_reported_once(caplog):
+    """Python's logging prints a traceback for every line, and goes on."""
+    caplog.set_level("INFO", logger=progress_bar.__name__)
+    training = progress_bar.progress_bar([], log_format="simple", log_file="/dev/full", epoch=1)
+    for number in range(3):
+        training.print({"loss": number}, tag="train")
+    said = [record.getMessage() for record in caplog.records if "log-file" in record.getMessage()]
+    assert said == [
+        "--log-file /dev/full gets no further lines, because it cannot be written: [Errno 28] No space left on device"
+    ]
+    assert sum("loss" in record.getMessage() for record in caplog.records) == 3

@@ -119,6 +119,9 @@ def test_stopped_run_leaves_nothing(script, stop, status, message, tmp_path, mon
 BAD = [
     ("copynet_rules", "--rules", "4"),
     ("copynet_rules", "--test-per-rule", "0"),
+    ("copynet_rules", "--rules", "10001"),
+    ("synthetic_paraphrase", "--train", "10000001"),
+    ("topic_essays", "--train", "99999999999"),
     ("dialogue_patterns", "--pool-size", "4"),
     ("dialogue_patterns", "--set", "ds3"),
     ("synthetic_paraphrase", "--test", "1.5"),

@@ -104,3 +104,14 @@ def test_what_cannot_be_is_one_sentence(text, tmp_path, capsys, lines, options, 
 def test_a_missing_text_is_named(tmp_path, capsys):
     assert script.main(["--text", str(tmp_path / "nowhere"), "--output", str(tmp_path / "bert")]) == 2
     assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [("--dim", "10001"), ("--layers", "101"), ("--max-positions", "100001"), ("--lr", "nan"), ("--lr", "0")],
+)
+def test_sizes_that_no_bert_has_are_refused(text, tmp_path, capsys, option):
+    with pytest.raises(SystemExit) as stopped:
+        script.main(["--text", str(text(["a b"])), "--output", str(tmp_path / "bert"), *option])
+    assert stopped.value.code == 2
+    assert f"argument {option[0]}: '{option[1]}' is not a " in capsys.readouterr().err

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.text import Text, read_text_settings
 
 PAIRS = [(f'He said "it\'s no. {n}", at the café.', f"No. {n} is what he'd said – O'Neil's!") for n in range(40)]
@@ -375,3 +376,27 @@ def test_without_pyarrow_its_package_is_named(tmp_path: Path, capsys, monkeypatc
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 2
     assert "is read with pyarrow, which is not installed: run `pip install pyarrow`." in capsys.readouterr().err
+
+
+def test_a_text_that_is_no_sentence_is_refused(tmp_path: Path, capsys):
+    """To cut a cell of 30 MB into words takes gigabytes."""
+    rows = "".join(f"s {n},t {n}\n" for n in range(30))
+    (tmp_path / "a.csv").write_text(f"{rows}long {'x' * (1 << 20)},t\n")
+    assert prepare("--data", tmp_path / "a.csv", "--output", tmp_path / "out") == 2
+    said = "begins with 'long xxx.*' has 1,048,581 characters, but one sentence or essay has at most 1,048,576"
+    assert re.search(said, capsys.readouterr().err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sparse_file_of_any_size_is_refused_at_once(tmp_path: Path, capsys):
+    """To compute the checksum of a terabyte takes an hour."""
+    with (tmp_path / "a.csv").open("wb") as file:
+        file.truncate(1 << 40)
+    assert prepare("--data", tmp_path / "a.csv", "--output", tmp_path / "out") == 2
+    assert "a.csv begins with zero bytes: this is not text" in capsys.readouterr().err
+
+
+def test_a_pipe_that_nobody_writes_is_refused(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"cannot read .*pipe: it is not a regular file"):
+        next(importlib.import_module("corpus.reading").read_lines(tmp_path / "pipe"))

@@ -91,3 +91,24 @@ def test_a_missing_library_is_named(text, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("corpus.command.metadata.version", missing)
     assert script.main(["--text", str(text), "--output", str(tmp_path / "out")]) == 2
     assert "word_vectors needs gensim: install it with `pip install wean_fairseq[vectors]`." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("dim", "10001"), ("dim", "100000000"), ("window", "1001"), ("negative", "1001")]
+)
+def test_sizes_that_no_vectors_have_are_refused(text, tmp_path, capsys, option, value):
+    """A width of a hundred million asks for terabytes, and gensim answers with a traceback."""
+    with pytest.raises(SystemExit) as stopped:
+        script.main(["--text", str(text), "--output", str(tmp_path / "out"), f"--{option}", value])
+    assert stopped.value.code == 2
+    assert f"argument --{option}: '{value}' is not a whole number of 1 to " in capsys.readouterr().err
+
+
+def test_a_lack_of_memory_is_one_sentence(text, tmp_path, capsys, monkeypatch):
+    def fail(*_arguments, **_options):
+        raise MemoryError("Unable to allocate 7.08 GiB")
+
+    monkeypatch.setattr("gensim.models.Word2Vec.build_vocab", fail)
+    assert script.main(["--text", str(text), "--output", str(tmp_path / "out")]) == 2
+    assert "word_vectors: error: there is not enough memory (Unable to allocate 7.08 GiB)" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -305,7 +305,7 @@ def test_copying_with_a_temperature_is_left_to_fairseq():
 
 def test_the_longest_output_must_be_as_long_as_the_shortest():
     model = make_model("wean_lstm", {})
-    with pytest.raises(AssertionError, match="min_len cannot be larger"):
+    with pytest.raises(UserError, match="--min-len 9 is more than the 8 words that an output may have"):
         search(FastSequenceGenerator, [model], make_sample(model), min_len=9, max_len_b=8)
 
 
