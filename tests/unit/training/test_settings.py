@@ -249,5 +249,7 @@ def test_an_arch_takes_its_default_options(arch):
     line = ["data", "--task", "paraphrase", "--arch", arch, "--criterion", chosen.criterion, *chosen.sizes]
     line += chosen.optimisation
     assert options.parse_args_and_arch(options.get_training_parser(), line).lr == [0.003]
+    # Models without attention cannot replace <unk>.
+    assert not (arch in ("residual_lstm", "stacked_lstm") and "--replace-unk" in chosen.search)
     line = ["data", "--task", "paraphrase", "--path", "none", *chosen.search]
     assert options.parse_args_and_arch(options.get_generation_parser(), line).beam == 5
