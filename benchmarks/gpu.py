@@ -52,7 +52,7 @@ TORCH = "torch's linear_cross_entropy"
 # Tokens of a fixed chunk. The number divides those of both published sizes, and is close to the choice of `chunk_rows`.
 TORCH_CHUNK = 224
 COUNTS = "Kernels and waits, counted without a GPU, and what keeps some from their goals: [counts](gpu_counts.md)."
-NOT_MEASURED = "not measured: no GPU was at hand"
+NOT_MEASURED = "not measured: no GPU was available"
 WHOLE = "Whole training"
 # Seconds for all tables together, and for one of them.
 ALL_TABLES, ONE_TABLE = 580, 120

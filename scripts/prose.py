@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Check docstrings, comments and Markdown for phrases that readers stumble over; `make lint` runs it.
 
-    python scripts/prose.py [PATH...]     # default: the whole project, except the paths in NOT_YET_CHECKED
+    python scripts/prose.py [PATH...]     # default: the whole project
 
 Each finding is printed with the wording to use instead. The exit status is 1 if there are any. CONTRIBUTING.md has the
 rules; this script only finds the phrases that are easy to find.
@@ -17,13 +17,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("wean_fairseq", "preprocess", "scripts", "benchmarks", "examples", "docs", "tests")
-#: Beginnings of paths, as regular expressions, that are still to be rewritten. Remove a line when its files pass.
-NOT_YET_CHECKED = (
-    "tests/",
-    r"(examples|benchmarks)/.*\.md$",
-    r"wean_fairseq/[^/]*\.py$",
-    "wean_fairseq/(checkpoints|evaluation|host|reporting|storage)/",
-)
 #: Regular expression -> the wording to use instead.
 PHRASES = {
     r"\bg(?:o|oes|one|oing) on(?: with)?\b": "resume, continue",
@@ -89,14 +82,9 @@ def project_files() -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in sorted(paths) if path.suffix in (".py", ".sh", ".md")]
 
 
-def is_checked(name: str) -> bool:
-    """Return True if a file of the project must pass."""
-    return not any(re.match(pattern, name) for pattern in NOT_YET_CHECKED)
-
-
 def main(arguments: Sequence[str]) -> int:
     """Print all findings; return the exit status."""
-    paths = [Path(argument) for argument in arguments] or [ROOT / name for name in project_files() if is_checked(name)]
+    paths = [Path(argument) for argument in arguments] or [ROOT / name for name in project_files()]
     messages = [message for path in paths for message in findings(path)]
     sys.stdout.writelines(f"{message}\n" for message in messages)
     return int(bool(messages))

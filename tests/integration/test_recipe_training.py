@@ -46,7 +46,7 @@ with open(os.environ["BEGUN"], "a") as begun:
     print(folder.name, options["--seed"], os.environ["OMP_NUM_THREADS"] + device, file=begun)
 until = time.monotonic() + 60
 while len(Path(os.environ["BEGUN"]).read_text().splitlines()) < int(os.environ.get("MEET", 1)):
-    assert time.monotonic() < until, "nothing else was begun"
+    assert time.monotonic() < until, "no other training was begun"
     time.sleep(0.05)
 best = 20 - abs(rate - 0.002) * 1000
 with open(options["--log-file"], "a") as log:

@@ -104,7 +104,7 @@ def test_a_training_that_is_done_stays_as_it_is(data: Path, tmp_path: Path) -> N
     rate = ["--lr", 1e-30, "--max-epoch", 9, "--no-epoch-checkpoints"]  # the model learns no more and never improves
     train(data, tmp_path, *rate, "--validate-interval-updates", 5, "--patience", 2)
     done = torch.load(tmp_path / LAST, weights_only=True)
-    assert updates_of(done) == 15  # the first validation is the best one; two more were no better
+    assert updates_of(done) == 15  # the first validation is the best; the next two did not improve
     content = (tmp_path / LAST).read_bytes()
     for stop, why in (
         (["--patience", 2], "2 validations brought no improvement"),

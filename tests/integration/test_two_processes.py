@@ -73,7 +73,7 @@ def start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[byte
 
 
 def read_until_killed(speaker: subprocess.Popen[bytes], victim: int) -> tuple[Result, float]:
-    """Kill the process ``victim`` when ``speaker`` prints its update; return exit status, output and seconds."""
+    """Kill the process ``victim`` when ``speaker`` prints its update; return the result and the seconds it took."""
     mark = f'"num_updates": "{KILLED_AT}"'.encode()
     said = b""
     watchdog = threading.Timer(TIMEOUT, speaker.kill)  # limits the wait for a training that hangs silently

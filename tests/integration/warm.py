@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-# Variables that a launcher or a user's shell may have set, and that would change what is tested.
+# Variables that a launcher or a user's shell may have set and that would change the tests.
 _FOREIGN = ("WEAN_TRACEBACK", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_NODELIST")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _FOREIGN} | {
     "OMP_NUM_THREADS": "1",

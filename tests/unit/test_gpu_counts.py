@@ -134,22 +134,22 @@ GOALS: tuple[tuple[str, str, str, float, str], ...] = (
     ),
     (
         *("copynet", STEP, LAUNCHES, 885 / 2),
-        "45 a step; the goal leaves 16, and the attention alone takes 19. A CUDA graph is not to be tried here",
+        "45 a step; the goal leaves 16, and the attention alone takes 19. CUDA graphs are not used, see above",
     ),
     (
         *("pointer_generator", STEP, LAUNCHES, 839 / 2),
-        "37 a step; the goal leaves 13, and the attention alone takes 19. A CUDA graph is not to be tried here",
+        "37 a step; the goal leaves 13, and the attention alone takes 19. CUDA graphs are not used, see above",
     ),
 )
 
 INTRODUCTION = """\
 Kernels launched / waits of the host, forward and backward without the optimiser, 24 words, three sentences;
-a decoded word is of beam 4. What is counted how: `tests/simulated_gpu.py`. CI fails when a count grows;
-`tests/unit/test_gpu_counts.py`, run as a module, counts anew.
-No CUDA graph is recorded and nothing is compiled: the shapes of a search change when a sentence ends, those of training
-with each batch, and there is no GPU here to show that it pays nevertheless. Of the search no more than the words is
-counted: fairseq prints each sentence by itself, waiting six times for it, and our one wait for the ids of its source,
-which come off the GPU at once, is one more."""
+a decoded word is for beam 4. `tests/simulated_gpu.py` defines the counts. CI fails if a count grows;
+`tests/unit/test_gpu_counts.py`, run as a module, updates them.
+CUDA graphs and compilation are not used: the shapes of a search change when a sentence ends, those of training change
+with each batch, and no GPU was available to show a benefit. For the search only the words are counted: fairseq prints
+each sentence separately and waits six times for it, and our code waits once more for the ids of its source, which leave
+the GPU together."""
 
 # Goals that tests check.
 TESTED = (

@@ -34,8 +34,8 @@ def record(folder: Path) -> int:
 def check_lines(folder: Path) -> None:
     """Refuse data whose sentences are not the lines of its text: raw data is text, that of other data may be there.
 
-    fairseq-preprocess takes a lone carriage return for the end of a line: if both sides have as many, nothing else
-    tells that all later pairs are shifted.
+    fairseq-preprocess ends lines at single carriage returns. If both sides have the same number of them, all later
+    pairs are shifted without another sign.
 
     Raises:
         UserError: naming the text and the line.

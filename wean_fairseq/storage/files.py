@@ -1,4 +1,4 @@
-"""Files that are read if they are files, are there whole or not at all, and what tells that one has changed since."""
+"""Read regular files only, write files atomically, and detect changed files."""
 
 import contextlib
 import errno
@@ -30,16 +30,16 @@ _LINKS = 40  # as many symbolic links as Linux follows
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
-    """Open a file for reading; where a FIFO, a device or a socket has its name, nobody waits.
+    """Open a regular file for reading. FIFOs, devices and sockets are refused without waiting.
 
     Raises:
-        OSError: if it cannot be read, or is no regular file.
+        OSError: if it cannot be read, or is not a regular file.
     """
     return open(path, "rb", opener=_open_if_regular)
 
 
 def open_input(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a text for reading, see ``open_regular``; what a shell has opened, as in ``<(...)``, may be a pipe.
+    """Open a text for reading, like ``open_regular``. It may be a pipe that a shell has opened, as in ``<(...)``.
 
     Raises:
         OSError: if it cannot be read, or is neither.
@@ -164,13 +164,13 @@ def write_whole(
 ) -> str:
     """Write a file under another name, and give it its own when all of it is on the disk.
 
-    A symbolic link stays, and what it leads to is written. Devices, pipes and what the process has open, such as
-    ``/dev/stdout``, are written to as they are.
+    A symbolic link stays, and its target is written. Devices, pipes and open files of the process, such as
+    ``/dev/stdout``, are written directly.
 
     Args:
-        path: the file; an older one stays as it is until the new one takes its place.
-        write: is given the new file.
-        announce: is told the SHA-256 before the new file takes its place.
+        path: the file. An older one is unchanged until the new one replaces it.
+        write: called with the new file.
+        announce: called with the SHA-256 before the new file replaces the old one.
 
     Returns:
         The SHA-256.
@@ -236,13 +236,13 @@ def _is_open_file(path: Path) -> bool:
 
 
 def open_special(path: Path) -> BinaryIO:
-    """Open for writing what has no content to be replaced: a device, a pipe, an open file; nobody is waited for.
+    """Open a device, a pipe or an open file for writing, without waiting for a reader.
 
     Raises:
-        OSError: if it cannot be written, as a pipe that nobody reads.
+        OSError: if it cannot be written, such as a pipe without a reader.
     """
     if _is_open_file(path):
-        sys.stdout.flush()  # what was printed before comes before
+        sys.stdout.flush()  # earlier output comes first
         descriptor = os.dup(int(path.name))
     else:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
@@ -329,7 +329,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Wait until no other process is in here with ``folder``; where the file system has no locks, go on without."""
+    """Lock a folder against other processes, and wait for them. File systems without locks are not protected."""
     with _opened(folder) as descriptor:  # closing it ends the lock
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -361,7 +361,7 @@ def sha256_of(path: Path) -> str:
 def is_whole_archive(path: Path) -> bool:
     """Whether the parts of an archive are what its own checksums say; torch looks at none of them when it loads.
 
-    True as well for the files of torch < 1.6, which are no archives and have no checksums.
+    Files of torch < 1.6 are not archives and have no checksums, so they are intact, too.
 
     Raises:
         OSError: if it cannot be read.
@@ -373,4 +373,4 @@ def is_whole_archive(path: Path) -> bool:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
-        return False  # what the directory of a damaged archive makes zipfile say
+        return False  # zipfile's errors for a damaged directory

@@ -116,12 +116,12 @@ def check_file(path: Path, advice: str, copies: bool = False) -> bool:
 
 
 def seen_intact(path: Path) -> bool:
-    """Whether this process has found the file intact, and nothing has touched it since."""
+    """Return True if this process has found the file intact and it has not changed since."""
     return _checked.get(path.absolute()) == _state(path)
 
 
 def remember_intact(path: Path) -> None:
-    """Let nobody in this process read the file a second time to find it intact."""
+    """Remember that the file is intact, so that this process does not read it again to check."""
     _checked[path.absolute()] = _state(path)
 
 

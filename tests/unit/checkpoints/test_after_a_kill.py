@@ -1,4 +1,4 @@
-"""A training that is started again: what it finds half written, what it remembers, and whether there is more to do."""
+"""Restarting a training: partial files, remembered state, and whether updates are left."""
 
 import fcntl
 import logging
@@ -29,7 +29,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-# --- what is half written -------------------------------------------------------------------------------------------
+# --- partial files --------------------------------------------------------------------------------------------------
 
 
 def test_partial_files_of_killed_processes_are_removed_and_nothing_else(tmp_path):
@@ -159,12 +159,12 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     assert names(tmp_path) == ["file", "folder"]
 
 
-# --- what is remembered ---------------------------------------------------------------------------------------------
+# --- remembered state -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def forgetful():
-    """fairseq as it is when a process begins: it keeps what it remembers as attributes of a function."""
+    """Reset fairseq to the state of a new process; its state is kept in attributes of a function."""
     kept = dict(vars(should_stop_early))
     vars(should_stop_early).clear()
     yield
@@ -254,7 +254,7 @@ def test_what_a_finished_training_was_the_end_of_does_not_end_one_that_begins_wi
 
 @pytest.mark.usefixtures("forgetful")
 def test_a_finished_training_gets_a_last_checkpoint(load, tmp_path):
-    """Killed when only its best one was written: nothing else would ever write the last one."""
+    """If a training is killed after writing only the best checkpoint, no later step would write the last one."""
     load(is_older=True, no_last_checkpoints=True)
     load(is_older=False)
     assert names(tmp_path) == ["checkpoint_best.pt", "checksums.sha256"]

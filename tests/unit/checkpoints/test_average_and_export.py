@@ -56,7 +56,7 @@ def saved(path, **options):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
 def test_an_average_is_the_mean(tmp_path, dtype):
-    """Expected: (1 + 2 + 6) / 3 = 3; in half precision 1 + 2048 is no number, so the sum must be wider."""
+    """Expected: (1 + 2 + 6) / 3 = 3; 1 + 2048 is not representable in half precision, so the sum must be wider."""
     values = (1.0, 2.0, 6.0) if dtype is not torch.float16 else (1.0, 2048.0, 2050.0)
     paths = [saved(tmp_path / f"{value}.pt", value=value, dtype=dtype) for value in values]
     average(paths, tmp_path / "average.pt")
@@ -360,7 +360,7 @@ def test_an_export_knows_its_text(tmp_path, data, prepared, way):
 
 @pytest.fixture
 def unloaded(monkeypatch):
-    """Do not load what was exported: the models of this file have a few parameters of any name."""
+    """Do not load the exported model: the models of this file have a few parameters with arbitrary names."""
     monkeypatch.setattr("wean_fairseq.checkpoints.export._verify", lambda *_: None)
 
 
@@ -455,7 +455,7 @@ def test_an_export_knows_its_search(tmp_path, data):
 
 @pytest.mark.usefixtures("unloaded")
 def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp_path, data):
-    """As a recipe keeps it: with options that are about other things; what is given again counts more."""
+    """As recipes keep it, the file also has unrelated options. Options on the command line have precedence."""
     saved(tmp_path / "a.pt")
     kept = "--search-preset\nwean\n--replace-unk\n--beam 5\n--copy-provenance\n'a file'\n--max-len-b\n10\n"
     (tmp_path / NAME).write_text(kept)

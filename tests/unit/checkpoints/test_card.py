@@ -1,4 +1,4 @@
-"""The model card: what it shows of text and scores, and which files of scores are refused."""
+"""The model card: its text and scores, and invalid files of scores."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The configuration of a checkpoint: what fairseq writes is read as it is, anything else is refused by name."""
+"""The configuration of a checkpoint: fairseq's own content is read unchanged, anything else is refused by name."""
 
 import ast
 import collections
@@ -22,7 +22,7 @@ WITHOUT_A_CALL = "[x['exit 1'] for x.__class__.__getitem__ in [__import__]]"
 
 
 def evaluated_by_fairseq() -> set[str]:
-    """Options that the source of fairseq gives to ``eval`` or to what calls it: ``eval(args.encoder_layers)``."""
+    """Return the options that fairseq's source passes to ``eval`` or its wrappers: ``eval(args.encoder_layers)``."""
     package = Path(fairseq.__file__).parent
     found = set()
     for file in package.rglob("*.py"):
@@ -34,7 +34,7 @@ def evaluated_by_fairseq() -> set[str]:
             if name in ("eval", "eval_bool", "eval_str_list", "eval_str_dict") and not is_method and node.args:
                 given = node.args[0]
                 found.add(given.attr if isinstance(given, ast.Attribute) else getattr(given, "id", ""))
-    return found - {"x", "uf", ""}  # their own arguments, and what is typed
+    return found - {"x", "uf", ""}  # arguments of the wrappers, and typed input
 
 
 def test_the_list_of_evaluated_options_is_that_of_fairseqs_source():
@@ -152,7 +152,7 @@ def test_what_fairseq_writes_is_copied():
 
 
 def test_fairseq_is_given_the_copy(tmp_path):
-    """Of whatever type a dictionary in the file is."""
+    """True for any type of dictionary in the file."""
     path = tmp_path / "checkpoint.pt"
     model = collections.OrderedDict(_name="wean_lstm")
     torch.save(state(cfg={"model": model, "task": {"_name": "paraphrase"}}), path)

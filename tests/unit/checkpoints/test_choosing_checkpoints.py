@@ -160,7 +160,7 @@ class Attack:
 
 @pytest.mark.parametrize("name", ["checkpoint_last.pt", "checkpoint_best.pt"])
 def test_a_hostile_checkpoint_is_never_passed_over(folder, tmp_path, name):
-    """It is no accident: the user has to know."""
+    """It is an attack, not an accident, so the user has to know."""
     (folder / "checkpoint_last.pt").unlink()
     (folder / "checksums.sha256").unlink(missing_ok=True)
     save(folder, name, 30, manifest=False, attack=Attack(tmp_path / "ran"))

@@ -1,4 +1,4 @@
-"""Pipes and devices under the name of a file that is read: one sentence at once, and nobody waits for a writer."""
+"""Pipes and devices under the name of an input file: one sentence immediately, without waiting for a writer."""
 
 import contextlib
 import os
@@ -56,7 +56,7 @@ def _at_once():
 
 @pytest.fixture(params=KINDS)
 def put(request):
-    """Puts something that is no file in the place of a path."""
+    """Return a function that replaces a path by something other than a regular file."""
 
     def place(path):
         path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A fault of a checkpoint is one sentence; one that would run code is refused, and nothing of it runs."""
+"""A fault of a checkpoint is one sentence; a checkpoint that would run code is refused, and no code runs."""
 
 import argparse
 import os
@@ -162,7 +162,7 @@ def test_a_flipped_bit_at_the_beginning_is_damage(tmp_path, place, lazily):
 
 @pytest.mark.parametrize("why", ["unable to mmap 99 bytes", "DefaultCPUAllocator: can't allocate memory: 9 bytes"])
 def test_a_computer_without_memory_is_no_damage(tmp_path, monkeypatch, why):
-    """It must not be told to delete the file, nor go on from an older one."""
+    """The user must not be told to delete the file, and the training must not resume from an older one."""
     path = good(tmp_path)
 
     def fail(*_, **__):
@@ -236,7 +236,7 @@ def test_tied_tensors_are_found_and_others_are_not():
 
 
 def shadowed(**attributes):
-    """A dictionary whose attributes stand where its methods are."""
+    """Return a dictionary whose attributes shadow its methods."""
     made = OrderedDict(state()["model"])
     vars(made).update(attributes)
     return made
@@ -358,7 +358,7 @@ def of_a_later_version(content: bytearray) -> None:
 
 
 def longer(content: bytearray) -> None:
-    """Let the directory be longer than what is before the end record."""
+    """Make the directory longer than the content before the end record."""
     content[-10:-6] = (len(content)).to_bytes(4, "little")
 
 
@@ -377,7 +377,7 @@ def test_an_archive_whose_directory_zipfile_cannot_read_is_not_given_to_torch(tm
 
 
 def test_the_archive_in_a_file_that_torch_takes_for_none_is_not_read(tmp_path, monkeypatch):
-    """Only the first bytes tell torch that a file is an archive; the refusal must not unpack what is behind others."""
+    """torch recognises an archive by its first bytes only; the refusal must not unpack an archive after other bytes."""
     path = good(tmp_path)
     rewritten(path, compression=zipfile.ZIP_DEFLATED)
     path.write_bytes(b"XX" + path.read_bytes())

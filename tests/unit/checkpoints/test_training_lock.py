@@ -1,4 +1,4 @@
-"""One training in a folder: the second is told of the first, and a killed one keeps nobody out."""
+"""One training per folder: the second is refused and names the first, and a killed one blocks no other."""
 
 import contextlib
 import os
@@ -47,7 +47,7 @@ def test_a_second_training_is_refused_by_name(tmp_path, holder, monkeypatch):
     with pytest.raises(UserError, match=rf"another training \(process {holder.pid} on .+\) is writing into --save-dir"):
         checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
     (tmp_path.parent / "link").symlink_to(tmp_path)
-    with pytest.raises(UserError, match="another training"):  # by whatever name
+    with pytest.raises(UserError, match="another training"):  # by any name
         checkpoint_utils.verify_checkpoint_directory(str(tmp_path.parent / "link"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [training_lock.NAME, "checkpoint_last.pt"]
 

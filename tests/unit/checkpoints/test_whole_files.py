@@ -25,7 +25,7 @@ def checkpoint(value=1.0):
 
 
 def write_to_full_disk(file, piece):
-    """Stands in for ``HashedFile.write``: there is room for 1000 bytes."""
+    """Replacement for ``HashedFile.write`` with room for 1000 bytes."""
     if file._file.tell() + len(piece) > 1000:
         file.error = OSError(errno.ENOSPC, "No space left on device")
         raise file.error

@@ -177,7 +177,7 @@ def test_a_learnt_baseline_is_taken_off_and_learns_the_reward_while_features_do_
     """Expected: word by word (r - b_t) log P(y_t) and (b_t - r)^2 / 2, of which the model's part is the first alone."""
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(given_words=0, baseline_width=8)
-    assert not any(parameter.any() for parameter in criterion.parameters())  # nothing is expected at first
+    assert not any(parameter.any() for parameter in criterion.parameters())  # the baseline starts at 0
     weight, bias = torch.linspace(-0.5, 0.9, 8), 0.2
     criterion.load_state_dict({"baseline.weight": weight.unsqueeze(0), "baseline.bias": torch.tensor([bias])})
     torch.manual_seed(5)
@@ -311,7 +311,7 @@ def reward_model(kind, model):
 
 
 class Bigrams(torch.nn.Module):
-    """A language model whose probabilities stand in a table: of the next word, given the one before."""
+    """A language model whose bigram probabilities are in a table."""
 
     def __init__(self, lprobs):
         super().__init__()
@@ -326,7 +326,7 @@ class Bigrams(torch.nn.Module):
 
 
 def test_fluency_is_the_geometric_mean_over_words_and_end():
-    """By a loop over a table of probabilities; the word behind the dictionary is a slot, which is no word there."""
+    """Expected: a loop over a table of probabilities; the word after the dictionary is a slot without a row."""
     size = len(DICTIONARY)
     table = torch.randn(size, size, generator=torch.Generator().manual_seed(2)).log_softmax(dim=1)
     outputs = [[4, 7, size + 2], [9], []]
@@ -352,7 +352,7 @@ def test_relevance_is_the_cosine_of_the_last_states_whatever_the_padding():
 
 
 def test_rewards_are_weighted_and_no_gradient_comes_from_them(monkeypatch):
-    """By hand: 2 * 0.5 + 0.25 * (-1) + 0.5 * 0.1; the models of rewards are no part of the criterion."""
+    """By hand: 2 * 0.5 + 0.25 * (-1) + 0.5 * 0.1; the reward models are not part of the criterion."""
     encoder = build_model("residual_lstm", make_task(DICTIONARY), embed_dim=6, hidden_size=8, num_layers=1)
     table = torch.nn.Parameter(torch.zeros(len(DICTIONARY), len(DICTIONARY)))
     made = {

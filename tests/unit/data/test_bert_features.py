@@ -23,7 +23,7 @@ TOPICS = [("tea",), ("reds", "北京", "blue"), ("blue", "tea"), ("redish", "<un
 # The pieces of each word by hand, from PIECES.
 PIECES_OF = {"tea": ["tea"], "reds": ["red", "##s"], "redish": ["red", "##ish"], "blue": ["blue"]}
 PIECES_OF |= {"北京": ["北", "京"], "<unk>": ["[UNK]"], "[SEP]": ["[UNK]"] * 3}
-HALF = {"rtol": 1e-3, "atol": 1e-3}  # what half precision keeps
+HALF = {"rtol": 1e-3, "atol": 1e-3}  # the precision of float16
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def test_the_dictionary_never_grows():
     dictionary.encode_line("Zorblax Quimby", add_if_not_exist=True)
     assert len(dictionary) == before == len(plain_dictionary()) + 2
     assert dictionary.first_slot == len(plain_dictionary())
-    assert plain_dictionary() != dictionary  # slots are part of what a model is built for
+    assert plain_dictionary() != dictionary  # a model is built for a number of slots
 
 
 def test_without_slots_it_equals_the_dictionary_it_was_made_from():

@@ -103,7 +103,7 @@ def test_a_source_may_be_a_table(tmp_path: Path) -> None:
 
 
 def outputs_of_generate(tmp_path: Path, n_best: int, scores: bool = False, jsonl: bool = False) -> Path:
-    """What ``wean-generate`` writes for four lines, the third of which is empty."""
+    """Return the output of ``wean-generate`` for four lines, the third of which is empty."""
     found = []
     for text in TEXTS:
         outputs = [Output(f"{text}{'!' * rank}", -0.5 - rank, ["x"], [True], None, None) for rank in range(n_best)]

@@ -1,4 +1,4 @@
-"""Pictures and means of z from a dump: pieces joined, kinds of words told apart, what is no dump refused."""
+"""Pictures and means of z from a dump: joined pieces, kinds of words, and refusal of files that are not dumps."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_pieces_are_joined_and_special_symbols_left_out(dump):
 
 
 def test_a_picture_is_written_and_the_means_of_function_and_content_words(dump):
-    """By hand: "is" and "in" are function words, "cat" is content, numbers and what is no word are neither."""
+    """By hand: "is" and "in" are function words, "cat" is content, numbers and non-words are neither."""
     assert main(["granularity", "--dump", dump, "--number", "1", "--output", dump]) == 0
     assert Path(f"{dump}.png").read_bytes().startswith(b"\x89PNG")
     lines = [line.split("\t") for line in Path(f"{dump}.tsv").read_text(encoding="utf-8").splitlines()]

@@ -112,7 +112,7 @@ class _Tags(HTMLParser):
 
 
 def test_hostile_text_is_harmless(tmp_path: Path) -> None:
-    """Text is data: no element of its own in the HTML, no formula in the spreadsheet, nothing loaded from elsewhere."""
+    """Text is data: it adds no HTML element, no formula in the spreadsheet and no external resource."""
     design = make_design([SystemOutput("X", [[HOSTILE]], "")], [HOSTILE], ["a<b"], num_sentences=1, num_raters=1)
     write_sheets(design, tmp_path)
     page = (tmp_path / "rater-1.html").read_text(encoding="utf-8")
@@ -187,7 +187,7 @@ def test_interval_and_t_test_by_hand(tmp_path: Path) -> None:
     cell = result["systems"]["Secret"]["fluency"]
     assert cell["ci"] == pytest.approx([2 - 2.484138, 2 + 2.484138], abs=1e-6)
     assert result["tests"][0]["p"] == pytest.approx(0.225403, abs=1e-6)
-    assert result["kappa"]["fluency"] is None  # one rater agrees with nobody
+    assert result["kappa"]["fluency"] is None  # agreement needs two raters
 
 
 def test_comparison_statistics_by_hand(tmp_path: Path) -> None:

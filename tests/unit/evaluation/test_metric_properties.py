@@ -16,7 +16,7 @@ NAMES = [name for name in METRICS if name not in UNAVAILABLE]
 #: Not bounded by 0 and 100: differences, ratios, and method 7, which exceeds 100 by design.
 RATIOS = {"length-ratio", "compression", "compression-characters", "sentence-splits", "levenshtein"}
 UNBOUNDED = {name for name in NAMES if "ibleu" in name or "m7" in name} | RATIOS | {"ter", "fkgl"}
-#: 100 for output = reference, whatever the text (BLEU needs 4 words; METEOR and SARI do not reach 100 on short text).
+#: 100 for output = reference, for any text (BLEU needs 4 words; METEOR and SARI do not reach 100 on short text).
 PERFECT = ["bleu", "bleu2", "rouge-1", "rouge-2", "rouge-l", "rouge-l-beta", "exact@1", "exact@10"]
 
 WORDS = st.sampled_from(["a", "b", "the", "Cat", "ox.", "苹果", "é", "x-y", "&amp;", "<unk>", "12"])

@@ -64,7 +64,7 @@ def test_diversity_is_per_essay() -> None:
 def test_distinct_is_over_the_corpus() -> None:
     """Words a b a / a c: 3 different of 5. Bigrams ab, ba / ac: 3 of 3. Sentence values: 2/3 and 2/2."""
     metric = Distinct(order=1)
-    for _ in range(2):  # nothing is remembered from one corpus to the next
+    for _ in range(2):  # no state is kept from one corpus to the next
         assert metric.corpus_score(["a b a", "a c"], [["", ""]]).score == 60
     assert Distinct(order=2).corpus_score(["a b a", "a c"], [["", ""]]).score == 100
     metric.prepare([["", ""]])
@@ -177,7 +177,7 @@ def tiny_bert(folder: Path) -> list[str]:
 
 
 def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
-    """Identical text is 100, order of references and batching do not matter, empty text is 0, nothing is downloaded."""
+    """Identical text is 100, order of references and batching do not matter, empty text is 0, without downloads."""
     words = tiny_bert(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}', encoding="utf-8")

@@ -89,7 +89,7 @@ def test_broken_logs_are_refused(tmp_path: Path, change, message: str) -> None:
 
 @pytest.mark.parametrize("lines", [LOG.splitlines(), tagged(LOG, "D").splitlines()], ids=["whole", "D-lines"])
 def test_a_sorted_log_is_read(tmp_path: Path, lines: list[str]) -> None:
-    """Nothing is generated twice in it, although an id comes back with every tag."""
+    """The log has no duplicate outputs, although each id occurs with every tag."""
     path = write(tmp_path / "gen.log", "".join(f"{line}\n" for line in sorted(lines)))
     assert read_generated("X", path).nbest == [["Hi there!"], ["a ca@@ t", "the ca@@ t"]]
 
@@ -121,7 +121,7 @@ def test_copied_words_are_put_back(tmp_path: Path) -> None:
     log = "S-0\t<oov-0> met <oov-1> and <oov-0>\nH-0\t-1.0\t<oov-1> met <oov-0> <oov-7>\n"
     path = write(tmp_path / "gen.log", log)
     output = read_generated("X", path, oov_source=["Zork met Blip and Zork"])
-    assert output.hypotheses == ["Blip met Zork <unk>"]  # slot 7 stands for no source word
+    assert output.hypotheses == ["Blip met Zork <unk>"]  # slot 7 has no source word
     with pytest.raises(UserError, match="give the tokenised source text with --oov-source"):
         read_generated("X", path)
     with pytest.raises(UserError, match="is not line 1 of the --oov-source text"):

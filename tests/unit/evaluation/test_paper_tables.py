@@ -1,4 +1,4 @@
-"""The papers' tables beside our results: every number with its origin, nothing invented, what is missing named."""
+"""The papers' tables beside our results: every number has its origin, none is invented, missing ones are listed."""
 
 import json
 import re
@@ -165,7 +165,7 @@ def test_unread_tables_have_no_numbers(run: Run) -> None:
 
 
 def release() -> Path:
-    """Write a folder as DRESS has it; Hybrid's output is the reference in capitals, that of Dress is the source."""
+    """Write a folder in the layout of DRESS; Hybrid's output is the reference in capitals, Dress's is the source."""
     folder = Path("released")
     folder.mkdir()
     texts = {

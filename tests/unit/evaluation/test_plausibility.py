@@ -30,7 +30,7 @@ WORDS = ["The cat sat on the Mat .", "It rained in London ."]
 
 @pytest.mark.parametrize("change", [str.lower, str.upper])
 def test_texts_of_another_case(change) -> None:
-    """4 of the 33 letters of the references are capitals; the outputs have none, or nothing else."""
+    """4 of the 33 letters of the references are capitals; the outputs have none, or only capitals."""
     changed = [change(line) for line in WORDS]
     (warning,) = warnings(changed, WORDS)
     share = "0.0%" if change is str.lower else "100.0%"
@@ -159,7 +159,7 @@ def test_one_number_for_all_is_text() -> None:
     assert not any("number" in text for text in found([f"5 {line}" for line in OUTPUTS]))
 
 
-# One text has the mark, the others have not: it is named, with what to do.
+# One text has the mark, the others have not: the warning names the text and the remedy.
 @pytest.mark.parametrize(
     ("change", "named", "advice"),
     [
@@ -189,7 +189,7 @@ def test_marks_of_one_text_alone(change: Callable[[str], str], named: str, advic
 
 
 def test_brackets_of_one_form() -> None:
-    """Brackets that a text leaves out are no other form of them."""
+    """Missing brackets are not another form of brackets."""
     written = [[f"{line[:5]} ( {line[5:]} )" for line in lines] for lines in (OUTPUTS, REFERENCES, SOURCES)]
     outputs, references, sources = ([line.replace("(", "-LRB-").replace(")", "-RRB-") for line in w] for w in written)
     (text,) = found(outputs, written[1], sources=written[2])

@@ -1,4 +1,4 @@
-"""A paper's preset is that paper's protocol, whatever else is asked for: it must not change unnoticed."""
+"""A paper's preset is that paper's protocol, for all other settings, and must not change unnoticed."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ _CDNPG_SHARED = {
     "ROUGE-L": "case:mixed|tok:none|rouge:L|beta:1.2",
     "METEOR-es": _METEOR,
 }
-# What sections 1.3, 2.8, 3.9, 5.6, 6.6 and 8.1 of the design reference say, as signatures.
+# Protocols of sections 1.3, 2.8, 3.9, 5.6, 6.6 and 8.1 of the design reference, as signatures.
 PROTOCOLS = {
     "paper:wean-pwkp": _MTEVAL,
     "paper:wean-ew-sew": _MTEVAL,
@@ -135,7 +135,7 @@ def test_mteval_lower_cases_ascii_alone() -> None:
 def test_bleu_of_nts_is_that_of_nltk_with_smoothing_method_3() -> None:
     """Oracle: NLTK's corpus_bleu; an output is shorter than four words, and alone it needs the smoothing.
 
-    Its words: the period of each sentence is a word of its own, that of "approx." is none.
+    The period of each sentence is a separate word, but not the period of "approx.".
     """
     bleu = pytest.importorskip("nltk.translate.bleu_score")
     outputs = ["He ate approx. two. He can't sleep.", "A b c"]
@@ -161,7 +161,7 @@ def test_without_punkt_the_error_says_where_it_comes_from(monkeypatch: pytest.Mo
 
 
 def test_copynet_scores_forty_characters_and_wean_all() -> None:
-    """Forty characters are equal, five more are not: R = P = 40/45 without the limit, white space is no character."""
+    """Forty characters are equal, five more are not: R = P = 40/45 without the limit, not counting white space."""
     same, rest, other = "今天天气很好我们去" * 4 + "公园散步", "你好吗朋友", "再见了先生"
     limited, unlimited = columns_of("paper:copynet-lcsts", Settings()), columns_of("paper:wean-lcsts", Settings())
     output, reference = f"{same[:7]} {same[7:]}{rest}", same + other

@@ -32,14 +32,14 @@ def test_every_row_is_complete(table: PublishedTable, data: str, name: str, row:
     assert row.scorer in SCORERS and row.origin
     assert (row.scorer == "unread") == all(score is None for score in row.scores)
     if row.runs:
-        assert row.command or table.commands[data], "a missing number comes with what would measure it"
+        assert row.command or table.commands[data], "a missing number needs a command that measures it"
     for script in re.findall(r"bash (examples/\S+?\.sh)", row.command or table.commands.get(data, "")):
         assert (ROOT / script).is_file()
 
 
 @pytest.mark.parametrize("table", [pytest.param(table, id=key) for key, table in TABLES.items() if table.preset])
 def test_columns_name_scores_of_the_presets(table: PublishedTable) -> None:
-    """The first key of a column is one of the table's preset; groups of sentences stand in brackets behind it."""
+    """The first key of a column is one of the table's preset; groups of sentences follow it in brackets."""
     known = {column.key for column in columns_for([table.preset, "paper:cdnpg-fixed"], [], Settings())}
     for column in table.columns:
         keys = [re.sub(r"\[[\w-]+\]$", "", key) for key in column.keys]

@@ -51,7 +51,7 @@ def test_agreement_equals_reference_programs(items: int, raters: int, low: int, 
         ),
         (("12345", "12345"), 1, 1),
         (("333", "333"), None, None),  # without different answers there is no chance agreement
-        (("12345",), None, None),  # one rater agrees with nobody
+        (("12345",), None, None),  # agreement needs two raters
     ],
 )
 def test_agreement_by_hand(answers: tuple[str, ...], kappa: float | None, alpha: float | None) -> None:

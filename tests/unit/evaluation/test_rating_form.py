@@ -19,8 +19,8 @@ pytestmark = pytest.mark.skipif(not BROWSER, reason="WEAN_BROWSER names no brows
 TEXTS = ['<b>not bold</b> & "quoted"', "苹果 , =1+1", ""]
 # Two criteria that an HTML attribute or a CSV file could break.
 CRITERIA = ['easy, "fluent" & <short>', "relevance|adequacy"]
-# What a rater does, as a script after the form's own: click an answer to everything, press the button. The file that
-# the browser would save is kept in the page instead.
+# Actions of a rater, as a script after the form's script: click an answer to every question, press the button. The page
+# keeps the file that the browser would save.
 RATER = """<script>
 "use strict";
 document.body.dataset.before = document.getElementById("count").textContent;

@@ -161,7 +161,7 @@ def test_two_of_many_sentences_are_no_evidence() -> None:
 
 
 def most_rejections(repetitions: int) -> int:
-    """As many rejections of a true hypothesis at 5% as happen by chance in 99% of all studies (binomial)."""
+    """Return the bound on rejections of a true hypothesis at 5% that holds in 99% of all studies (binomial)."""
     return int(stats.binom.ppf(0.99, repetitions, 0.05))
 
 

@@ -60,7 +60,7 @@ def test_features_by_hand() -> None:
     ],
 )
 def test_sentences_of_tokens(tokens: str, number: int) -> None:
-    """NLTK 3.10's Punkt finds as many, with the English model."""
+    """Expected: the number that NLTK 3.10's Punkt finds with the English model."""
     assert count_sentences(tokens) == number
 
 

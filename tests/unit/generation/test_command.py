@@ -1,4 +1,4 @@
-"""wean-generate and model folders: a line for every line whatever is in them, stopped and gone on with, never twice."""
+"""wean-generate and model folders: one output line per input line for any text, also after stopping and resuming."""
 
 import json
 import os
@@ -165,7 +165,7 @@ def test_a_changed_part_is_never_continued(
     ],
 )
 def test_an_input_without_an_end_is_refused(model: TextModel, tmp_path: Path, capsys, make, said):
-    """A pipe that nobody writes is not waited for, and a line without an end does not fill the memory."""
+    """The command does not wait for a pipe without a writer, and an endless line does not fill the memory."""
     make(tmp_path / "in")
     assert generate("--input", tmp_path / "in", "--output", tmp_path / "out") == 2
     assert said in capsys.readouterr().err
@@ -225,7 +225,7 @@ def test_a_partial_file_that_is_a_fifo_is_named(model: TextModel, given: Path, t
 def test_what_is_said_at_ctrl_c_is_true(
     model: TextModel, given: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments, says
 ):
-    """Only a file that is not begun anew is gone on with."""
+    """Only a file that is not overwritten can be resumed."""
     monkeypatch.chdir(given.parent)
     os.mkfifo("pipe")
     reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
@@ -311,7 +311,7 @@ ANYTHING = st.text(
 @given(lines=st.lists(ANYTHING, max_size=6), size=st.integers(1, 4))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_line_is_lost_or_shifted_whatever_is_in_it(model: TextModel, tmp_path: Path, lines: list[str], size: int):
-    """Expected: every line alone. What UTF-8 has no bytes for cannot be in a file."""
+    """Expected: every line alone. Surrogates, which UTF-8 cannot encode, cannot be in a file."""
     lines = [line.encode("utf-8", "replace").decode("utf-8") for line in lines]
     (tmp_path / "any").write_bytes("".join(f"{line}\n" for line in lines).encode())
     assert generate("--input", tmp_path / "any", "--output", tmp_path / "o", "--overwrite", "--buffer-size", size) == 0

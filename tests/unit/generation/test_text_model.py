@@ -1,4 +1,4 @@
-"""Running text in, running text out, of every kind of model: a line for a line, whoever else is in the batch."""
+"""Running text in and out, for every kind of model: one line per line, independent of the rest of the batch."""
 
 import json
 import threading
@@ -178,7 +178,7 @@ def test_a_wide_answer_needs_a_wide_beam_and_numbers_are_checked(tmp_path: Path)
 @pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "copy_transformer"])
 @pytest.mark.parametrize("preset", ["fairseq", "wean", "copynet"])
 def test_sampling_is_reproducible_for_a_seed_and_different_for_another(arch, preset, tmp_path):
-    """Whatever preset the model has: papers' presets are beam searches, and sampling replaces them."""
+    """Papers' presets are beam searches, and sampling replaces every preset."""
     model = build(tmp_path, arch)
     model.task.cfg.search_preset = preset
     lines, _ = texts_of(arch)
@@ -210,7 +210,7 @@ def test_an_option_of_a_call_holds_for_this_call_alone(options, holds, tmp_path)
 
 
 def test_diverse_beams_begin_differently(tmp_path):
-    """With as many groups as hypotheses and a large penalty no two outputs begin with the same word."""
+    """With one group per hypothesis and a large penalty no two outputs begin with the same word."""
     model = build(tmp_path, "wean_lstm")
     options = {"beam": 4, "diverse_beam_groups": 4, "diverse_beam_strength": 50.0}
     [item] = model.explain(texts_of("wean_lstm")[0][0], 4, **options)

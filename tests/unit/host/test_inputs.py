@@ -45,7 +45,7 @@ def test_fairseq_interactive_reads_typed_lines(monkeypatch, tmp_path, origin):
     ],
 )
 def test_a_file_of_replace_unk_that_cannot_be_used_is_named(tmp_path, content, said):
-    """A device or a pipe would be read for ever."""
+    """A device or a pipe has no end."""
     path = tmp_path / "words.txt"
     if content is None:
         path.symlink_to("/dev/zero")

@@ -21,7 +21,7 @@ def test_an_epoch_writes_every_line_of_the_log_once(tmp_path, caplog):
 
 
 def test_a_log_file_on_a_full_disk_is_reported_once(caplog):
-    """Python's logging prints a traceback for every line, and goes on."""
+    """Python's logging would print a traceback for every line and continue."""
     caplog.set_level("INFO", logger=progress_bar.__name__)
     training = progress_bar.progress_bar([], log_format="simple", log_file="/dev/full", epoch=1)
     for number in range(3):

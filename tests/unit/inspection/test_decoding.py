@@ -121,7 +121,7 @@ def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
 
 
 def test_the_search_is_as_wide_as_that_of_the_other_commands(data: Path):
-    """Expected: what ``wean-generate --nbest 2`` writes; a beam that is narrow has fewer outputs."""
+    """Expected: the output of ``wean-generate --nbest 2``; a narrow beam has fewer outputs."""
     system = build(data, "wean_lstm")
     system.model.search_options["beam"] = 2
     shown = decode(system, question("w1 w2", beam=None, outputs=5))

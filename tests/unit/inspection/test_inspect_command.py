@@ -1,4 +1,4 @@
-"""wean-inspect before the page is there: what is wrong is said in a sentence, and it listens to this computer alone."""
+"""wean-inspect before it serves the page: errors are one sentence, and it listens only on this computer."""
 
 import socket
 import sys

@@ -20,7 +20,7 @@ def dictionary(*words: str) -> Dictionary:
 
 
 def part(rows: int, degrees: list[float] | None = None, other: int = 0) -> nn.Module:
-    """An encoder or decoder with an embedding; word k lies at an angle."""
+    """Return an encoder or decoder with an embedding; word k has the k-th angle of ``degrees``."""
     table = nn.Embedding(rows, 2)
     if degrees is not None:
         angles = torch.tensor(degrees) * math.pi / 180

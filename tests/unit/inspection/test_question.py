@@ -27,7 +27,7 @@ def test_a_question_and_its_defaults():
         ("a\0b \x1b[31m c", "a b [31m c"),
         ("a\ud800b", "a b"),  # half of a character, which no answer could carry
         ("  a\t\u3000b\r\n\u2028c ", "a b c"),
-        ("\u05e9\u05dc\u05d5\u05dd \u202eabc", "\u05e9\u05dc\u05d5\u05dd \u202eabc"),  # right to left stays as it is
+        ("\u05e9\u05dc\u05d5\u05dd \u202eabc", "\u05e9\u05dc\u05d5\u05dd \u202eabc"),  # right to left stays unchanged
         ("<script>alert(1)</script>", "<script>alert(1)</script>"),  # words like others: the page shows them as text
     ],
 )

@@ -1,4 +1,4 @@
-"""The contract of ``copy_transformer`` for every arch and option, and what is its own."""
+"""The contract of ``copy_transformer`` for every arch and option, and its specific behaviour."""
 
 from typing import Any, ClassVar
 

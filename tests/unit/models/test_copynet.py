@@ -1,4 +1,4 @@
-"""The contract of ``copynet`` for every arch and option, and what is its own."""
+"""The contract of ``copynet`` for every arch and option, and its specific behaviour."""
 
 import math
 from dataclasses import replace
@@ -81,14 +81,14 @@ def fix_copy_scores(decoder, scores):
         (7, (1 + 4) / 28),  # in both
         (FIRST, (2 + 8) / 28),  # outside the vocabulary, twice in the source: copied only
         (FIRST + 1, 0.0),  # a slot that this source does not use
-        (3, 2 / 28),  # <unk> stands for what is in neither
+        (3, 2 / 28),  # <unk> is for words in neither
     ],
 )
 def test_the_four_branches_of_eq_5_and_6(word, expected):
     """By hand, source "slot-0 w7 slot-0 </s>".
 
     Generating weighs 2 for <unk>, 3 for word 9, 1 for word 7 and eight others, together 14; copying weighs 2, 4 and 8,
-    together 14; </s> is not copied, whatever its weight.
+    together 14; </s> is not copied, with any weight.
     """
     model = build_model("copynet", copy_task(), **TINY)
     decoder = model.decoder

@@ -1,4 +1,4 @@
-"""The contract of ``dnpg`` for every option, and what is its own: labels, levels, annealing."""
+"""The contract of ``dnpg`` for every option, and its specific behaviour: labels, levels, annealing."""
 
 import re
 from typing import Any, ClassVar
@@ -54,7 +54,7 @@ class TestDnpgContract(CopyContract):
     }
 
     def has_no_gradient(self, case, name):
-        """In a window of one word the weight of attention is 1, whatever the query and the key."""
+        """In a window of one word the attention weight is 1 for every query and key."""
         own_word_alone = case[1].get("window") == 1
         return own_word_alone and re.search(r"phrase\..*self_attention\.(query|key)_proj", name) is not None
 
@@ -221,7 +221,7 @@ def test_training_draws_labels_and_generation_does_not():
 
 @pytest.mark.parametrize(("noisy", "training"), [(False, False), (False, True), (True, False), (True, True)])
 def test_each_side_draws_labels_in_training_and_where_generation_is_to_be_noisy(noisy, training):
-    """The encoder's labels, and the decoder's for the same source; what is compared with weak labels has no noise."""
+    """The encoder and the decoder have the same labels for a source; labels compared with weak labels have no noise."""
     model, batch = build(dropout=0.0, attention_dropout=0.0, noisy_inference=noisy).train(training), copy_batch()
     with torch.no_grad():
         first, second = (model.encoder(batch["src_tokens"]) for _ in range(2))

@@ -1,6 +1,6 @@
-"""DRESS-LS: scores and losses against naive loops, the base that is left as it is, and what the lexical model changes.
+"""DRESS-LS: scores and losses against naive loops, the unchanged base, and the effect of the lexical model.
 
-The contract is in ``test_nts.py``, what commands do in ``tests/integration/test_policy_gradient.py``.
+The contract is in ``test_nts.py``; the commands are tested in ``tests/integration/test_policy_gradient.py``.
 """
 
 import itertools
@@ -42,7 +42,7 @@ def test_scores_are_those_of_a_loop(share):
 
 
 def test_with_a_frozen_base_the_loss_is_that_of_the_lexical_model():
-    """In training and in validation; the mixture is what is scored all the same."""
+    """True in training and in validation; the scores are still those of the mixture."""
     model, batch = build_model("dress_ls", **TINY, dropout=0.0), make_batch()
     mixed, lexical = (sum(part.sum() for part in parts) for parts in zip(*expected(model, batch), strict=True))
     torch.testing.assert_close(model(**batch).loss, -mixed, rtol=1e-5, atol=1e-4)
@@ -95,7 +95,7 @@ def test_the_releases_sizes_and_start():
 
 
 def test_biases_that_are_far_apart_cost_int8_no_precision():
-    """Expected: rounding is off about as much as with equal biases; unscaled beside weights of 0.3, three times."""
+    """Expected: about the rounding error of equal biases; unscaled it is three times as large (weights of 0.3)."""
     needs_int8()
     torch.manual_seed(1)
     output = LogLinearOutput(64, 64, 500, share=0.1, unk_index=3)
@@ -117,7 +117,7 @@ def test_biases_that_are_far_apart_cost_int8_no_precision():
 
 
 SOURCE = range(4, 11)
-COPY, SYNONYM = 0, 8  # what is added to a word
+COPY, SYNONYM = 0, 8  # the numbers added to a word
 
 
 def pairs(*kinds):

@@ -40,7 +40,7 @@ def draw(batch, seed=1):
 @pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}, {"cell": "gru-early-reset"}])
 @pytest.mark.parametrize("train", [False, True])
 def test_the_scores_are_those_of_the_equations(options, train):
-    """Expected: the naive forward pass of ``tests/reference/drgd.py``, whatever the padding; 0 is the mean."""
+    """Expected: the naive forward pass of ``tests/reference/drgd.py``, with any padding; 0 is the mean."""
     model, batch = build_model("drgd", **SIZES | options).train(train), make_batch()
     noise = draw(batch) * train
     torch.manual_seed(1)

@@ -1,4 +1,4 @@
-"""The contract of ``fset``, its equations against a naive pass, and what a line with and without a pair means."""
+"""The contract of ``fset``, its equations against a naive pass, and lines with and without a pair."""
 
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ TINY = {
     "micro_dim": 5,
     "pair_symbol": CHUNK,
 }
-# With a pair, without one, with half of one, with a pair of which nothing is left, and with a separator too many.
+# With a pair, without one, with half of one, with an emptied pair, and with an extra separator.
 SOURCES = [
     [5, 9, 7, PAIR, 5, 9, PAIR, 8, 9, 12, EOS],
     [7, 13, EOS],
@@ -115,7 +115,7 @@ def test_without_an_end_symbol_the_places_are_the_tokens_own():
 
 
 def test_each_word_of_the_pair_counts_and_the_sentence_counts():
-    """A model that leaves a part out gives the same output whatever stands there."""
+    """A model that omits a part gives the same output for any content of that part."""
     model = build()
     given = SOURCES[0]
     target = torch.tensor(TARGETS[0])

@@ -1,4 +1,4 @@
-"""The contract of ``nts`` for every arch and option, and what is its own: input feeding, vectors of words."""
+"""The contract of ``nts`` for every arch and option, and its specific behaviour: input feeding, word vectors."""
 
 from typing import Any, ClassVar
 
@@ -73,7 +73,7 @@ def test_gradients_are_those_of_the_paper():
 
 
 def features_and_dropouts(model):
-    """The attentional states of a batch, and what went into and came out of every dropout of the loop, in order."""
+    """Return the attentional states of a batch, and the input and output of every dropout of the loop, in order."""
     calls = []
     model.decoder.stack.dropout.register_forward_hook(lambda _module, given, out: calls.append((given[0], out)))
     torch.manual_seed(2)
@@ -84,7 +84,7 @@ def features_and_dropouts(model):
 
 
 def test_nts_has_dropout_between_layers_and_on_the_state_that_words_are_scored_from():
-    """OpenNMT: nothing falls on the words; what is fed is in ``test_input_feeding.py``."""
+    """OpenNMT applies no dropout to the words; ``test_input_feeding.py`` tests the states that are fed."""
     model = build_model("nts", **TINY, dropout=0.5).train()
     features, calls = features_and_dropouts(model)
     steps = features.size(1)
@@ -97,7 +97,7 @@ def test_enc_dec_a_feeds_the_state_before_dropout_and_drops_what_is_read():
     """EncDecA's release: three dropouts a step, the first on what the step before gave, before its own dropout."""
     model = build_model("enc_dec_a", **TINY | {"dropout": 0.5}).train()
     features, calls = features_and_dropouts(model)
-    assert len(calls) == 3 * features.size(1)  # what is fed; layer 1 to layer 2; the attentional state
+    assert len(calls) == 3 * features.size(1)  # the fed state; layer 1 to layer 2; the attentional state
     fed = [given for given, _ in calls[0::3]]
     attentional = [given for given, _ in calls[2::3]]
     assert not fed[0].any()  # nothing was attended before the first step
@@ -196,7 +196,7 @@ def test_frozen_words_keep_their_vectors_and_others_learn(tmp_path):
     before = model.decoder.embed_tokens.weight.clone(), model.encoder.embed_tokens.weight.clone()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for _ in range(2):
-        optimizer.zero_grad(set_to_none=False)  # momentum goes on
+        optimizer.zero_grad(set_to_none=False)  # the momentum continues
         model(**batch).loss.backward()
         optimizer.step()
     for words, start in zip((model.decoder.embed_tokens, model.encoder.embed_tokens), before, strict=True):

@@ -1,6 +1,6 @@
-"""The contract of ``pc_san`` for every arch and option, and what is its own.
+"""The contract of ``pc_san`` for every arch and option, and its specific behaviour.
 
-BERT's states are made up: of every topic word the same (L, H) numbers, wherever it stands.
+BERT's states are made up: each topic word has the same (L, H) numbers at every position.
 """
 
 from argparse import Namespace
@@ -25,7 +25,7 @@ DEFAULTS = {
     "context": "target",
     "context_inclusive": False,
 }
-# Every option of section 6.5 and the readings of eq. 2, 3, 8 and 9, by what differs from the full model.
+# Every option of section 6.5 and the readings of eq. 2, 3, 8 and 9, as differences from the full model.
 VARIANTS: dict[str, dict[str, Any]] = {
     "full model": {},
     "free mixture": {"bert_mix": "free"},
@@ -49,7 +49,7 @@ def bert(**changed: Any) -> Namespace:
 
 
 def essay_task(**changed: Any) -> Namespace:
-    """Stands in for ``topic_essay --bert``."""
+    """Replaces ``topic_essay --bert``."""
     return Namespace(**vars(make_task()), bert=bert(**changed))
 
 
@@ -101,7 +101,7 @@ class TestPcSanContract(ModelContract):
         torch.testing.assert_close(sums.nll_loss, expected[1], rtol=1e-5, atol=1e-5)
 
     def test_a_word_changes_nothing_before_it(self, model):
-        """And what comes after it, it does."""
+        """A changed word changes all later scores."""
         batch = make_batch()
         before = log_probs(lively(model), batch)
         batch["prev_output_tokens"][:, 3] = 4 + (batch["prev_output_tokens"][:, 3] - 3) % 19

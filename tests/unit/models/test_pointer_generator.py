@@ -1,4 +1,4 @@
-"""The contract of ``pointer_generator`` for every arch and option, and what is its own."""
+"""The contract of ``pointer_generator`` for every arch and option, and its specific behaviour."""
 
 import math
 from typing import Any, ClassVar
@@ -176,7 +176,7 @@ def test_the_weights_start_as_in_the_release():
 
 
 def test_a_model_trained_without_coverage_goes_on_with_it(caplog):
-    """All old weights are taken over, the new ones are the fresh model's; nothing else may be missing."""
+    """All old weights are loaded, the new ones are those of the fresh model, and no other may be missing."""
     old, new = build(), build(coverage=True, seed=5)
     fresh = new.decoder.attention.coverage_weight.detach().clone()
     new.load_state_dict(dict(old.state_dict()))

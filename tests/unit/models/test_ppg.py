@@ -1,4 +1,4 @@
-"""The contract of ``ppg`` for every arch, its chunks against naive loops, and what each chunk is written from."""
+"""The contract of ``ppg`` for every arch, its chunks against naive loops, and the inputs of each chunk."""
 
 from typing import Any, ClassVar
 
@@ -10,9 +10,9 @@ from tests.reference import ppg as reference
 from tests.topic_contract import CHUNK, ESSAYS, TOPICS, TopicContract, essay_batch, scored
 from wean_fairseq.errors import UserError
 
-SYMBOL = f"w{CHUNK - 4}"  # stands for <chunk>, which the tests' dictionary does not have
+SYMBOL = f"w{CHUNK - 4}"  # used as <chunk>, which the tests' dictionary does not have
 TINY = {"embed_dim": 6, "hidden_size": 5, "init_range": 0.9, "chunk_symbol": SYMBOL}
-# As clause_chunks.py writes an essay: as many chunks as topics.
+# As in the output of clause_chunks.py, the number of chunks equals the number of topics.
 PLANNED = [13, 10, CHUNK, 9, 12, 13, CHUNK, 14, 10, EOS]
 
 
@@ -27,7 +27,7 @@ class TestPpgContract(TopicContract):
 
 @pytest.mark.parametrize("chunk", [CHUNK, 13, 5])
 def test_probabilities_and_attention_are_those_of_the_equations(chunk):
-    """Expected: the naive loops of ``tests/reference/ppg.py``, with fewer, more and as many chunks as topics."""
+    """Expected: the naive loops of ``tests/reference/ppg.py``, with fewer, more and equally many chunks."""
     model = build_model("ppg", **TINY | {"chunk_symbol": f"w{chunk - 4}"})
     batch = essay_batch(extra_source=2, extra_target=3)
     with torch.no_grad():
@@ -59,7 +59,7 @@ def test_a_chunk_is_written_from_its_own_topic_alone(topic, steps):
 @pytest.mark.parametrize(
     ("place", "steps"),
     [
-        (0, [1, 2, 3, 4, 5, 6, 7, 8, 9]),  # what is written after it in its chunk, and all later chunks
+        (0, [1, 2, 3, 4, 5, 6, 7, 8, 9]),  # the words after it in its chunk, and all later chunks
         (4, [5, 6, 7, 8, 9]),
         (5, [6, 7, 8, 9]),
         (8, [9]),
@@ -73,7 +73,7 @@ def test_a_word_is_seen_by_what_comes_after_it(place, steps):
 
 
 def test_the_last_chunk_ends_as_the_others_do():
-    """With nothing that tells the chunks apart, </s> is as probable in the last one as the symbol in the others."""
+    """If no input distinguishes the chunks, </s> is as probable in the last one as the symbol in the others."""
     model = build_model("ppg", **TINY)
     for weight in (model.encoder.gru, model.decoder.text_gru, model.decoder.start_proj):
         for parameter in weight.parameters():

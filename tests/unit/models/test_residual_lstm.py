@@ -1,4 +1,4 @@
-"""The contract of ``residual_lstm`` for every arch and option, and what is its own."""
+"""The contract of ``residual_lstm`` for every arch and option, and its specific behaviour."""
 
 from typing import Any, ClassVar
 
@@ -68,7 +68,7 @@ def test_with_layers_that_give_nothing_the_residuals_hand_the_input_through():
 
 
 def test_dropout_follows_every_layer_and_leaves_the_residual_alone():
-    """With dropout 1 every layer gives 0, and what comes out is the input, as above."""
+    """With dropout 1 every layer gives 0, and the output is the input, as above."""
     inputs = torch.randn(2, 3, 5)
     stack = ResidualLstm(5, 5, 4, residual_every=2, dropout=1.0).train()
     torch.testing.assert_close(stack(inputs)[0], inputs)
@@ -96,7 +96,7 @@ def test_recurrent_sums_are_another_model_with_the_same_weights():
 
 
 def test_recurrent_sums_drop_out_as_the_fused_layers_do():
-    """With dropout 1 every layer gives 0 upward, whatever its recurrence does, and the input comes through."""
+    """With dropout 1 every layer passes 0 upward, for any recurrent state, and the output is the input."""
     inputs = torch.randn(2, 3, 5)
     stack = ResidualLstm(5, 5, 4, residual_every=2, dropout=1.0, recurrent=True).train()
     torch.testing.assert_close(stack(inputs)[0], inputs)
@@ -115,7 +115,7 @@ def test_embeddings_are_two_or_with_the_switch_one():
 
 
 def test_the_source_is_read_through_the_last_state_alone():
-    """No attention: what the encoder hands over does not grow with the source."""
+    """Without attention the encoder output does not grow with the source."""
     model = build_model("residual_lstm", **TINY)
     encoder_out = model.encoder(make_batch()["src_tokens"])
     assert {name: state.shape for name, state in encoder_out.items()} == {

@@ -31,7 +31,7 @@ def distracting(**options):
 
 @pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}])
 def test_the_scores_are_those_of_the_equations(options):
-    """Expected: the naive forward pass of ``tests/reference/rnn_distract.py``, whatever the padding."""
+    """Expected: the naive forward pass of ``tests/reference/rnn_distract.py``, with any padding."""
     model, batch = distracting(**options), make_batch()
     found, _ = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
     for row, (source, target) in enumerate(zip(*unpad(batch), strict=True)):

@@ -31,7 +31,7 @@ def pairs():
     "options", [{}, {"gate_input": "state"}, {"gate_input": "release"}, {"output_layer": "query_embedding"}]
 )
 def test_the_scores_are_those_of_the_paper(options):
-    """Expected: the naive forward pass of ``tests/reference/srb.py``, whatever the padding."""
+    """Expected: the naive forward pass of ``tests/reference/srb.py``, with any padding."""
     model, batch = build_model("srb", **SIZES | options), make_batch()
     found, _ = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
     for row, (source, previous) in enumerate(pairs()):

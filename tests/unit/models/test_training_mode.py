@@ -1,7 +1,7 @@
-"""Training mode of every family: tensors that are dropped, evaluation without chance, and the start of weights.
+"""Training mode of every family: tensors with dropout, deterministic evaluation, and initial weights.
 
-Expected: the tables of ``tests/training``, a file a family. PyTorch's own functions are watched, so the tests know
-nothing of how a family is written.
+Expected: the tables of ``tests/training``, one file per family. The tests observe PyTorch's own functions and do not
+depend on the implementation of a family.
 """
 
 import math
@@ -40,10 +40,10 @@ CASES = training.cases()
 
 
 class Watch(TorchFunctionMode):
-    """Counts the numbers that are dropped, by ``Dropped`` without its count, and whatever else is drawn.
+    """Counts the dropped numbers, by ``Dropped`` without its count, and all other random draws.
 
     Args:
-        model: whose encoder is told from its decoder.
+        model: the model, whose encoder is distinguished from its decoder.
         steps: words of each source and of each target.
     """
 
@@ -78,7 +78,7 @@ class Watch(TorchFunctionMode):
         given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
         tensor, rate = given["input"], given.get("p", 0.5)
         if not rate or not given.get("training", True) or not tensor.any():
-            return  # what is 0 stays 0, such as what is fed before the first step
+            return  # zeros stay 0, such as the state fed before the first step
         made_by = self.made_by[id(tensor)]
         if made_by in ("exp", "softmax"):
             self._attention(*tensor.shape[1:], rate)
@@ -122,7 +122,7 @@ def watched_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_batch() -> dict[str, Tensor]:
-    """Three sentences of equal length, so that nothing is padding."""
+    """Three sentences of equal length, so that there is no padding."""
     sources = [torch.tensor([(word + row) % 7 + 12 for word in TOPICS] + [EOS]) for row in range(3)]
     return collate(sources, [torch.tensor([12 + row, 4, 5 + row, EOS]) for row in range(3)])
 

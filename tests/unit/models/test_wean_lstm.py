@@ -1,4 +1,4 @@
-"""The contract of ``wean_lstm`` for every arch and option, and what is its own."""
+"""The contract of ``wean_lstm`` for every arch and option, and its specific behaviour."""
 
 from typing import Any, ClassVar
 
@@ -57,7 +57,7 @@ def test_the_scores_are_those_of_the_equations(arch, options):
 
 
 def test_dropout_falls_on_the_query():
-    """Expected: a share p of the query's elements is 0 and the others are 1 / (1 - p) of what they are without."""
+    """Expected: a share p of the query's elements is 0 and the others are scaled by 1 / (1 - p)."""
     model = build_model("wean_lstm", **TINY, dropout=0.25, encoder_layers=1, decoder_layers=1).train()
     batch = make_batch()
     encoder_out = model.encoder(batch["src_tokens"])

@@ -1,4 +1,4 @@
-"""Attention against a loop over positions, and the three bridges against what they say they pick."""
+"""Attention against a loop over positions, and the three bridges against the states that they document."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The parts of DNPG one by one: soft labels, fractional positions, what the levels see, the mixture."""
+"""The parts of DNPG: soft labels, fractional positions, the inputs of the levels, the mixture."""
 
 import math
 
@@ -46,7 +46,7 @@ def test_a_label_without_noise_is_a_softmax_at_its_temperature():
 
 
 def test_the_larger_part_of_a_noisy_label_is_drawn_from_the_softmax():
-    """The Gumbel-max trick: argmax of (x + g) has the probabilities softmax(x), whatever the temperature."""
+    """The Gumbel-max trick: argmax of (x + g) has the probabilities softmax(x) at every temperature."""
     torch.manual_seed(1)
     logits = torch.tensor([0.0, math.log(3)]).expand(20000, 2)
     for temperature in (0.1, 1.0, 5.0):
@@ -108,7 +108,7 @@ def test_padding_that_is_far_from_words_reads_itself():
 
 
 def test_a_label_as_bias_renormalises_attention():
-    """Expected: alpha'_l = P_l alpha_l / sum P alpha, over the words that are no padding."""
+    """Expected: alpha'_l = P_l alpha_l / sum P alpha, over the words, excluding padding."""
     torch.manual_seed(2)
     scores, probability = torch.randn(1, 1, 3, 4), torch.tensor([[0.2, 0.9, 1e-9, 0.5]])
     padding = torch.tensor([[False, False, False, True]])

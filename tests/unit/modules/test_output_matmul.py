@@ -1,4 +1,4 @@
-"""The products of the output layer: exact ones whoever computes them, and the error bounds of those in bfloat16."""
+"""The products of the output layer: exact results on every path, and the error bounds of products in bfloat16."""
 
 import contextlib
 
@@ -35,16 +35,16 @@ def exact(query, weight, bias, target):
 
 
 def score_errors(query, weight, bias, scores, rounding=3.1 * U):
-    """The bound in the docstring of ``bf16_products``, and what a bias adds in float32, for every token: (N,)."""
+    """Return the bound in the docstring of ``bf16_products`` plus the error of a float32 bias, per token: (N,)."""
     delta = rounding * (query.abs() @ weight.abs().t()) + 1e-6 * (scores.abs() + bias.abs())
     return delta.amax(dim=1)
 
 
 def gradient_bounds(query, weight, bias, target, rounding=3.1 * U, lost=0.0, of_bias=0.0):
-    """Expected gradients and their largest errors, every number.
+    """Return the expected gradients and the largest error of each number.
 
-    p is off by exp(2 delta); what is multiplied and the product are off by ``rounding``, a gradient at a score by
-    ``lost`` besides; ``of_bias`` is the rounding of what the bias's gradient sums up.
+    p has the error exp(2 delta). The factors and the product have the error ``rounding``; a gradient at a score has the
+    additional error ``lost``. ``of_bias`` is the rounding of the terms that the bias's gradient sums.
     """
     scores, _, upstream = exact(query, weight, bias, target)
     one_hot = torch.nn.functional.one_hot(target, V).double()
@@ -155,7 +155,7 @@ def test_a_setting_that_other_code_changes_meanwhile_is_kept(monkeypatch):
 
 
 def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
-    """The first to come is the first to go: what the second found on its way in is not what it may put back."""
+    """The first context exits first: the second must not restore the state that it found when it was entered."""
     settings = torch.backends.mkldnn.matmul
     before = settings.fp32_precision
     monkeypatch.setattr(output_matmul, "onednn_is_exact", lambda: True)
@@ -221,7 +221,7 @@ def test_gradients_in_bfloat16_keep_their_bound(scale):
     for gradient, value, bound in zip(gradients, expected, bounds, strict=True):
         assert gradient.dtype == torch.float32
         assert ((gradient.double() - value).abs() <= bound).all()
-        assert (gradient.double() - value).norm() <= 0.02 * value.norm()  # what is seen; the bounds are the worst case
+        assert (gradient.double() - value).norm() <= 0.02 * value.norm()  # observed; the bounds are the worst case
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -43,7 +43,7 @@ def test_scores_equal_the_naive_loops(kind, bias):
 @pytest.mark.parametrize("kind", QUERY_SCORES)
 def test_chunked_loss_and_gradients_equal_the_materialised_form(kind, eps, chunk_size):
     layer, query, embeddings, target = make_layer(kind, chunk_size=chunk_size)
-    upstream = 0.37  # what a loss scale or an averaging does to the gradient
+    upstream = 0.37  # the factor of a loss scale or of averaging
 
     logits = reference.scores(kind, query, embeddings, dict(layer.named_parameters()))
     loss, nll = reference.losses(logits, target, eps)

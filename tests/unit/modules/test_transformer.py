@@ -1,4 +1,4 @@
-"""The Transformer's layers against the naive ones of ``tests/reference/transformer.py``, and what padding may do."""
+"""The Transformer's layers against the naive ones of ``tests/reference/transformer.py``, and effects of padding."""
 
 import pytest
 import torch
@@ -122,7 +122,7 @@ def test_the_decoder_is_the_naive_one():
 
 
 def test_steps_are_those_of_the_whole_after_a_reorder():
-    """As fairseq's loop takes them: every hypothesis has a row of the source of its own."""
+    """As in fairseq's loop, every hypothesis has a separate source row."""
     network = decoder()
     tokens, source = torch.randint(3, WORDS, (2, 5)), torch.randn(2, 4, DIM)
     with torch.no_grad():
@@ -168,7 +168,7 @@ def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
 
 
 def test_two_can_go_on_from_the_same_state():
-    """Expected: each alone. What is kept of the words grows in place, for one of them."""
+    """Expected: each alone. The cached words grow in place, for one of them."""
     network = decoder()
     with torch.no_grad():
         memory = network.remember(torch.randn(1, 4, DIM), torch.zeros(1, 4, dtype=torch.bool))
@@ -239,7 +239,7 @@ def test_a_row_of_padding_stays_finite():
 
 
 class NearestWordsOnly(EncoderLayer):
-    """A layer of a paper with a bias of its own: here one that depends on each query's state and on the distance."""
+    """A layer with the separate bias of a paper, which depends on each query's state and on the distance."""
 
     scale = 0.0
 

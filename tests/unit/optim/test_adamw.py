@@ -1,4 +1,4 @@
-"""``adamw``: the update of the paper, what decays, and what a checkpoint brings back."""
+"""``adamw``: the update of the paper, the decayed parameters, and the state restored from a checkpoint."""
 
 import math
 from typing import Any

@@ -65,7 +65,7 @@ def test_goes_on_from_its_checkpoint() -> None:
 
 
 def test_goes_on_from_the_state_of_fairseqs_adam() -> None:
-    """Expected: ``fairseq.optim.adam.Adam`` itself, going on."""
+    """Expected: ``fairseq.optim.adam.Adam`` itself, continuing."""
     theirs = parameters()
     peer = Adam(theirs, lr=0.1)
     train(peer, theirs, range(3), 1.0)

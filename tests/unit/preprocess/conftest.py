@@ -1,4 +1,4 @@
-"""The scripts' own folder on the path, as it is when one of them runs."""
+"""Put the folder of the scripts on the module path, as when a script runs."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""True-casing can be undone, whatever the unit, and every unit goes through every case with and without BPE."""
+"""True-casing can be undone for every unit, and every unit works with every case, with and without BPE."""
 
 import importlib
 import itertools
@@ -105,7 +105,7 @@ def test_every_unit_with_every_case(tmp_path: Path, capsys, unit: str, case: str
 
 
 def test_what_older_versions_prepared_keeps_its_case_of_tokens(tmp_path: Path) -> None:
-    """Their manifests have no ``reversible_case``: tokens are Moses's own, as they were at training."""
+    """Manifests of older versions have no ``reversible_case``: tokens are those of Moses, as in training."""
     learnt.learn_truecaser(["x The a the the"], tmp_path / "truecase.model")
     old = settings_of(json.loads('{"unit": "moses", "truecase": true}'), tmp_path)
     text = Text(old, tmp_path)

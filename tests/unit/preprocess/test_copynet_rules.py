@@ -77,7 +77,7 @@ def derive(rule, source):
 
 @cache
 def expression(template, x, y):
-    """A pattern of all sources that fit a template with so many symbols for x and y."""
+    """Return a pattern of all sources that fit a template, with ``x`` and ``y`` symbols for its variables."""
     for variable, size in (("x", x), ("y", y)):
         template = template.replace(variable, rf"(?P<{variable}>\d{{3}}(?: \d{{3}}){{{size - 1}}})")
     return re.compile(template)

@@ -187,7 +187,7 @@ def test_leaks_are_counted_for_pairs_and_single_sides():
     check.hold_out("test", "d", ["e", "f"])
     check.hold_out("valid", "A  B", ["x"])
     train = [("a b", "c"), ("A B", "other"), ("other", "F"), ("c", "a b"), ("no", "leak"), ("d", "f")]
-    assert not any(check.leaks("train", source, [target]) for source, target in train)  # nothing is to be dropped
+    assert not any(check.leaks("train", source, [target]) for source, target in train)  # no pair may be dropped
     assert check.report() == {
         "valid / test": {"pairs": 0, "sources": 1, "targets": 0, "any": 1},
         "train / test": {"pairs": 2, "sources": 3, "targets": 3, "any": 5},
@@ -232,7 +232,7 @@ def test_disjoint_draw_shares_no_sentence(pairs, seed):
 
 
 def test_disjoint_draw_prefers_no_size_of_group():
-    """Half of the pairs share one sentence with nine others, the other half none: test gets as many of either kind."""
+    """Half of the pairs share one sentence with nine others, the other half none: test gets equally many of each."""
     shared = 0
     for seed in range(20):
         draw = Draw(seed, disjoint=True)
@@ -258,7 +258,7 @@ def test_draw_fills_the_splits_and_depends_on_the_pairs_and_the_seed_alone():
     shuffled = random.Random(3).sample(pairs, 50)
     assert drawn(shuffled, 1) == first
     assert drawn(pairs, 2) != first
-    # Our own snapshot: the draw of a seed is for ever.
+    # Our own snapshot: the draw of a seed must never change.
     assert sorted(source for (source, _), split in first.items() if split == "test") == SNAPSHOT
 
 

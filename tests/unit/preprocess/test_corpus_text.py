@@ -1,4 +1,4 @@
-"""One line of somebody's text: what is removed, counted and escaped; files of lines; the text steps and back."""
+"""One line of a user's text: removed, counted and escaped characters; files of lines; text steps and their inverse."""
 
 import gzip
 import importlib
@@ -19,7 +19,7 @@ from wean_fairseq.text import Text, TextSettings, prepared_text, steps
 from wean_fairseq.text.cleaning import Cleaner, one_spelling, restore_specials
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"
-# Anything at all, and often what is dangerous.
+# Any text, with a high share of dangerous characters.
 nasty_text = st.text(
     alphabet=st.one_of(
         st.characters(),
@@ -76,7 +76,7 @@ def test_special_symbols_are_escaped_refused_or_kept():
     cleaner = Cleaner()
     escaped = cleaner.guard(line)
     assert not set(escaped.split()) & set(SPECIALS)
-    assert escaped.endswith("<UNK> a<unk> <b> </d> <oov-x>")  # which are no symbols
+    assert escaped.endswith("<UNK> a<unk> <b> </d> <oov-x>")  # which are not symbols
     assert cleaner.counts["special_tokens_escaped"] == len(SPECIALS)
     assert restore_specials(escaped) == line
     assert Cleaner(specials="keep").guard(line) == line
@@ -230,7 +230,7 @@ def test_truecasing_model_is_the_one_that_sacremoses_writes(tmp_path):
     ],
 )
 def test_damaged_files_of_learnt_steps_are_one_sentence(tmp_path, capsys, step, content):
-    """A folder of wean-export, or of prepared text, may be somebody else's; subword-nmt ends the process."""
+    """A folder of wean-export or of prepared text may come from another user; subword-nmt ends the process."""
     (tmp_path / "learnt").write_bytes(content)
     with pytest.raises(UserError, match=r"learnt cannot be read \(.*\): restore it") as caught:
         step(tmp_path / "learnt")

@@ -195,7 +195,7 @@ def test_pwkp_anonymised_and_names_restored(tmp_path, with_map, capsys):
     assert found["train.src"] == ["person@1 met person@2 in location@1 ."]
     assert found["train.entities"] == ['{"location@1": "new york", "person@1": "ann lee", "person@2": "bob"}']
     assert found["valid.entities"] == ["{}"]
-    # Only the bundle's map knows what stands in the target alone.
+    # Only the bundle's map has the entities that occur only in the target.
     more = {"misc@2": "rock"} if with_map else {}
     assert json.loads(found["test.entities"][0]) == {"misc@1": "jazz days", "number@1": "12", **more}
     sources = [source["file"] for source in manifest_of(tmp_path / "out")["sources"]]
@@ -606,7 +606,7 @@ def test_essays_as_released(tmp_path):
     found = prepared(tmp_path / "out")
     assert (found["test.src"], found["test.tgt"]) == (["健身"], ["试 一 试"])
     assert len(found["valid.src"]) + len(found["train.src"]) == 200
-    assert len(found["valid.src"]) == 2  # a hundredth of what is kept
+    assert len(found["valid.src"]) == 2  # one percent of the kept essays
     assert set(found["train.src"]) == {"音乐 旅游"} and "</d>" not in " ".join(found["train.tgt"])
     splits = manifest_of(tmp_path / "out")["splits"]
     assert splits["train"]["dropped"] == {"essays_without_one_</d>": 2, "number_of_topics": 1, "length": 2}

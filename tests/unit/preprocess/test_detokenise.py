@@ -47,7 +47,7 @@ def test_moses_tokens_come_back(language: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "restored"),
-    [  # what tokens do not tell: the right side is how it is mostly typed
+    [  # ambiguous tokens: the right side is the usual spelling
         ("either / or", "either/or"),
         ("5€", "5 €"),
         ("a,b", "a, b"),

@@ -1,7 +1,7 @@
-"""The dialogue sets: shares and sizes of the description, responses that follow from what is said, no shared fillers.
+"""The dialogue sets: shares and sizes of the description, responses that follow from the source, no shared fillers.
 
-What is re-derived is read off the written files: a pattern becomes a regular expression, which reads the fillers out of
-the source, and the response is put together from them.
+The expected responses are derived from the written files: a pattern becomes a regular expression, which extracts the
+fillers from the source, and the response is built from them.
 """
 
 import itertools
@@ -231,7 +231,7 @@ def list_fillers(kind, halves):
 
 @pytest.mark.parametrize("kind", sorted(set(dialogue_grammar.FORMS) - {"code"}))
 def test_fillers_of_ds2_are_disjoint_for_every_seed(kind):
-    """All that can be drawn, not only what was; codes, too many to list, differ in their first digit."""
+    """All possible fillers are compared, not only those drawn; codes, too many to list, differ in their first digit."""
     first, second = (list_fillers(kind, [half]) for half in ("train", "test"))
     assert not first & second
     assert first | second <= list_fillers(kind, ["train", "test"])
@@ -285,7 +285,7 @@ def test_highest_exact_of_the_test_sets(sets, patterns):
             known = set(named(patterns[number]["said"]))
             copyable = [text for text in patterns[number]["responses"] if set(named(text)) <= known]
             one += 1 / len(every) if copyable else 0
-        assert stated["@1"] == pytest.approx(one / 15, abs=0.5)  # what guessing a foreign entity adds is small
+        assert stated["@1"] == pytest.approx(one / 15, abs=0.5)  # guessing a foreign entity adds little
         assert stated["@1"] >= round(one / 15, 1)
         assert stated["@1"] < stated["@10"] < 100
 

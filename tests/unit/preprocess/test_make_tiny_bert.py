@@ -27,7 +27,7 @@ def text(tmp_path):
 
 
 def test_what_reads_a_real_bert_reads_it(text, tmp_path, capsys):
-    """Words of both languages; Chinese ones are pieces of their own characters, none is unknown."""
+    """Words of both languages; Chinese words are split into characters, and none is unknown."""
     path = text(ENGLISH + CHINESE)
     assert script.main(["--text", str(path), "--output", str(tmp_path / "bert"), *TINY]) == 0
     bert = TopicBert(str(tmp_path / "bert"))
@@ -52,7 +52,7 @@ def test_an_uncased_one_reads_words_in_any_case_alike(text, tmp_path):
 
 
 def test_pretraining_lowers_the_loss_and_is_repeatable(text, tmp_path, capsys):
-    """The same bytes twice, although the library's own numbers are drawn anew; what is printed is what is recorded."""
+    """Two runs give the same bytes, although the library draws random numbers; the printed values are recorded."""
     arguments = ["--text", str(text(ENGLISH)), *TINY, "--updates", "60", "--lr", "0.01", "--output"]
     assert script.main([*arguments, str(tmp_path / "one")]) == script.main([*arguments, str(tmp_path / "two")]) == 0
     assert TopicBert(str(tmp_path / "one")).digest == TopicBert(str(tmp_path / "two")).digest

@@ -78,7 +78,7 @@ def test_every_kind_of_file_gives_the_pairs_it_has(tmp_path: Path, kind: str):
 
 
 def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
-    """Token for token, with what was learnt from the training text: the lines of the prepared files."""
+    """Expected: the lines of the prepared files, token for token, with the steps learnt from the training text."""
     for number, options in enumerate(
         (["--lowercase"], ["--truecase"], ["--truecase", "--bpe", "30"], ["--unit", "characters", "--lowercase"])
     ):
@@ -112,7 +112,7 @@ def test_sources_alone_are_what_they_were_at_training(tmp_path: Path):
 
 @pytest.mark.parametrize("kind", ["text", "model"])
 def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
-    """Expected: the tokens of the earlier text for the same pairs, although nothing is learnt from them again."""
+    """Expected: the tokens of the earlier text for the same pairs, although no step is learnt from them again."""
     [data] = write(tmp_path, "csv")
     first, again = tmp_path / "first", tmp_path / "again"
     common = ("--data", data, "--columns", "text,rewritten")

@@ -1,7 +1,7 @@
-"""The grammar of the synthetic paraphrase pairs: its English, what it does to a sentence, and its tables.
+"""The grammar of the synthetic paraphrase pairs: its English, its changes to a sentence, and its tables.
 
-Expected values come from English grammar, from the promise that the target invents nothing, or from the tables that the
-sentences are drawn from; none is a recorded output.
+Expected values come from English grammar, from the rule that the target adds no content, or from the tables from which
+the sentences are drawn; none is a recorded output.
 """
 
 import re
@@ -142,7 +142,7 @@ def test_names_and_numbers_of_the_target_come_from_the_source(pairs):
 
 
 def test_target_keeps_the_meaning_and_is_never_more_formal(pairs):
-    """Each noun and adjective of the target stands for a word of its own set in the source, as formal or more so."""
+    """Each noun and adjective of the target replaces a source word of the same set, which is at least as formal."""
     rank = {}
     for key, entry in lexicon.LEXICON.items():
         if entry.kind in ("noun", "adjective"):
@@ -164,7 +164,7 @@ def test_target_keeps_the_meaning_and_is_never_more_formal(pairs):
 
 
 def test_target_does_what_the_source_does(pairs):
-    """Each verb of the target has its set in the source, as a verb or nominalised; eight stand for wordy phrases."""
+    """Each verb of the target has a source word of its set, as a verb or nominalised; eight replace wordy phrases."""
     owner = {}
     for key, entry in lexicon.LEXICON.items():
         if entry.kind == "verb":

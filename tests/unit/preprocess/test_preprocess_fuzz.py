@@ -1,4 +1,4 @@
-"""Whatever the files hold: a complete output with the same number of lines on all sides, or one sentence and nothing.
+"""For any input, a script writes complete output with the same number of lines on all sides, or only one sentence.
 
 Random bytes, empty files, CRLF, surrogates, NUL, endless lines, line breaks that only some readers know, and special
 symbols typed in the text, in files with the names that each script takes.
@@ -25,7 +25,7 @@ FRAGMENTS = [
     b"|", b'"', b"'", b"&lt;unk&gt;", b"@@ ", b"{", b"0", b"-1", b"nan",
 ]  # fmt: skip
 TURK = ["norm", *(f"turk.{number}" for number in range(8))]
-# What the format of each script is made of, so that the fuzzing gets past its first line.
+# Fragments of the format of each script, so that the fuzzing gets past its first line.
 FORMATS = {
     "own_pairs": (["pairs.csv"], ["--data", "pairs.csv"], [b"a b,c d\n"]),
     "parallel_text": (["s", "t"], ["--lowercase", "--train", "s", "t", "--test", "t", "s", "--drop-empty"], []),
@@ -84,7 +84,7 @@ MAP = struct.pack("<iii", 3, 1, 2) + b"".join(
     + b"".join(struct.pack("<idiii", 1, line, 3, index + line, 0) for line in (1, 2))
     for index, split in ((10, b"train"), (20, b"test"))
 )  # fmt: skip
-# Sound files, by name; two lines of text where there is nothing else.
+# Valid files by name; all other files are two lines of text.
 SOUND = {
     "N.map.t7": MAP,
     "pairs.csv": b"".join(b"no. %d,number %d\n" % (n, n) for n in range(12)),
@@ -103,7 +103,7 @@ def sound(name):
 
 
 def spoilt(name):
-    """A sound file, some pieces put into its last line: what is counted as a line stays."""
+    """Draw a valid file with some pieces added to its last line, which keeps the number of lines."""
     body, end = (sound(name)[:-1], b"\n") if name != "N.map.t7" else (MAP, b"")
     pieces = [piece for piece in FRAGMENTS if b"\n" not in piece]
     return st.lists(st.sampled_from(pieces), max_size=2).map(lambda chosen: body + b"".join(chosen) + end)

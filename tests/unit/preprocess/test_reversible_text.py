@@ -141,7 +141,7 @@ def test_a_separator_of_pieces_in_the_text_comes_back(joined_bpe) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--truecase", "--bpe", "40"]])
 def test_own_pairs_are_cut_reversibly_and_turned_back(tmp_path: Path, options: list[str]) -> None:
-    """The unit is joiner by default, and undo_text brings back what was typed."""
+    """The unit is joiner by default, and undo_text restores the typed text."""
     lines = [f"{line} {number}" for number, line in enumerate(LINES * 2)]
     for side, more in (("src", " before"), ("tgt", "")):
         (tmp_path / side).write_text("".join(f"{line}{more}\n" for line in lines), encoding="utf-8")

@@ -48,7 +48,7 @@ def escaped(text: str) -> str:
 
 
 class Reader:
-    """Reads a table; ``said`` has what was printed."""
+    """Reads a table; ``said`` is the printed text."""
 
     def __init__(self, folder: Path, capsys) -> None:
         self.folder = folder

@@ -1,6 +1,6 @@
-"""The topic essays: every sentence is one that the grammar has for its topics, every topic is told, nothing else is.
+"""The topic essays: every sentence is one of the grammar for its topics, and exactly the given topics occur.
 
-Every sentence that the grammar's file can make is listed; an essay is taken apart against that list.
+The test lists every sentence that the grammar's file can produce and compares the sentences of an essay with that list.
 """
 
 import itertools
@@ -158,7 +158,7 @@ def test_every_topic_is_told_and_nothing_else(essays, sentences, language):
 
 
 def test_order_of_an_essay(essays, sentences, language):
-    """Scene or opening, people, deed, thing, what else there is, feeling or closing."""
+    """The order is scene or opening, people, deed, thing, further sentences, feeling or closing."""
     places = {"opening": 0, "scene": 0, "people": 1, "deed": 2, "thing": 3, "more": 4, "feeling": 5, "closing": 5}
     for _, essay, domain in read(essays, "test"):
         order = [places[sentences[domain][sentence][0]] for sentence in split_sentences(essay, language)]
@@ -238,7 +238,7 @@ def test_valid_and_test_do_not_depend_on_the_training_size():
 
 
 def test_used_up_topics_are_one_clear_line(tmp_path, monkeypatch, capsys):
-    """With one topic an essay there are only 150 different sources."""
+    """With one topic per essay there are only 150 different sources."""
     monkeypatch.setattr(generator, "TOPIC_COUNTS", (1,))
     options = ["--output", str(tmp_path / "out"), "--train", "140", "--valid", "5", "--test", "6"]
     assert generator.main(options) == 2

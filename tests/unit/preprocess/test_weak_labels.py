@@ -157,7 +157,7 @@ def test_the_rarest_words_are_chosen_first():
     for number in range(1, 5):
         assert weak_labels.rarest_blocks(source, target, links, counts, number, 3) == order[:number]
     long = weak_labels.rarest_blocks(source, target, links | {(3, 0)}, counts, 4, 3)
-    assert long == [Block((2, 3), (4, 5)), Block((1, 2), (1, 2))]  # what (3, 0) ties together is longer than 3 words
+    assert long == [Block((2, 3), (4, 5)), Block((1, 2), (1, 2))]  # the block that (3, 0) joins is longer than 3 words
 
 
 def write(folder, **texts):

@@ -1,4 +1,4 @@
-"""Figures: what they draw is read back from the axes; words of every kind; Chinese; files that are always the same."""
+"""Figures: drawn values are read back from the axes; words of every kind; Chinese; reproducible files."""
 
 import json
 import logging

@@ -80,7 +80,7 @@ def test_a_copy_that_beats_every_system_is_said_first(entries):
 
 
 def test_the_copy_beats_nobody_who_was_scored_otherwise(entries):
-    """Another scorer's 90 is no answer to this scorer's 50."""
+    """A score of 90 by another scorer is not comparable with 50 by this one."""
     for score, signature, entry in zip((20.0, 90.0), ("a", "b"), entries, strict=True):
         sign(entry.evaluation, "bleu", signature)
         for name, cells in entry.evaluation.scores.items():

@@ -1,4 +1,4 @@
-"""The report of small runs: one page that loads nothing and shows every text as it is, and the same as Markdown."""
+"""The report of small runs: one page without external files that shows every text unchanged, also as Markdown."""
 
 import json
 import os
@@ -228,7 +228,7 @@ def test_the_head_names_systems_data_date_and_command(tmp_path):
 
 @pytest.mark.parametrize(("script", "published"), [("quora", True), ("own_pairs", False)])
 def test_own_pairs_stand_beside_no_published_table(tmp_path, script, published):
-    """Whatever the file and the folder are called."""
+    """The name of the file and the folder must not matter."""
     run = make_run(tmp_path / "quora", script=script, outputs={**OUTPUTS, "wean_lstm": SOURCES})
     (run / "settings").write_text("SEED=1\nDATA=/home/me/quora.csv\n")
     html, _ = report(tmp_path / "out", run)

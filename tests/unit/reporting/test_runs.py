@@ -1,4 +1,4 @@
-"""Run directories read: what belongs to a score is found by its hash, and what is broken is said, not shown."""
+"""Reading run directories: files of a score are found by their hash, and broken files are reported, not shown."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def test_a_run_has_its_texts_scores_and_costs(tmp_path):
     assert (run.seed, run.settings["BATCH"], run.problems) == ("7", "64", [])
     assert "SEED" not in run.settings
     assert list(test.evaluation.scores) == ["copy-source", "transformer", "copy_transformer"]
-    assert list(run.systems) == ["transformer", "copy_transformer"]  # as they were scored, not by name
+    assert list(run.systems) == ["transformer", "copy_transformer"]  # in the order of scoring, not by name
     assert (test.sources, test.references, test.outputs) == (SOURCES, REFERENCES, OUTPUTS)
     system = run.systems["transformer"]
     assert [point.values["nll_loss"] for point in system.log.valid] == [4, 3]

@@ -1,4 +1,4 @@
-"""Outputs beside their source: what was copied, what is new, what was left out."""
+"""Outputs beside their source: copied, new and omitted words."""
 
 import json
 
@@ -19,7 +19,7 @@ def words(text: str) -> list[Piece]:
 
 
 def test_signs_are_no_part_of_the_words_that_they_are_attached_to():
-    """The word "car" is the source's, with a comma or without; tokens, pieces and marks stay what they are."""
+    """The word "car" is the source's, with a comma or without; tokens, pieces and marks stay unchanged."""
     source, output = words('He said: "I like my car, O\'Neil."'), words("O'Neil (he) likes the car.")
     assert (
         "".join(" " * (not piece.attached) + piece.text for piece in source)[1:] == 'He said: "I like my car, O\'Neil."'

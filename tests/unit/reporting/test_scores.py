@@ -142,7 +142,7 @@ def test_experiments_of_one_name_are_told_apart(tmp_path):
 
 
 def test_the_same_seed_twice_is_no_other_seed(tmp_path):
-    """Nor are experiments of one name told apart by less than what differs."""
+    """Titles of experiments with the same name include the folder that differs."""
     sets = {"test": scored({"a": 1.0})}
     sets["test"].evaluation.data.files = {"references": [DataFile("test.tgt", "0")]}
     places = [tmp_path / "old" / "x" / "quora", tmp_path / "new" / "x" / "quora"]
@@ -186,7 +186,7 @@ def test_a_system_the_paper_lacks_comes_last(tmp_path):
 
 @pytest.mark.parametrize(("recipe", "data"), [("pc_san/zhihu", "zhihu"), ("mta_lstm/essay", "zhihu"), ("x", "essay")])
 def test_one_script_prepares_both_sets_of_essays(tmp_path, recipe, data):
-    """The published numbers are those of the set that was given, whatever the recipe is called."""
+    """The published numbers are those of the given data set, for any name of the recipe."""
     key = "paper:pc-san/BLEU-2"
     test = scored({"mta_lstm": 1.5}, key=key)
     test.manifest.script = "essay"

@@ -1,4 +1,4 @@
-"""The benchmark of beam search at toy size: that it compares what it says. Nothing here measures time."""
+"""The benchmark of beam search at toy size: it compares the documented systems. No test measures time."""
 
 import importlib
 import json

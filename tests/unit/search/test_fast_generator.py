@@ -1,7 +1,7 @@
-"""The faster search finds what fairseq's own does: words, scores and order, whatever the options.
+"""The faster search gives the same words, scores and order as fairseq's search, for all options.
 
-Expected values are those of ``SequenceGenerator`` (and of ``PaperSequenceGenerator`` where that has options of its own)
-for the same model. The weights are scaled up so that no two hypotheses are nearly equal: rounding would decide those.
+Expected values are from ``SequenceGenerator`` (and from ``PaperSequenceGenerator`` for its additional options) with the
+same model. The weights are scaled up so that no two hypotheses are nearly equal and rounding never decides.
 """
 
 from collections.abc import Iterator
@@ -202,7 +202,7 @@ def test_sources_of_one_word_and_of_none(case, stock_is_not_used):
 
 @pytest.mark.parametrize("case", ["wean_lstm", "concat", "seq2seq_lstm", "copynet", "copy_transformer", "dnpg"])
 def test_a_search_uses_the_weights_of_its_time(case, stock_is_not_used):
-    """A generator lives as long as a training that validates with it: nothing is kept that is no longer true."""
+    """A training keeps one generator for all validations, so the generator must not keep outdated weights."""
     model = make_model(*FAMILIES[case])
     sample = make_sample(model)
     generator = FastSequenceGenerator([model], model.decoder.dictionary, beam_size=5, max_len_b=12)
@@ -311,9 +311,9 @@ def test_the_longest_output_must_be_as_long_as_the_shortest():
 
 @pytest.mark.parametrize("case", ["wean_lstm", "dnpg, queries"])
 def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(case, stock_is_not_used, monkeypatch):
-    """Expected: teacher forcing with an output layer that multiplies in bfloat16, and does nothing else in it.
+    """Expected: teacher forcing with an output layer that uses bfloat16 only for its products.
 
-    Its search would not do, as many of its scores are equal.
+    The search of that model is not comparable, because many of its scores are equal.
     """
     model = make_model(*FAMILIES[case])
     sample = make_sample(model)
@@ -378,9 +378,9 @@ def test_maps_that_are_laid_out_give_the_same_outputs(case, all_maps_are_laid_ou
 
 @pytest.mark.parametrize("arch", ["paraphrase_transformer", "copy_transformer"])
 def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_laid_out, stock_is_not_used, monkeypatch):
-    """Expected: teacher forcing with every map computed by ``Int8Linear``, whose own test knows what that gives.
+    """Expected: teacher forcing with every map computed by ``Int8Linear``, which has its own test.
 
-    Its rounding of a row does not depend on the others, so that beams and batches make no difference.
+    It rounds each row independently of the others, so that beams and batches make no difference.
     """
     needs_int8()
     model = make_model(arch, {})

@@ -14,7 +14,7 @@ from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.errors import UserError
 from wean_fairseq.search.generator import PaperSequenceGenerator
 
-WORDS = list(range(4, 16))  # what the model wants to write, twelve words
+WORDS = list(range(4, 16))  # the twelve words that the model prefers
 BEAM = 5
 SURE, END = 0.9, 0.05  # probability of the right word, and of ending too early
 OTHER = (1 - SURE - END) / 21  # of each other entry of the 23 of the dictionary
@@ -30,7 +30,7 @@ class Echo(FairseqEncoder):
 
 
 class Sure(FairseqIncrementalDecoder):
-    """Knows the word of every position, whatever was written before."""
+    """Model that predicts the word of every position, for any prefix."""
 
     def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
         position = prev_output_tokens.size(1) - 1
@@ -66,7 +66,7 @@ def test_the_right_output_is_found_where_early_ends_fill_the_beam(model, diction
     options = {"beam_size": BEAM, "max_len_a": 0, "max_len_b": 30, "len_penalty": len_penalty}
     patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=1, **options)
     for hypotheses in search(patient):
-        # Expected: closed form. Nothing else comes near it: an output that is empty has 0.05.
+        # Expected: closed form. No other output is close; an empty output has 0.05.
         assert hypotheses[0]["tokens"].tolist() == [*WORDS, EOS]
         expected = sum(map(math.log, RIGHT)) / 13**len_penalty
         assert hypotheses[0]["score"].item() == pytest.approx(expected, rel=1e-4)
@@ -74,12 +74,12 @@ def test_the_right_output_is_found_where_early_ends_fill_the_beam(model, diction
         scores = [float(hypothesis["score"]) for hypothesis in hypotheses]
         assert scores == sorted(scores, reverse=True)
     plain = SequenceGenerator([model], dictionary, **options)
-    # What it is for: fairseq's own search ends with five early ends.
+    # The reason for the option: fairseq's search finds five early ends.
     assert all(len(hypotheses[0]["tokens"]) < len(WORDS) for hypotheses in search(plain))
 
 
 def test_the_nbest_are_the_best_of_all_that_the_beam_saw(model, dictionary):
-    """Expected: the right output, then what is at least as good as an early end after k right words, for k = 11, 10."""
+    """Expected: the right output, then outputs at least as good as an early end after k right words, for k = 11, 10."""
     options = {"beam_size": BEAM, "max_len_a": 0, "max_len_b": 30}
     patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=3, **options)
     for hypotheses in search(patient, sentences=1):
@@ -96,7 +96,7 @@ def test_a_search_that_never_ends_is_ended_by_the_longest_output(model, dictiona
 
 
 class Stutter(FairseqIncrementalDecoder):
-    """Wants to write one word for ever, and others with less and less pleasure; never to end."""
+    """Model that prefers to repeat one word, ranks all others below it, and never ends."""
 
     def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
         wishes = -torch.arange(len(self.dictionary), dtype=torch.float)
@@ -122,7 +122,7 @@ def test_no_ngram_is_written_twice(dictionary, size):
     assert len(words) == 12
     assert len(ngrams) == len(set(ngrams))
     shorter = [tuple(words[start : start + size - 1]) for start in range(len(words) - size + 2)]
-    assert size == 1 or len(shorter) > len(set(shorter))  # nothing more is forbidden
+    assert size == 1 or len(shorter) > len(set(shorter))  # no more is forbidden
 
 
 @pytest.mark.parametrize("beam", [1, 11, 49])
@@ -143,7 +143,7 @@ def test_a_beam_too_wide_to_draw_is_refused(model, dictionary):
 
 
 def test_nothing_better_compares_with_the_last_of_the_wanted_outputs():
-    """Sums of log-probabilities: what is open has -2; two outputs are wanted, so the second best decides."""
+    """Sums of log-probabilities: the open hypothesis has -2; two outputs are requested, so the second best decides."""
     generator = SimpleNamespace(
         stop_when_nothing_better=2, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=False
     )

@@ -1,4 +1,4 @@
-"""The benchmark for a GPU: one call measures every table, whatever becomes of one. Nothing here measures time."""
+"""The benchmark for a GPU: one call measures every table, even if one of them fails. No test measures time."""
 
 import importlib
 import json
@@ -57,7 +57,7 @@ def test_a_table_that_fails_takes_no_other_along(gpu, measured, tmp_path):
 
 
 def test_what_was_measured_is_written_before_the_next_table_begins(gpu, monkeypatch, tmp_path):
-    """A machine that is taken away in the middle leaves what it has done, and the next one goes on from there."""
+    """A machine that is lost in the middle leaves its finished tables, and the next one continues from there."""
 
     def measure_table(title, args):
         if title == "Training step":
@@ -84,7 +84,7 @@ def required(name: str, found: set[str] | None = None) -> set[str]:
 
 
 def test_every_package_to_carry_is_named(gpu):
-    """Expected: what the packages say of themselves. Three are for building; torchaudio is not missed."""
+    """Expected: the metadata of the packages. Three are build tools; torchaudio is not needed."""
     needed = required("fairseq-fixed") - required("torch") - {"cffi", "cython", "pycparser", "torchaudio"}
     named = gpu.__doc__.partition("carry these wheels:")[2].partition("to be compared with")[0]
     named = {canonicalize_name(name) for name in re.findall(r"[a-z][\w-]+[a-z0-9]", named)}
@@ -155,7 +155,7 @@ def largest_operand(step):
 
 @pytest.mark.skipif(not hasattr(torch.nn, "LinearCrossEntropyOptions"), reason="this torch has no such loss")
 def test_the_loss_of_torch_is_the_one_that_never_materialises_the_scores(gpu):
-    """Without options torch's own is the reference form: as large as what it is compared with."""
+    """Without its options torch's loss would be its reference form, which is as large as the materialised scores."""
     size = replace(gpu.TOY, batch_size=70)  # 490 tokens, more than a chunk
     losses = gpu.output_losses()
     rows = [gpu.TORCH, f"{gpu.TORCH}, chunks of {gpu.TORCH_CHUNK}"]

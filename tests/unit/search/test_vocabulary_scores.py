@@ -107,7 +107,7 @@ def test_concat_with_hypotheses_that_leave_the_range_and_come_back(scores_class)
         assert (output.score.query_proj(query).abs().max() > LARGEST_PART) == (factor > 1.0)
         log_sum = scores.compute(query)
         expected = torch.tanh(output.score.query_proj(query).unsqueeze(1) + output.score.embed_proj(embeddings))
-        expected = expected @ output.score.vector  # eq. 5 as it is written
+        expected = expected @ output.score.vector  # eq. 5 literally
         torch.testing.assert_close(log_sum, expected.logsumexp(dim=1))
         torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
 
@@ -224,7 +224,7 @@ def test_a_product_of_integers_does_not_depend_on_the_other_rows():
 
 @torch.no_grad()
 def test_int8_is_for_the_product_alone(scores_class):
-    """Expected: what ``Int8Linear`` gives for all words, and everything afterwards in float32."""
+    """Expected: ``Int8Linear`` for all words, and all later operations in float32."""
     needs_int8()
     output, embeddings, features = build(300)
     scores = scores_class(output, embeddings, 300, ROWS, INT8)

@@ -344,7 +344,7 @@ def test_the_wean_search_waits_for_the_best_hypothesis_to_end(data):
 
 @torch.no_grad()
 def plain_search(model, source, beam, max_len):
-    """Beam search over one sentence by whole prefixes: what has ended, best first; how often that was not the best."""
+    """Search one sentence by whole prefixes; return the outputs, best first, and how often an end was not best."""
     encoder_out = model.encoder(source.unsqueeze(0))
     alive, done, passed = [(0.0, [])], [], 0
     for step in range(max_len + 1):

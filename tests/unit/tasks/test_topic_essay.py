@@ -1,4 +1,4 @@
-"""The batches of the task for training, validation and search, on data written in the test; what it refuses."""
+"""The batches of the task for training, validation and search, on data written in the test, and invalid input."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -159,7 +159,7 @@ def test_features_come_with_every_batch(data, bert, monkeypatch):
             torch.testing.assert_close(row[-1 - len(words) : -1], expected, rtol=1e-3, atol=1e-3)
             assert not row[: -1 - len(words)].any() and not row[-1].any()
     assert torch.equal(sample["net_input"]["src_tokens"], before)
-    assert "topic_features" not in sample["net_input"]  # whoever prints the batch finds what it found before
+    assert "topic_features" not in sample["net_input"]  # code that prints the batch finds the original inputs
 
 
 def test_the_task_offers_bert_to_models(data, bert):

@@ -1,4 +1,4 @@
-"""Settings of wean-train: what is refused before anything is written, and that TOML gives the same settings back."""
+"""Settings of wean-train: invalid settings are refused before files are written, and TOML restores the settings."""
 
 from pathlib import Path
 
