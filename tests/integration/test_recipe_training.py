@@ -1,4 +1,4 @@
-"""Training by recipes: in parallel, with several seeds, settings chosen on validation, resumed only with the same ones.
+"""Training by recipes: side by side, with several seeds, and with settings chosen on validation.
 
 A script that writes a log and a checkpoint immediately replaces fairseq-train.
 """

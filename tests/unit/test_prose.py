@@ -90,5 +90,5 @@ def test_all_other_files_are_checked_and_each_exception_is_needed():
     names = prose.project_files()
     checked = {name for name in names if prose.is_checked(name)}
     assert {"wean_fairseq/modules/steps.py", "preprocess/README.md", "examples/lib/recipe.sh"} <= checked
-    assert "CHANGELOG.md" not in checked
+    assert not any(re.match(p, name) for p in prose.NOT_YET_CHECKED for name in checked)
     assert [p for p in prose.NOT_YET_CHECKED if not any(re.match(p, name) for name in names)] == []
