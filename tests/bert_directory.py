@@ -14,11 +14,11 @@ def write_bert(folder: Path, pieces: list[str], seed: int = 3, layers: int = LAY
     """Write config, weights and tokenizer into ``folder``.
 
     Args:
-        folder: is made.
+        folder: the folder to create.
         pieces: the vocabulary, without the special tokens.
-        seed: of the weights.
-        layers: of the model.
-        width: of the model.
+        seed: seed of the weights.
+        layers: number of layers.
+        width: hidden size.
     """
     hide_broken_torchaudio()
     import transformers

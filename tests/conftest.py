@@ -26,12 +26,12 @@ def reliability(pytestconfig: pytest.Config) -> Reliability:
 
 
 def pytest_collection_finish() -> None:
-    """Imports and collected tests stay: looking through them for garbage takes a third of a second each time."""
+    """Exclude imports and collected tests from garbage collection, which takes a third of a second each time."""
     gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """At the end of the whole run, how it ended; pytest-xdist's workers leave that to the process that began them."""
+    """Record the result of the whole run; only the process that started pytest-xdist's workers does this."""
     if hasattr(session.config, "workerinput"):
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

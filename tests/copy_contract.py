@@ -1,4 +1,4 @@
-"""The promises of every copying model beside ``ModelContract``: slots, for every arch of the family.
+"""The contract of every copying model in addition to ``ModelContract``: slots, for every arch of the family.
 
 The base contract is checked on a dictionary without slots (K = 0); here there are three.
 """
@@ -28,7 +28,7 @@ SLOTS = 3
 BASE = 23  # ids of the base vocabulary: 4 special symbols and 19 words
 FIRST, SECOND, THIRD = BASE, BASE + 1, BASE + 2
 
-# Written as SlotMap would: slots numbered as they appear, a fourth unknown word is <unk>.
+# As written by SlotMap: slots are numbered in order of appearance, a fourth unknown word is <unk>.
 SOURCES = [
     [FIRST, 7, FIRST, SECOND, 9, EOS],  # one unknown word twice, another once
     [8, 5, EOS],  # none
@@ -116,7 +116,7 @@ class CopyContract(ModelContract):
 
     @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
     def test_a_batch_without_targets_has_no_loss(self, copier, label_smoothing):
-        """As --skip-first-target makes one of empty lines."""
+        """``--skip-first-target`` makes such a batch of empty lines."""
         batch = copy_batch()
         batch["target"] = torch.full_like(batch["target"], PAD)
         loss = copier.eval()(**batch, label_smoothing=label_smoothing).loss

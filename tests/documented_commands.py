@@ -42,9 +42,9 @@ PYTHON_TOOLS = {"pip", "pytest", "ruff", "sacrebleu", "sacremoses", "subword-nmt
 # Programs that start another one.
 LAUNCHERS = {"bash", "env", "nohup", "srun", "timeout", "torchrun"}
 PROGRAMS = {*FAIRSEQ, "fairseq-hydra-train", "make", "bash", "python", *PYTHON_TOOLS}
-# Variables that the tools below us read.
+# Variables that the underlying tools read.
 FOREIGN_VARIABLES = {"OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTHONPATH", "WANDB_MODE"}
-# Options in the text that belong to none of our commands, and to whom they belong.
+# Options in the text that do not belong to our commands, with their owners.
 FOREIGN_OPTIONS = {
     "--no-build-isolation": "pip",
     "--extra-index-url": "pip",
@@ -113,7 +113,7 @@ def fairseq_options() -> set[str]:
 
 @functools.cache
 def all_options() -> set[str]:
-    """Every option of every command of the project, and of fairseq's."""
+    """Return every option of all commands of the project and of fairseq."""
     sources = [
         path
         for folder in ("preprocess", "benchmarks", "examples", "wean_fairseq")
@@ -126,7 +126,7 @@ def all_options() -> set[str]:
 
 @functools.cache
 def script_text(script: Path) -> str:
-    """A shell script with all that it sources."""
+    """Return the text of a shell script and of the files that it sources."""
     text, seen, waiting = "", set(), [script]
     while waiting:
         path = waiting.pop().resolve()
@@ -143,7 +143,7 @@ def script_text(script: Path) -> str:
 
 
 def knows(script: str, variable: str, systems: str = "") -> bool:
-    """Whether a recipe reads a variable; of RATES_<system> the system has to be one of its ``systems`` too."""
+    """Return True if a recipe reads a variable; for RATES_<system> the system must also be in its ``systems``."""
     if variable.startswith("RATES_"):
         names = re.sub(r"[^\w\s]", "_", systems).split()
         return variable.removeprefix("RATES_") in names and knows(script, "RATES", systems)
@@ -201,7 +201,7 @@ def check_own(command: Command) -> None:
 
 
 def check_pip(command: Command) -> None:
-    """Documents install the checkout, by extras that exist: the project is on no package index."""
+    """Check that a document installs the checkout with existing extras; the project is not on a package index."""
     for word in command.words:
         assert not re.match(r"wean[-_]fairseq", word), "pip would look for it on the package index"
         for extra in re.findall(r"\.\[([\w,-]+)\]", word):

@@ -1,4 +1,4 @@
-"""Every registered model family, small: tests that go over all of them find a new one by itself."""
+"""Every registered model family with small sizes; tests over all families include new ones automatically."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -10,7 +10,8 @@ import wean_fairseq
 
 wean_fairseq.register()
 
-# Needed by a family beside its sizes: a dictionary's word that separates chunks or pairs, no files of labels, no BERT.
+# Options that a family needs beside its sizes: a word of the dictionary as separator of chunks or pairs, no label
+# files, no BERT.
 CHUNK = "w7"
 NEEDS: dict[str, dict[str, Any]] = {
     "dnpg": {"label_weight": 0.0, "final_label_weight": 0.0},
@@ -21,17 +22,17 @@ NEEDS: dict[str, dict[str, Any]] = {
 
 
 def families() -> list[str]:
-    """Names of all families of this package, which are archs too."""
+    """Return the names of all families of this package, which are also archs."""
     ours = {arch for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.")}
     return sorted({ARCH_MODEL_NAME_REGISTRY[arch] for arch in ours})
 
 
 def tiny(family: str, width: int = 8) -> dict[str, Any]:
-    """Options of a small model without dropout, by the names that options have in all families.
+    """Return options of a small model without dropout; all families have the same option names.
 
     Args:
-        family: its name.
-        width: even; of everything that has a width.
+        family: name of the family.
+        width: even number; the size of all dimensions.
     """
     options: dict[str, Any] = {}
     for option in fields(MODEL_DATACLASS_REGISTRY[family]):
@@ -49,5 +50,5 @@ def tiny(family: str, width: int = 8) -> dict[str, Any]:
 
 
 def flags(options: Mapping[str, Any]) -> list[object]:
-    """The same for a command line."""
+    """Return the same options as command-line flags."""
     return [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]

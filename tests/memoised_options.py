@@ -11,7 +11,7 @@ _KNOWN: dict[str, DictConfig] = {}
 
 
 def memoise_options(patch: pytest.MonkeyPatch) -> None:
-    """Convert the same options once in ``benchmarks/workload.py``: most of the time of building a toy model."""
+    """Cache the conversion of options in ``benchmarks/workload.py``, which dominates the time to build a toy model."""
     workload = importlib.import_module("workload")
     convert = workload.convert_namespace_to_omegaconf
 

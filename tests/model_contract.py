@@ -1,6 +1,6 @@
-"""The promises of every model of this package, checked the same way for every arch (see tests/unit/models).
+"""The contract of every model of this package, checked in the same way for every arch (see tests/unit/models).
 
-A test class inherits ``ModelContract``, names its archs in ``cases`` and gets all of it.
+A test class inherits ``ModelContract``, names its archs in ``cases`` and thereby runs all checks.
 """
 
 from argparse import Namespace
@@ -98,7 +98,7 @@ def token_log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> l
 
 
 def parts(step: Step) -> dict[str, torch.Tensor]:
-    """The tensors of a step by name, those that there are."""
+    """Return the existing tensors of a step by name."""
     copying = {} if step.copying is None else step.copying._asdict()
     named = {"features": step.features, "attention": step.attention, **copying}
     return {name: part for name, part in named.items() if part is not None}
@@ -137,11 +137,11 @@ class ModelContract:
         torch.testing.assert_close(sums.nll_loss, expected, rtol=1e-5, atol=1e-5)
 
     def has_no_gradient(self, case, name):
-        """Whether the loss does not depend on a parameter, by the mathematics of the case."""
+        """Return True if the loss cannot depend on a parameter, for mathematical reasons."""
         return False
 
     def test_the_loss_may_be_changed_in_place(self, model):
-        """fairseq multiplies it by 0 in a process whose share of the batches is empty."""
+        """fairseq multiplies the loss by 0 in a process without a batch."""
         batch = make_batch()
         loss = model(**batch, **task_inputs(model, batch)).loss
         loss *= 0
@@ -200,9 +200,9 @@ class ModelContract:
 
     @torch.no_grad()
     def test_hypotheses_that_share_their_source_take_the_steps_of_teacher_forcing(self, model):
-        """As the fast search takes them: two hypotheses of each sentence read one row of its source.
+        """As in the fast search, two hypotheses of each sentence read the same source row.
 
-        They part after the first word; then a sentence is dropped, and those of the others change places.
+        They differ after the first word; then a sentence is dropped, and the hypotheses of the others change places.
         """
         batch = make_batch()
         encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"], **task_inputs(model, batch))

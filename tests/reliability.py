@@ -1,7 +1,7 @@
 """Counts what the tests do to the commands (kills, faults, bad inputs), for docs/reliability.md.
 
-Every process of a test run appends lines of JSON to one file, which ``--reliability-record FILE`` names; without it
-the counts go nowhere. ``scripts/reliability.py`` makes the page of them.
+Every process of a test run appends lines of JSON to the file of ``--reliability-record FILE``; without this option the
+counts are discarded. ``scripts/reliability.py`` creates the page from them.
 """
 
 import json
@@ -21,12 +21,12 @@ class Reliability:
         self.record = record
 
     def count(self, kind: str, n: int = 1) -> None:
-        """Note ``n`` more of a kind, such as "bad inputs tried": call it after the assertion that they did no harm."""
+        """Add ``n`` to the count of a kind, such as "bad inputs tried"; call it after the assertions about them."""
         file = os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0]
         self.append({"kind": kind, "n": int(n), "file": file})
 
     def append(self, entry: dict[str, Any]) -> None:
-        """One more line; a single write at the end of the file, so that lines of several processes never mix."""
+        """Append one line with a single write, so that lines of several processes never mix."""
         if self.record is None:
             return
         descriptor = os.open(self.record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

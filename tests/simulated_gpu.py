@@ -34,10 +34,10 @@ _HOST = "_is_on_the_host"  # the mark of a tensor that is not on the device
 # Waits, by the end of their name.
 _WAITS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__item", "nonzero", "masked_select")
 _WAITS += ("unique", "unique_consecutive", "numpy", "is_nonzero", "equal", "__contains__")
-# Made on the host unless told otherwise.
+# Created on the host by default.
 _FACTORIES = {"tensor", "as_tensor", "arange", "zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm"}
 _FACTORIES |= {"from_numpy", "linspace", "eye", "tril_indices", "triu_indices", "scalar_tensor"}
-# May have operands from both places.
+# May have operands on both devices.
 _COPIES = {"copy_", "to", "type_as", "cpu", "cuda", "set_", "__set__"}
 # Lengths of packed sequences are on the host, as arguments and as the second result.
 _PACKING = {"_pack_padded_sequence", "_pad_packed_sequence"}
@@ -75,7 +75,7 @@ _WIDEST = {"addcmul", "addcdiv", "atan2", "bilinear", "cross", "dot", "index_put
 
 
 def on_host(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is not on the simulated device; one number is welcome everywhere."""
+    """Return True if a tensor is not on the simulated device; scalars are allowed on both devices."""
     return bool(getattr(tensor, _HOST, False))
 
 
@@ -106,12 +106,12 @@ class SimulatedGpu(TorchFunctionMode):
         self._counter.__exit__(*error)
 
     def counts(self) -> dict[str, float]:
-        """All of them so far."""
+        """Return all counts so far."""
         return {"launches": self.launches.total(), "waits": self.waits.total(), "copies": self.copies}
 
     @contextmanager
     def autocast(self, dtype: torch.dtype) -> Iterator[None]:
-        """``torch.autocast("cuda", dtype)`` as on a GPU; the same call of the code within it leaves it again."""
+        """Enter ``torch.autocast("cuda", dtype)`` as on a GPU; the same call in the tested code disables it again."""
         torch.set_autocast_dtype("cuda", dtype)
         torch.set_autocast_enabled("cuda", True)
         try:
@@ -173,12 +173,12 @@ class SimulatedGpu(TorchFunctionMode):
         return results if len(results) > 1 else results[0]
 
     def _widened_product(self, left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """A product that CUDA alone can sum and return in a wider dtype than its factors'."""
+        """Product that only CUDA can sum and return in a wider dtype than its factors."""
         with self._counter.counted_as("mm", 1):
             return left.to(dtype) @ right.to(dtype)
 
     def _cast_operands(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """The operands as autocast hands them on."""
+        """Return the operands as cast by autocast."""
         halves = [leaf for leaf in tree_leaves((args, kwargs)) if _is_cast(leaf) and leaf.dtype != torch.float32]
         if name in _FLOAT32_RESULT:
             return args, (kwargs if kwargs.get("dtype") or not halves else kwargs | {"dtype": torch.float32})
@@ -191,7 +191,7 @@ class SimulatedGpu(TorchFunctionMode):
         return tree_map(lambda leaf: self._cast(leaf, dtype), (args, kwargs))  # type: ignore[no-any-return]
 
     def _cast(self, leaf: Any, dtype: torch.dtype) -> Any:
-        """A tensor of the device in another dtype; that of a parameter is kept until the end of ``autocast``."""
+        """Cast a tensor of the device; the cast of a parameter is cached until the end of ``autocast``."""
         if not _is_cast(leaf) or leaf.dtype == dtype:
             return leaf
         if not (leaf.is_leaf and leaf.requires_grad):
@@ -330,7 +330,7 @@ def _goes(target: torch.device | None, name: str, kind: str) -> bool:
 
 
 def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
-    """Whether the size of an indexing's result depends on a mask; filling places in does not."""
+    """Return True if the size of an indexing result depends on a mask; assignments do not."""
     if name not in ("__getitem__", "index"):
         return False
     leaves: Iterator[Any] = iter(tree_leaves(args[1:]))
@@ -338,7 +338,7 @@ def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def _is_cast(leaf: Any) -> bool:
-    """Whether autocast looks at an operand."""
+    """Return True if autocast may cast an operand."""
     kinds = (torch.float32, torch.float16, torch.bfloat16)
     return isinstance(leaf, torch.Tensor) and leaf.dtype in kinds and not on_host(leaf)
 

@@ -1,4 +1,4 @@
-"""The promises of every model that writes an essay from topic words beside ``ModelContract``."""
+"""The contract of every model that writes an essay from topic words, in addition to ``ModelContract``."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ class TopicContract(ModelContract):
     """Inherit instead of ``ModelContract``."""
 
     def test_beam_search_finds_what_teacher_forcing_scores(self, model):
-        """fairseq's own search, whose hypotheses end, move and are dropped; expected: the model run over its output."""
+        """Hypotheses of fairseq's search end, move and are dropped. Expected: the scores of the model on its output."""
         batch = essay_batch()
         inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")}
         inputs |= task_inputs(model, batch)
@@ -48,7 +48,7 @@ class TopicContract(ModelContract):
 
     @staticmethod
     def _given_length(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-        """Log-probabilities (B, T, V) where the essay that was asked for has another length than the one written."""
+        """Return log-probabilities (B, T, V) if the requested length of the essay differs from the actual length."""
         out = model(**{name: value for name, value in batch.items() if name != "target"})
         return model.get_normalized_probs(out, log_probs=True)
 

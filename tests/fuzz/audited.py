@@ -72,14 +72,14 @@ class Watch:
             self.seen.append(f"{event} {given!r:.200}")
         elif event == "open" and MARK in str(given[0]) and _writes(given[1], given[2]):
             self.seen.append(f"open {given!r:.200}")
-        elif event == "compile" and given[1] != "<unknown>" and MARK in str(given[0]):  # which only ast.parse gives
+        elif event == "compile" and given[1] != "<unknown>" and MARK in str(given[0]):  # the name that ast.parse uses
             self.seen.append(f"compile {given!r:.200}")
         elif event == "exec" and _names(given[0]):
             self.seen.append(f"exec {given!r:.200}")
 
     @contextlib.contextmanager
     def on(self) -> Iterator[list[str]]:
-        """Events that are seen meanwhile."""
+        """Yield the list of events observed in the block."""
         self.seen = []
         self.watching = True
         try:
@@ -112,7 +112,7 @@ def _configuration(parser: Callable[[], Any], *line: str) -> DictConfig:
 
 
 TASK = ["-s", "src", "-t", "tgt", "--dataset-impl", "raw", "--cpu", "--no-progress-bar", "--batch-size", "2"]
-TASK += ["--num-workers", "0"]  # another process would be seen
+TASK += ["--num-workers", "0"]  # starting another process would be observed
 TRAINING = ["--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding", "--optimizer", "adam"]
 TRAINING += ["--embed-dim", "8", "--hidden-size", "8", "--lr", "0.1", "--max-update", "1"]
 
@@ -270,7 +270,7 @@ def control(watch: Watch) -> dict[str, list[str]]:
 
 
 def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A change of a checkpoint, and the content that it has then; ``share`` tools take turns with the variants."""
+    """Yield changes of a checkpoint and its changed content; ``share`` tools take turns with the variants."""
     if given.kind == "types":
         yield from wrong_members(state, given.number, f"{given.seed} {tool}")  # others for each tool
         return

@@ -96,7 +96,7 @@ PLACES: tuple[dict[str, Any], ...] = tuple(
 
 
 class Variant(NamedTuple):
-    """A hostile checkpoint's ``cfg`` and ``args``, and how they came about."""
+    """A hostile checkpoint's ``cfg`` and ``args``, with a description."""
 
     name: str
     cfg: Any
@@ -111,7 +111,7 @@ def _section(cfg: dict[str, Any], place: dict[str, Any], value: Any) -> dict[str
 
 
 def _defaults(place: dict[str, Any]) -> dict[str, Any]:
-    """Options that an arch of fairseq needs beside the one, so that it gets to evaluating it."""
+    """Return the options that an arch of fairseq needs in order to reach the evaluation of the hostile one."""
     sizes = Namespace(
         max_source_positions=64, max_target_positions=64, tokens_per_sample=64, share_all_embeddings=False
     )

@@ -14,7 +14,7 @@ wean_fairseq.register()
 
 
 def data_folder(folder: Path) -> Path:
-    """The folder with the two dictionaries, which are one."""
+    """Create the folder with the two identical dictionaries."""
     for side in ("src", "tgt"):
         make_dictionary(9).save(str(folder / f"dict.{side}.txt"))
     return folder

@@ -43,7 +43,7 @@ def corpora(draw: st.DrawFn) -> dict[str, list[str]]:
     kept = draw(st.lists(st.booleans(), min_size=size, max_size=size))
     references = [out if keep else other for out, keep, other in zip(outputs, kept, draw(lines), strict=True)]
     pieces = next(filter(MARKS[0].found_in, outputs), None)
-    if pieces is not None:  # which are refused where no reference holds any
+    if pieces is not None:  # refused if no reference contains them
         references[-1] = pieces
     return {"hyp": outputs, "ref": references, "src": draw(lines)}
 
@@ -56,7 +56,7 @@ def score(folder: Path, name: str, *options: object, given: str = "--hyp") -> tu
 
 @budgets(12, 1500)
 def test_every_score_belongs_to_its_line(examples, reliability):
-    """exact@1 of a line is told by the line alone, so that a shifted or lost one shows."""
+    """exact@1 of a line depends only on that line, so that a shifted or lost line is detected."""
 
     def check(corpus, data, name, tokenize):
         with tempfile.TemporaryDirectory() as place:

@@ -1,4 +1,4 @@
-"""fairseq-interactive with tiny random models, in this process: an output for each line in its place, or a sentence."""
+"""fairseq-interactive with tiny random models, in this process: one output per line in order, or one error sentence."""
 
 import contextlib
 import copy
@@ -80,7 +80,7 @@ BUFFERS = st.sampled_from([[], ["--buffer-size", "2"], ["--buffer-size", "3", "-
 
 
 def check_answers(data: Path, checkpoint: Path, lines: list[str], content: bytes, *more: str) -> None:
-    """Every line has its answer, under its number, with its own words, and the log is one that can be read."""
+    """Assert that every line has an answer with its number and its words, and that the log is readable."""
     with tempfile.TemporaryDirectory() as place:
         given = Path(place, "given")
         given.write_bytes(content)

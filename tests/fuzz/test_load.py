@@ -1,4 +1,4 @@
-"""wean_fairseq.load: damaged folders and hostile text; every line has its output, or one sentence says why not."""
+"""wean_fairseq.load with damaged folders and hostile text: one output per line, or one sentence with the reason."""
 
 import shutil
 from pathlib import Path

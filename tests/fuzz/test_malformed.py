@@ -134,7 +134,7 @@ def test_another_schedule_on_resume(
 
 @pytest.mark.parametrize("beam", [2, 4, 6])
 def test_diverse_beams(beam: int, data: Path, trained: Path) -> None:
-    """fairseq fails where sentences have numbers above the size of their batch; in a batch of all 20 none has."""
+    """fairseq fails if the number of a sentence exceeds the size of its batch, which a batch of all 20 avoids."""
     fixed = [data, "--path", trained / "checkpoint_last.pt", "--cpu", "--beam", beam, "--nbest", beam, *TASK]
     fixed += ["--max-len-b", 6, "--diverse-beam-groups", 2]
     small, whole = (plugged("generate", *fixed, "--batch-size", size) for size in (3, 20))
@@ -156,7 +156,7 @@ MEGABYTES = [pytest.param(size, marks=pytest.mark.slow) for size in (20, 60, 120
 
 @pytest.mark.parametrize("extra", [40, *MEGABYTES])
 def test_an_address_space_that_is_too_small(extra: int, data: Path, tmp_path: Path, reliability: Reliability) -> None:
-    """The model's own size is 200 MB and more, so that every limit is met at another place."""
+    """The model has 200 MB and more, so that each limit is reached at a different place."""
 
     large = ["--hidden-size", 3000, "--embed-dim", 500]
     line = [data, *MODEL, *RATE, *large, "--save-dir", tmp_path / "out", "--num-workers", 0]
@@ -275,7 +275,7 @@ def test_reports_of_other_content(
 
 
 def speak(encoding: str) -> None:
-    """Give this process the standard output that it has where the locale has this encoding."""
+    """Give this process the standard output of a locale with this encoding."""
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding, line_buffering=True)
     settings.make_output_printable()
 
@@ -284,7 +284,7 @@ def speak(encoding: str) -> None:
 def test_output_where_the_locale_lacks_the_characters(
     encoding: str, data: Path, tmp_path: Path, reliability: Reliability
 ) -> None:
-    """Piped, the outputs of a model are UTF-8, as everything that reads them takes them."""
+    """Outputs to a pipe are UTF-8, which all programs that read them expect."""
     for split, size in (("train", 30), ("valid", 4), ("test", 4)):
         write_pairs(tmp_path / split, random_sentences(size, size))
         for side in ("src", "tgt"):

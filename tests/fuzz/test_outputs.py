@@ -37,7 +37,7 @@ LOG = "S-{n}\tthe cat\nT-{n}\ta cat\nH-{n}\t-1\ta cat\nD-{n}\t-1\ta cat\nH-{n}\t
 
 
 def in_python(write: Callable[[], Any]) -> tuple[int, str]:
-    """A writer that no command calls without a model."""
+    """Call a writer that commands call only with a model."""
     try:
         write()
     except UserError as error:
@@ -118,11 +118,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Place(NamedTuple):
-    """A path that is taken.
+    """An existing output path.
 
     Attributes:
-        path: is given to the tool.
-        received: the bytes that arrived; ``None`` = the tool has to refuse the path.
+        path: the path for the tool.
+        received: returns the bytes that arrived; ``None`` = the tool must refuse the path.
     """
 
     path: Path
@@ -151,7 +151,7 @@ def read_from(descriptor: int) -> Iterator[Callable[[], bytes]]:
 
 @contextlib.contextmanager
 def terminal(path: Path) -> Iterator[Place]:
-    """A device, through a link: nothing can take its place in /dev/pts."""
+    """A link to a device; no file can replace the device in /dev/pts."""
     ours, theirs = os.openpty()
     tty.setraw(theirs)
     path.symlink_to(os.ttyname(theirs))
@@ -182,7 +182,7 @@ def read_pipe(path: Path) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def descriptor(path: Path) -> Iterator[Place]:
-    """As bash gives it for ``>(command)``, and as /dev/stdout is."""
+    """A path of the form that bash uses for ``>(command)`` and that /dev/stdout has."""
     ours, theirs = os.pipe()
     path.symlink_to(f"/dev/fd/{theirs}")
     with read_from(ours) as received:

@@ -20,7 +20,7 @@ def run_script(name: str, *arguments: object) -> tuple[int, str, str]:
 
 
 def read(path: Path) -> list[str]:
-    """The lines of a file that every reader finds the same lines in."""
+    """Return the lines of a file, which must be the same for every reader."""
     text = path.read_bytes().decode("utf-8")
     assert len(text.splitlines()) == text.count("\n")
     return text.split("\n")[:-1]
@@ -32,7 +32,7 @@ def lines_written(path: Path) -> int:
 
 @budgets(15, 1500)
 def test_both_sides_keep_their_lines_in_order(examples, reliability):
-    """The first word of a line tells its number, so that none can be lost, cut in two or moved."""
+    """The first word of a line is its number, so that lost, split or moved lines are detected."""
 
     def check(source, target, options, drawn):
         size = min(len(source), len(target))
@@ -75,7 +75,7 @@ UNDO = [{}, {"bpe": 5}, {"truecase": True}, *({"unit": unit} for unit in steps.U
 
 @budgets(12, 1000)
 def test_outputs_are_turned_back_line_by_line(examples, reliability):
-    """undo_text, clause_chunks and restore_entities write a line for every line of a model."""
+    """undo_text, clause_chunks and restore_entities write one line per line of a model."""
 
     def check(lines, options, drawn):
         with tempfile.TemporaryDirectory() as place:
@@ -105,7 +105,7 @@ def test_outputs_are_turned_back_line_by_line(examples, reliability):
 
 
 def read_plain(path: Path) -> list[str]:
-    """Lines that may hold what only some readers take for an end."""
+    """Return lines that may contain characters which only some readers treat as line ends."""
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
@@ -184,7 +184,7 @@ def archives(folder: Path) -> list[Path]:
 
 
 def test_an_archive_is_no_text_and_nothing_of_it_is_written(tmp_path):
-    """Nothing here unpacks archives: a gzipped tar would otherwise be read as the text that is in it."""
+    """Scripts do not unpack archives; a gzipped tar would otherwise be read as its decompressed text."""
     for path in archives(tmp_path):
         before = set(tmp_path.rglob("*"))
         status, _, err = run_script("parallel_text", "--train", path, path, "--output", tmp_path / "out")

@@ -68,14 +68,14 @@ def shards(options: dict[str, Any], epoch: int) -> list[epoch_batches.EpochBatch
             num_shards=options["num_shards"],
             shard_id=shard,
             epoch=epoch,
-            disable_iterator_cache=True,  # of each process its own
+            disable_iterator_cache=True,  # a separate one for each process
         )
         for shard in range(options["num_shards"])
     ]
 
 
 def train(processes: list[epoch_batches.EpochBatches], group: int, updates: int | None) -> list[int]:
-    """The numbers of the pairs of the next updates, of the rest of the epoch if ``updates`` is ``None``."""
+    """Return the numbers of the pairs of the next updates, or of the rest of the epoch if ``updates`` is ``None``."""
     seen = []
     for iterator in processes:
         grouped = iterators.GroupedIterator(iterator.next_epoch_itr(shuffle=True), group)
@@ -192,7 +192,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def watch(log: Path) -> None:
-    """An audit hook of this process alone: which pairs every step of a training is made with."""
+    """Install an audit hook in this process that records the pairs of each training step."""
     step = ParaphraseTask.train_step
 
     def audited(task: ParaphraseTask, sample: dict[str, Any], *args: Any, **kwargs: Any) -> Any:

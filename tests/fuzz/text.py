@@ -94,7 +94,7 @@ class File(NamedTuple):
 
 @st.composite
 def files(draw: st.DrawFn, lines: list[str]) -> File:
-    """A file of these lines: either line end, with or without a byte order mark and an end of the last line."""
+    """Draw a file of these lines with either line end, with or without a byte order mark and a final line end."""
     end = draw(st.sampled_from(["\n", "\n", "\r\n"]))
     text = "".join(line + end for line in lines)
     if lines and lines[-1] and draw(st.booleans()):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-GONE = "gone"  # the member is left out
+GONE = "gone"  # the member is missing
 VALUES: dict[str, Any] = {
     "None": None,
     "bool": True,
@@ -45,7 +45,7 @@ def places_of(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]
 
 
 def spoil(content: Any, place: tuple[Any, ...], value: Any) -> Any:
-    """A copy of nested content with another value in a place; ``GONE`` leaves it out."""
+    """Return a copy of nested content with another value in one place; ``GONE`` removes the member."""
     spoilt = copy.deepcopy(content)
     parent = spoilt
     for step in place[:-1]:
@@ -58,9 +58,9 @@ def spoil(content: Any, place: tuple[Any, ...], value: Any) -> Any:
 
 
 def wrong_members(state: dict[str, Any], number: int, seed: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The content of a checkpoint with one member of another type, ``number`` times.
+    """Yield ``number`` versions of the content of a checkpoint with one member of another type.
 
-    Every member comes once, each with another value, before any comes again.
+    Every member is changed once, each to a different value, before any is changed again.
     """
     chance = random.Random(seed)
     places = places_of(state)

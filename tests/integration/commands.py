@@ -65,7 +65,7 @@ class Result:
 
 
 def search_path(*folders: Path) -> str:
-    """PATH of a script: ``folders``, the commands that ``warm`` has, this environment's, the user's."""
+    """Return PATH for a script: ``folders``, commands of ``warm``, commands of this environment, the user's PATH."""
     return os.pathsep.join(map(str, (*folders, warm.programs(), BIN, ENVIRONMENT["PATH"])))
 
 
@@ -105,12 +105,12 @@ def run(
 
 
 def plugged(name: str, *arguments: object, prepare: Callable[[], object] = dict) -> Result:
-    """fairseq's ``name`` command with the plugin, however it ends."""
+    """Run fairseq's ``name`` command with the plugin; it may fail."""
     return run(f"fairseq-{name}", *arguments, "--user-dir", USER_DIR, expect_success=False, prepare=prepare)
 
 
 def train(data: Path, save_dir: Path, *arguments: object, model: list[str] | None = None, **kwargs: object) -> Result:
-    """fairseq-train with a tiny WEAN, or with the arguments that ``model`` gives instead."""
+    """Run fairseq-train with a tiny WEAN, or with the arguments in ``model`` instead."""
     chosen = [*WEAN, *TINY, *TASK] if model is None else model
     return run("fairseq-train", data, *chosen, *ADAM, "--save-dir", save_dir, *arguments, **kwargs)
 
@@ -125,7 +125,7 @@ def generate(data: Path, checkpoint: Path, *arguments: object, task: str = "para
 
 
 def parameters(checkpoint: Path) -> dict[str, torch.Tensor]:
-    """The parameters in a checkpoint, read without anything being executed."""
+    """Return the parameters in a checkpoint, read with the safe loader."""
     return torch.load(checkpoint, weights_only=True)["model"]
 
 
@@ -140,7 +140,7 @@ def needed_globals(checkpoint: Path) -> set[str]:
 
 
 def paraphrase(sentence: str) -> str:
-    """The one right output: every word its synonym, or itself if it has none."""
+    """Return the correct output: every word becomes its synonym, if it has one."""
     return " ".join(SYNONYMS.get(word, word) for word in sentence.split())
 
 

@@ -71,7 +71,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_data(text: Path, folder: Path, *options: object) -> Path:
-    """Binarise ``text`` with its checksums; a name occurs once a side, so threshold 3 makes names ``<unk>``."""
+    """Binarise ``text`` with checksums; a name occurs once per side, so threshold 3 makes names ``<unk>``."""
     preprocess(text, folder / "bin", "--thresholdsrc", 3, *options)
     record_once(folder / "bin")
     return folder / "bin"
@@ -119,7 +119,7 @@ def checkpoint(training: tuple[Path, Result]) -> Path:
 
 @pytest.fixture(scope="session")
 def copying(text_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoint of a CopyNet that has learnt the data; nothing but its arch says that it copies."""
+    """Checkpoint of a CopyNet that has learnt the data; only its arch selects copying."""
     model = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
     model += ["--embed-dim", 32, "--hidden-size", 48]
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 300, "--max-update", 300]

@@ -18,12 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 STARTING = 25  # seconds: about as long as the start of a training takes on a busy machine
-PATIENCE = 240  # seconds that a moment is waited for at most
+PATIENCE = 240  # maximum waiting time in seconds
 WHOLE = "checkpoint_last.pt"
 
 
 def look(folder: Path) -> dict[str, list[str]]:
-    """The checkpoints that are not whole by their own or by the manifest's checksums, and the unfinished files."""
+    """Return the damaged checkpoints, by their own or the manifest's checksums, and the partial files."""
     manifest = folder / "checksums.sha256"
     lines = manifest.read_text().splitlines() if manifest.exists() else []
     partial = [line for line in lines if len(line.split("  ")[0]) != 64]
@@ -35,7 +35,7 @@ def look(folder: Path) -> dict[str, list[str]]:
 
 
 def appearances(folder: Path, pattern: str) -> Callable[[], int]:
-    """A counter of the files that have appeared since now, those that take the place of another one included."""
+    """Return a counter of the files that appear from now on, including replacements of existing files."""
     seen = set()
 
     def count() -> int:
@@ -79,7 +79,7 @@ def main() -> None:
     victim = os.getpid()
     if killed < int(kills) and os.fork() == 0:
         moment = wait_for_moment(folder, random.Random(f"{seed} {killed}"))
-        if os.getppid() == victim:  # else it is done
+        if os.getppid() == victim:  # otherwise the training is complete
             append(log, moment)
             os.kill(victim, signal.SIGKILL)
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Trainings that tell the state of their random numbers, and whether two of them ended the same, to the last bit."""
+"""Run trainings that record their random states, and compare the results of two trainings bit by bit."""
 
 import contextlib
 import fcntl
@@ -89,7 +89,7 @@ def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
 def _read(process: subprocess.Popen, kill_at: int | None) -> str:
     """Return the output of a process, to its end or to an update, after which at most about 15 more follow."""
     if kill_at is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)  # full, it makes the training wait for its reader
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)  # a full pipe makes the training wait for its reader
     mark = None if kill_at is None else f'"num_updates": "{kill_at}"'.encode()
     said = []
     for line in process.stdout:
@@ -102,7 +102,7 @@ def _read(process: subprocess.Popen, kill_at: int | None) -> str:
 
 
 def assert_same_end(actual: Path, expected: Path) -> None:
-    """Two checkpoints hold the same training: the model, the optimiser, the schedule, the place in the data."""
+    """Assert that two checkpoints have the same model, optimiser state, schedule and data position."""
     ours, theirs = (torch.load(path, weights_only=True) for path in (actual, expected))
     for what in ("model", "last_optimizer_state"):
         different = _different(ours[what], theirs[what], what)
@@ -113,7 +113,7 @@ def assert_same_end(actual: Path, expected: Path) -> None:
 
 
 def assert_same_random_numbers(actual: Path, expected: Path, since: int, processes: int = 1) -> None:
-    """In each process, every update after ``since`` began with the numbers of torch, NumPy and Python that it had."""
+    """Assert that in each process every update after ``since`` began with the same torch, NumPy and Python states."""
     for rank in range(processes):
         ours, theirs = (_random_numbers(folder / f"random.{rank}.jsonl") for folder in (actual, expected))
         updates = [update for update in theirs if update > since]
@@ -121,12 +121,12 @@ def assert_same_random_numbers(actual: Path, expected: Path, since: int, process
 
 
 def _random_numbers(path: Path) -> dict[int, dict[str, Any]]:
-    """The state that an update began with; the last time, if a training was killed and has made it again."""
+    """Return the state at the start of each update; the last one if a killed training has repeated the update."""
     return {entry["update"]: entry for entry in map(json.loads, path.read_text().splitlines())}
 
 
 def _different(ours: Any, theirs: Any, where: str) -> list[str]:
-    """Where two nested states differ; tensors have to have the same bits."""
+    """Return the places where two nested states differ; tensors must have the same bits."""
     if torch.is_tensor(ours):
         return [] if ours.dtype == theirs.dtype and torch.equal(ours, theirs) else [where]
     if isinstance(ours, dict):

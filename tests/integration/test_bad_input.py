@@ -10,7 +10,7 @@ from tests.integration.commands import TASK, TINY, USER_DIR, WEAN, Result, gener
 
 
 def assert_one_sentence(result: Result, *expected: str) -> None:
-    """The command failed, with one line of ours that holds every ``expected`` text."""
+    """Assert that the command failed with one line of ours that contains every ``expected`` text."""
     assert result.code not in (0, None), result.describe()
     assert "Traceback" not in result.err, result.describe()
     said = re.findall(r"^wean_fairseq: error: (.*)$", result.err, flags=re.MULTILINE)
@@ -49,7 +49,7 @@ def bad_text(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bad_data(bad_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data that fairseq-preprocess, which sees nothing wrong, makes of ``bad_text``."""
+    """Data that fairseq-preprocess creates from ``bad_text`` without an error."""
     folder = tmp_path_factory.mktemp("bad_data") / "bin"
     preprocess(bad_text, folder, "--thresholdsrc", 3)
     return folder
@@ -130,7 +130,7 @@ def test_option_that_cannot_be(data, tmp_path, options, expected):
 
 def test_unknown_query_score(data, tmp_path):
     result = refused_training(data, tmp_path, "--query-score", "cosine")
-    # The choices are part of the command line's grammar, so it is the parser who says it.
+    # The parser reports this, because the choices belong to the command line.
     assert result.code != 0
     assert "Traceback" not in result.err
     said = result.err.strip().splitlines()[-1]

@@ -66,7 +66,7 @@ def test_training_learns_the_data(training):
 
 
 def test_training_is_quiet(training):
-    """Warnings of the host on every run, about which a user can do nothing, are not shown."""
+    """Warnings that fairseq prints on every run, and that a user cannot fix, are hidden."""
     assert "Warning" not in training[1].err
 
 
@@ -122,7 +122,7 @@ def test_replace_unk_puts_back_the_attended_source_word(text, raw_data, checkpoi
 
 
 def test_wean_search_finds_what_stock_search_finds_without_normalisation(data, checkpoint):
-    flat = ["--temperature", 3, "--beam", 5]  # hypotheses that compete: the model is rather sure otherwise
+    flat = ["--temperature", 3, "--beam", 5]  # competing hypotheses; otherwise the model is too certain
     ours = generate(data, checkpoint, *flat, "--search-preset", "wean")
     every = ["--required-batch-size-multiple", 1]
     stock = generate(data, checkpoint, *flat, "--unnormalized", *every, task="translation")
@@ -169,7 +169,7 @@ def test_seq2seq_preset_survives_in_its_checkpoint(data, tmp_path):
     weight = parameters(saved)["decoder.output.score.out_proj.weight"]
     dictionary_size = 4 + len(lines(data / "dict.tgt.txt"))
     assert weight.shape == (dictionary_size, 16)
-    assert len(generate(data, saved).hypotheses) == 60  # rebuilt without being told the arch
+    assert len(generate(data, saved).hypotheses) == 60  # rebuilt without the name of the arch
 
 
 # --- criterions -----------------------------------------------------------------------------------------------------

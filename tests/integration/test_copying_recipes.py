@@ -62,7 +62,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
 
 
 def assert_recipe(recipe, tmp_path, **chosen):
-    """A small run makes all files and scores every system; a second one does nothing again."""
+    """Assert that a small run creates all files and scores every system, and that a second run repeats no step."""
     layout, sets = RECIPES[recipe]
     sets = [name for name in sets if name.startswith(chosen.get("SETS", ""))]
     variables = chosen if layout is None else chosen | write_layout(layout, tmp_path / "data")

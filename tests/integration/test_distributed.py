@@ -84,7 +84,7 @@ class Case:
     batches: int = 1
 
     def command(self, folder: Path, save_dir: Path, processes: int) -> list[str]:
-        """The arguments of fairseq-train, where ``processes`` share the work."""
+        """Return the arguments of fairseq-train for ``processes`` that share the work."""
         task = "topic_essay" if self.data == "essays" else "paraphrase"
         own = [str(argument).format(folder=folder) for argument in self.arguments]
         what = ["--task", task, "--arch", self.arch, "--criterion", self.criterion, *own, *self.optimizer]
@@ -143,12 +143,12 @@ VARIANTS = {
 
 
 def write_raw(folder: Path, splits: Mapping[str, tuple[list[str], list[str]]], unknown: str) -> None:
-    """Text and dictionaries as ``fairseq-preprocess --dataset-impl raw`` leaves them.
+    """Write text and dictionaries like ``fairseq-preprocess --dataset-impl raw``.
 
     Args:
-        folder: is made.
+        folder: the folder to create.
         splits: sources and targets by name.
-        unknown: words that begin so are in no dictionary.
+        unknown: prefix of words that are not in the dictionary.
     """
     dictionary = Dictionary()
     for name, (sources, targets) in splits.items():
@@ -230,7 +230,7 @@ def wait_for(folder: Path, running: Mapping[str, subprocess.Popen]) -> None:
 
 
 def assert_equal_trainings(folder: Path, name: str) -> None:
-    """One process learnt the same as two, and the losses that they saw on the way are the same."""
+    """Assert that one process and two have the same final model and the same losses during training."""
     one, two = (folder / where / name / "checkpoint_last.pt" for where in ("one", "two"))
     expected, found = parameters(one), parameters(two)
     assert found.keys() == expected.keys()
@@ -270,7 +270,7 @@ def bf16(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_bf16_trains_on_a_cpu_as_float32_does(families: Path, bf16: Path, name: str) -> None:
     found, expected = (logged(folder / "one.log", name)["loss"] for folder in (bf16, families))
-    # bfloat16 has 8 bits: a rounding is at most 1/256 of a number, and losses add up what many of them do.
+    # bfloat16 has 8 bits: a rounding error is at most 1/256 of a number, and a loss accumulates many of them.
     assert found == pytest.approx(expected, rel=0.02)
     for parameter in parameters(bf16 / f"one/{name}/checkpoint_last.pt").values():  # fairseq writes them as float32
         assert torch.equal(parameter, parameter.to(torch.bfloat16).to(parameter.dtype))

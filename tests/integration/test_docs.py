@@ -1,4 +1,4 @@
-"""The documents lead where they say: links and anchors, files, commands with their options, variables, tests, recipes.
+"""References in the documents are valid: links and anchors, files, commands with options, variables, tests, recipes.
 
 Every Markdown file is found by itself. Commands are read by the very parsers that would read them on a command line;
 those that are cheap are run as well, in test_docs_run.py. Addresses elsewhere are checked for their form only.
@@ -70,7 +70,7 @@ def test_links_resolve(path: Path):
 def test_files_that_are_named_exist(path: Path):
     text = read(path)
     shell = [block.text for block in markdown.blocks(text) if block.language in markdown.SHELL]
-    made = [block.file for block in markdown.blocks(text)]  # a document may say how to make a file
+    made = [block.file for block in markdown.blocks(text)]  # a document may describe how to create a file
     named = {name for part in [*shell, *markdown.code_spans(text)] for name in OURS.findall(part)}
     assert sorted(name for name in named - set(made) if not (ROOT / name).exists()) == []
 
@@ -87,10 +87,10 @@ def test_commands_in_blocks_can_be_given(path: Path):
 
 
 def spans(path: Path) -> list[tuple[str, Command]]:
-    """The commands in running text: code spans that begin with a program that we know, and have an argument."""
+    """Return the commands in running text: code spans that begin with a known program and have an argument."""
     found = []
     for span in markdown.code_spans(read(path)):
-        with contextlib.suppress(ValueError):  # no shell: a quote is not closed
+        with contextlib.suppress(ValueError):  # not a shell command: a quote is not closed
             commands = markdown.simple_commands(span)
             first = commands[0] if commands else None
             if first and len(first.words) > 1 and (first.program in PROGRAMS or first.program.startswith("wean-")):
@@ -114,7 +114,7 @@ def test_blocks_say_what_they_are(path: Path):
 
 @each_document
 def test_options_in_the_text_exist(path: Path):
-    commands = {span for span, _ in spans(path)}  # whose options were looked up
+    commands = {span for span, _ in spans(path)}  # options of these were checked
     rest = [span for span in markdown.code_spans(read(path)) if span not in commands and span.split()[0] not in SYSTEM]
     named = {name for span in rest for name in OPTION.findall(span)}
     assert sorted(named - all_options()) == []
@@ -142,7 +142,7 @@ def test_variables_in_tables_are_read_by_the_recipes_beside_them(path: Path):
 
 
 def recipes() -> set[str]:
-    """The scripts in examples/ that are called, not sourced."""
+    """Return the scripts in examples/ that are executed, not sourced."""
     folder = ROOT / "examples"
     return {str(path.relative_to(folder)) for path in folder.rglob("*.sh") if read(path).startswith("#!")}
 

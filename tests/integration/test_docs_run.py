@@ -37,7 +37,7 @@ def shell_blocks(name: str) -> list[Block]:
 
 
 def copy_project(folder: Path, *names: str) -> Path:
-    """Our folders, where commands may write, and our commands as this checkout has them, installed or not."""
+    """Copy our folders to a place where commands may write, and provide the commands of this checkout."""
     for name in names:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     (folder / "bin").mkdir()
@@ -75,13 +75,13 @@ def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
 
 
 def shortened(command: str) -> str:
-    """A training becomes one of two updates on the CPU; the flags go to the end, where they win."""
+    """Shorten a training to two updates on the CPU; flags at the end of the command take precedence."""
     parts = re.split(r"(\s(?:\|\||&&|\||>|2>|;)\s?)", command)
     return "".join(part + " --max-update 2 --cpu" if "fairseq-train" in part else part for part in parts)
 
 
 def provide_text(command: str, folder: Path) -> None:
-    """Write the text that a fairseq-preprocess asks for, where it is not there."""
+    """Write the text files that a fairseq-preprocess command needs, if they are missing."""
     for prefix in re.findall(r"--(?:train|valid|test)pref[= ](\S+)", command):
         if not (folder / f"{prefix}.src").exists():
             write_pairs(folder / prefix, random_sentences(16, seed=len(prefix)))
@@ -96,7 +96,7 @@ def test_a_training_is_shortened():
 
 @pytest.mark.parametrize("page", ["docs/training.md", pytest.param("docs/copying.md", marks=pytest.mark.slow)])
 def test_commands_of_a_page_run_in_their_order(page: str, tmp_path: Path):
-    """Those of fairseq and the scorer, on a tiny data set that is there as ``data-bin`` from the start."""
+    """Commands of fairseq and the scorer run on a tiny data set in ``data-bin``."""
     lines = [line for block in shell_blocks(page) for line in markdown.shell_lines(block.text)]
     called = [line for line in lines if RUNNABLE.search(line)]
     assert any("fairseq-train" in line for line in called)
@@ -118,7 +118,7 @@ LAST_PART = "Word pieces instead of words"
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the first parts of the tutorial, up to the training, were followed to the letter."""
+    """Follow the first parts of the tutorial verbatim, up to the training; return the folder."""
     folder = copy_project(tmp_path_factory.mktemp("tutorial"), "wean_fairseq", "preprocess")
     blocks = [block for block in shell_blocks("docs/tutorial.md") if block.heading in PREPARATION]
     assert [block.heading for block in blocks] == ["The text", "Tokens", "Tokens"]
@@ -136,7 +136,7 @@ def tutorial(prepared: Path) -> tuple[Path, str]:
 
 
 def test_the_tutorial_prepares_text(prepared: Path):
-    """The preparation that the rest needs, most of whose commands take a training: that is the slow test."""
+    """Tests the preparation; most of the later commands need a training and are in the slow test."""
     mine = prepared / "runs" / "mine"
     counts = {split: (mine / "text" / f"{split}.src").read_text("utf-8").count("\n") for split in ("valid", "test")}
     assert counts == {"valid": 60, "test": 80}
@@ -167,7 +167,7 @@ def test_the_tutorial_leads_to_a_report(tutorial: tuple[Path, str]):
 
 
 def test_commands_of_the_troubleshooting_page(prepared: Path, tmp_path: Path):
-    """Outputs in their order without a tool of ours; new text prepared with the dictionary of a training."""
+    """Sort outputs without our tools; prepare new text with the dictionary of a training."""
     mine = prepared / "runs" / "mine"
     (in_order,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "grep" in block.text]
     (new_text,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "--srcdict" in block.text]
@@ -195,7 +195,7 @@ def test_the_tutorial_with_word_pieces(tutorial: tuple[Path, str]):
 
 
 def add(patch: str, path: Path) -> None:
-    """Put the ``+`` lines of a diff behind the line that stands above them, which must be there once."""
+    """Insert the ``+`` lines of a diff after the line above them, which must occur exactly once."""
     text = path.read_text(encoding="utf-8")
     above = ""
     for line in patch.splitlines():
@@ -216,7 +216,7 @@ def test_lines_are_added_behind_others(tmp_path: Path):
 
 
 def test_a_model_is_added_as_the_page_says(data: Path, tmp_path: Path):
-    """The page's code in a copy of the project: its tests pass, the linter is content, it trains and decodes."""
+    """The page's code passes its tests and the linter in a copy of the project, and it trains and decodes."""
     folder = copy_project(tmp_path, "wean_fairseq", "tests")
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copytree(data, folder / "data-bin")

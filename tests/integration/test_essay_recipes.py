@@ -74,7 +74,7 @@ def test_an_unknown_set_is_one_sentence(text, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_recipe_from_text_to_scores_and_again(recipe, text, tmp_path):
-    """The second time another search is asked for: nothing but the outputs is made again."""
+    """The second run requests another search, so that only the outputs are created again."""
     pytest.importorskip("transformers")
     pytest.importorskip("gensim")
     run = tmp_path / "run"

@@ -22,7 +22,7 @@ def decode_nbest(data: Path, checkpoint: Path) -> Result:
 
 @pytest.fixture(scope="module", name="log")
 def write_log(nbest: Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log that a user keeps with ``fairseq-generate ... > generated.log``."""
+    """Write the log of ``fairseq-generate ... > generated.log``."""
     path = tmp_path_factory.mktemp("log") / "generated.log"
     path.write_text(nbest.out, encoding="utf-8")
     return path

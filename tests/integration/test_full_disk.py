@@ -27,7 +27,7 @@ exit "${code:-0}"
 READ_ONLY = 'mount --bind "$1" "$1"; mount -o remount,bind,ro "$1"; shift; exec "$@"'
 
 
-# The limit is one of the log too: a twentieth of a checkpoint must be larger than that.
+# The limit also applies to the log, so a twentieth of a checkpoint must be larger than the log.
 SETTINGS = ["--embed-dim", 128, "--lr", 0.003, "--no-epoch-checkpoints"]
 
 
@@ -58,7 +58,7 @@ def execute(line: list[str], **variables: object) -> Result:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files in a folder, but for who trains there, and the checksums, whose lines may have changed places."""
+    """Return the files in a folder without the lock, and the checksums, whose lines may be reordered."""
     others = ("checksums.sha256", ".training.lock")
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in others}
 
@@ -69,7 +69,7 @@ def assert_as_before(folder: Path, before: dict[str, bytes]) -> None:
 
 
 def limit_files(size: int) -> None:
-    """No file of this process may become larger."""
+    """Limit the size of files that this process writes."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 

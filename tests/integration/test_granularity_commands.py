@@ -16,7 +16,7 @@ SHORT = ["--lr", 0.005, "--max-update", 20, "--no-epoch-checkpoints"]
 
 @pytest.fixture(scope="module")
 def granular(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoint of a C-DNPG with granularities from its second layer on, that has learnt next to nothing."""
+    """Checkpoint of a barely trained C-DNPG with granularities from its second layer on."""
     folder = tmp_path_factory.mktemp("granular")
     train(data, folder, *SHORT, "--ga-start-layer", 2, model=MODEL)
     return folder / "checkpoint_best.pt"

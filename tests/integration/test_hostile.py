@@ -23,7 +23,7 @@ from wean_fairseq.reporting import plot_cli, report_cli
 
 
 class Attack:
-    """Pickled, it is a call of ``os.system`` that makes a file."""
+    """Object whose pickle calls ``os.system`` to create a file."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -33,7 +33,7 @@ class Attack:
 
 
 class Nested(Attack):
-    """Pickled, it is a call that unpickles bytes in which the attack is."""
+    """Object whose pickle unpickles bytes that contain the attack."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return pickle.loads, (pickle.dumps(Attack(self.mark)),)
@@ -166,7 +166,7 @@ def test_our_own_commands_refuse_a_bad_checkpoint_in_one_sentence(
     said = capsys.readouterr().err
     assert said.startswith(f"{name.split(maxsplit=1)[0]}: error: {path}") and expected in said
     assert said.endswith(".\n") and said.count("\n") == 1
-    assert set(tmp_path.iterdir()) == before  # the attack would make a file, a command its output
+    assert set(tmp_path.iterdir()) == before  # the attack would create a file, a command its output
 
 
 def test_a_report_names_a_bad_checkpoint_and_goes_on(data: Path, bad: tuple[Path, str], tmp_path: Path) -> None:

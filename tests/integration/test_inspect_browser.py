@@ -36,7 +36,7 @@ WAIT = 60_000  # milliseconds: other tests may hold all cores
 
 @pytest.fixture(scope="module")
 def checkpoints(text_data: Path, copying: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A CopyNet that has learnt the data, and a C-DNPG that has hardly begun to."""
+    """Checkpoints of a CopyNet that has learnt the data and of a barely trained C-DNPG."""
     folder = tmp_path_factory.mktemp("granular")
     train(text_data, folder, "--lr", 0.005, "--max-update", 4, "--no-epoch-checkpoints", model=GRANULAR)
     return {"copynet": copying, "granular": folder / "checkpoint_best.pt"}
@@ -141,7 +141,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The text of the training as a script of preprocess/ would have left it."""
+    """The training text in the form that a script of preprocess/ writes."""
     folder = tmp_path_factory.mktemp("prepared")
     options = {"unit": "words", "unicode": "none", "specials": "keep"}
     (folder / "manifest.json").write_text(json.dumps({"script": "x", "options": options, "files": {}}))
@@ -151,7 +151,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(text_data: Path, prepared: Path, checkpoints: dict[str, Path]) -> Iterator[str]:
-    """The page of the real command; Ctrl-C ends it well."""
+    """Address of the page of the real command, which Ctrl-C ends with status 0."""
     pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
     named = [f"{name}={path}" for name, path in checkpoints.items()]
     line = command_line("wean-inspect", *named, "--data", text_data, "--port", 0, "--text", prepared)
@@ -203,7 +203,7 @@ class Watched:
         return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     def check(self) -> None:
-        """Nothing was complained of, nothing was run, nothing came from elsewhere."""
+        """Assert that there were no errors, no injected code and no external requests."""
         assert self.said == []
         assert self.page.evaluate("[window.hurtBy === undefined, window.violations.length]") == [True, 0]
         assert self.page.locator("script").count() == 1
@@ -284,7 +284,7 @@ def test_an_output_is_copied_as_running_text(watched: Watched):
     watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     watched.decode(SENTENCE)
     watched.page.locator(".copy").nth(1).click()
-    # A condition polled in the page would be evaluated there, which the page's Content-Security-Policy forbids.
+    # The page's Content-Security-Policy forbids conditions that are evaluated in the page.
     watched.page.locator(".copy", has_text="Copied").wait_for()
     assert watched.texts(".copy")[1] == "Copied"
     assert watched.page.evaluate("navigator.clipboard.readText()") == watched.texts(".running")[1]

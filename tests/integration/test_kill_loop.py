@@ -1,4 +1,4 @@
-"""examples/train_until_done.sh: a training that is killed again and again ends like one that was left alone."""
+"""examples/train_until_done.sh: a training that is killed repeatedly ends like an uninterrupted one."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_a_training_killed_twenty_times_ends_like_one_that_was_left_alone(
 
 
 def pretend(folder: Path, line: str) -> list[object]:
-    """A command that counts in ``folder``/starts how often it is started, which ``line`` sees as $n."""
+    """Return a command that counts its starts in ``folder``/starts; ``line`` can use the count as $n."""
     folder.mkdir()
     program = f"n=$(cat {folder}/starts 2>/dev/null || echo 0); echo $((n + 1)) >{folder}/starts; {line}"
     return ["bash", "-c", program, "training", "--save-dir", folder]
@@ -150,7 +150,7 @@ def test_what_is_no_command_is_one_sentence() -> None:
         (["no-such-command"], {}),
         (["true"], {"TRIES": 0}),
         (["true"], {"WAIT": "x"}),
-        (["true"], {"WAIT": "08"}),  # to the shell a wrong octal number
+        (["true"], {"WAIT": "08"}),  # an invalid octal number for the shell
     ):
         done = until_done(*command, **variables)
         assert done.returncode == 2
@@ -165,7 +165,7 @@ def test_what_is_no_command_is_one_sentence() -> None:
 def test_a_script_killed_with_no_chance_to_tidy_up_makes_no_second_training(
     data: Path, tmp_path: Path, arch: str, reliability: Reliability
 ) -> None:
-    """Its training lives on; starting the script again, or another training there, ends with a sentence."""
+    """Its training survives; starting the script again, or another training there, ends with one sentence."""
     folder = tmp_path / "out"
     command = command_line("fairseq-train", data, *WEAN, *TINY, *TASK, *ADAM, "--save-dir", folder, *SETTINGS)
     endless = [*command, "--max-update", 100_000, "--save-interval-updates", 0]

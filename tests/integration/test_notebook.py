@@ -1,4 +1,4 @@
-"""The notebook for teachers: its cells run from the first to the last, and name what there is."""
+"""The notebook for teachers: its cells run in order and refer to existing names."""
 
 import ast
 import os
@@ -47,7 +47,7 @@ def test_the_notebook_runs_from_the_first_cell_to_the_last(tmp_path: Path, monke
         monkeypatch.setenv(name, value)
     done = notebook()
     folder = {"metadata": {"path": str(NOTEBOOK.parent)}}
-    # A kernel needs more than the usual minute to start where other tests hold all cores.
+    # A kernel may need more than a minute to start if other tests use all cores.
     NotebookClient(done, timeout=TIMEOUT, startup_timeout=TIMEOUT, resources=folder).execute()
     said = ["".join(part.get("text", "") for part in cell.get("outputs", [])) for cell in done.cells]
     assert any("BLEU" in text or "bleu" in text for text in said)

@@ -84,7 +84,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
     assert len(before) == len(systems) + 2 * ("dress" in systems) + 4 * (recipe in RERANKED)
     again = run_recipe(f"nts/{recipe}", run, SMOKE=1, **layout)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "(fairseq-" not in again.stdout  # as a step says that it begins
+    assert "(fairseq-" not in again.stdout  # the message at the start of a step
     assert again.stdout.count("done before") >= len(before)
     assert {path: path.stat().st_mtime_ns for path in made_once(run)} == before
 

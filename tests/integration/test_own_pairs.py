@@ -1,4 +1,4 @@
-"""The way of a new user, as the README's first screen has it: a CSV of pairs, its recipe, wean-generate, Python."""
+"""The steps of a new user in the README's first section: a CSV of pairs, its recipe, wean-generate, Python."""
 
 import csv
 import json

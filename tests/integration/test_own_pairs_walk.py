@@ -1,4 +1,4 @@
-"""A user's weeks with examples/own_pairs.sh: no step presents earlier work as the answer to a changed question."""
+"""Repeated use of examples/own_pairs.sh: no step reuses earlier results for changed settings."""
 
 import hashlib
 import json

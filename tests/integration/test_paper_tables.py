@@ -32,7 +32,7 @@ def render(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def sections(document: str) -> list[str]:
-    """The parts between headings that have a table of scores."""
+    """Return the sections that have a table of scores."""
     return [part for part in re.split(r"^##+ ", document, flags=re.MULTILINE) if "| numbers |" in part]
 
 

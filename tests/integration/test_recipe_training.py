@@ -189,7 +189,7 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
 
 @pytest.mark.parametrize("hostile", ["a[$(touch {0})]\n", "\x1b]0;$(touch {0})\x07"])
 def test_no_file_of_a_run_directory_is_evaluated(run, tmp_path, hostile):
-    """State files with a command: the training and the decoding are repeated, changed options are refused."""
+    """State files contain a command: the training and the decoding are repeated, and changed options are refused."""
     for name in ("bin/dict.src.txt", "text-test/test.src", "text-test/test.tgt"):
         (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")

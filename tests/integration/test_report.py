@@ -18,7 +18,7 @@ FEW = ["--max-update", 4, "--no-epoch-checkpoints"]
 
 
 def is_drawn(stem: Path) -> bool:
-    """Both files are there."""
+    """Assert that both files exist."""
     png, svg = stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
     return png.read_bytes().startswith(b"\x89PNG") and "</svg>" in svg.read_text(encoding="utf-8")
 

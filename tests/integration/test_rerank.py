@@ -1,4 +1,4 @@
-"""Two searches of a real system, re-ranked on the validation set, and the choice taken on the test set."""
+"""Two searches of a real system, re-ranked on the validation set, and the chosen search applied to the test set."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def search(data: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_the_choice_on_the_validation_set_is_taken_on_the_test_set(logs: Path, text: Path, tmp_path: Path) -> None:
-    """The expected scores are those of wean-evaluate for each of the four readings as a plain file."""
+    """Expected: the scores of wean-evaluate for each of the four candidates as a plain file."""
     references = ("--ref", text / "valid.tgt", "--src", text / "valid.src")
     files = [f"{beam}={logs / f'valid.{beam}'}" for beam in BEAMS]
     test = [f"{beam}={logs / f'test.{beam}'}" for beam in BEAMS]

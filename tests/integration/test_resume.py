@@ -1,4 +1,4 @@
-"""A training that was killed and started again ends as one that was left alone, to the last bit."""
+"""A training that is killed and resumed has the same result as an uninterrupted one, bit by bit."""
 
 import os
 import re
@@ -100,7 +100,7 @@ def test_every_way_to_resume(
 
 
 def test_a_training_that_is_done_stays_as_it_is(data: Path, tmp_path: Path) -> None:
-    """fairseq adds an update to it: with --max-update, and with --patience, whose count it forgets."""
+    """fairseq would add an update, both with --max-update and with --patience, whose count it forgets."""
     rate = ["--lr", 1e-30, "--max-epoch", 9, "--no-epoch-checkpoints"]  # the model learns no more and never improves
     train(data, tmp_path, *rate, "--validate-interval-updates", 5, "--patience", 2)
     done = torch.load(tmp_path / LAST, weights_only=True)
@@ -131,7 +131,7 @@ def test_bleu_counts_are_the_only_exception(uninterrupted: Path) -> None:
 
 
 class Attack:
-    """Pickled, it is a call of ``os.system`` that writes a file."""
+    """Object whose pickle calls ``os.system`` to write a file."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -148,5 +148,5 @@ def test_hostile_checkpoint_is_refused(data: Path, checkpoint: Path, tmp_path: P
     assert result.code != 0
     assert "H-" not in result.out
     assert not mark.exists()
-    torch.load(hostile, weights_only=False)  # the attack works where nothing guards against it
+    torch.load(hostile, weights_only=False)  # the attack works without protection
     assert mark.exists()

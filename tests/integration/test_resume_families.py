@@ -32,14 +32,14 @@ for arguments in json.load(open(sys.argv[1])):
 
 
 def with_dropout(arguments: Sequence[object]) -> list[object]:
-    """The same, but every kind of dropout that is turned off is on."""
+    """Return the same options with every disabled kind of dropout enabled."""
     before = (None, *arguments)
     return [0.3 if str(name).endswith("dropout") else value for name, value in zip(before, arguments, strict=False)]
 
 
 @pytest.fixture(scope="module")
 def trained(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
-    """ARCH/alone: trained at one go; ARCH/resumed: stopped, and trained on by another process."""
+    """ARCH/alone: trained without interruption; ARCH/resumed: stopped, and resumed by another process."""
     folder = tmp_path_factory.mktemp("families")
     for part, where, more in (
         ("alone", "alone", []),

@@ -47,7 +47,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def essay_data(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As text, so that BERT reads words that the dictionary has not."""
+    """Text data, so that BERT reads words that are not in the dictionary."""
     folder = tmp_path_factory.mktemp("data") / "raw"
     preprocess(plain, folder, "--dataset-impl", "raw")
     return folder
@@ -55,7 +55,7 @@ def essay_data(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bert(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The BERT that ``make_tiny_bert.py`` makes of the essays, pre-trained for a moment."""
+    """BERT of ``make_tiny_bert.py`` from the essays, briefly pre-trained."""
     folder = tmp_path_factory.mktemp("bert") / "tiny"
     arguments = ["--layers", 3, "--dim", 8, "--heads", 2, "--updates", 3, "--max-positions", 40]
     script = ROOT / "preprocess" / "make_tiny_bert.py"
@@ -93,7 +93,7 @@ def test_a_stock_arch_trains_and_writes(plain: Path, tmp_path: Path):
     checkpoint = tmp_path / "run" / "checkpoint_last.pt"
     written = write_essays(tmp_path / "data", None, checkpoint)
     assert len(written.hypotheses) == 9
-    assert "are not in the dictionary" in written.err  # where fairseq-generate logs, and fairseq-train does not
+    assert "are not in the dictionary" in written.err  # fairseq-generate logs there, fairseq-train does not
     assert len(interactive(tmp_path / "data", checkpoint, ["topic1 topic2", "topic3"]).hypotheses) == 2
 
 

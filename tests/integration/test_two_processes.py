@@ -29,17 +29,17 @@ from tests.integration.commands import (
 from tests.reliability import Reliability
 
 UPDATES, KILLED_AT, SAVED_EVERY = 40, 8, 5
-END_WITHIN = 60  # seconds: others hear at once that a connection is gone, but the machine may be busy
+END_WITHIN = 60  # seconds: processes notice a closed connection immediately, but the machine may be busy
 SETTINGS = [*WEAN, *TINY, *TASK, *ADAM, "--batch-size", 16, "--dropout", 0.0, "--lr", 0.01, "--log-interval", 1]
 SETTINGS += ["--no-epoch-checkpoints", "--disable-validation", "--max-update", UPDATES]
-# How many processes there are is known from who starts them.
+# The launcher defines the number of processes.
 TOGETHER = ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp", "--save-interval-updates", SAVED_EVERY]
 TORCHRUN = ["--standalone", "--nproc-per-node", 2, "--no-python"]
 
 
 @pytest.fixture(scope="module")
 def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
-    """The parameters that one process learns from the same batches, two of them an update; and its losses."""
+    """Train one process on the same batches, two per update; return its parameters and losses."""
     folder = tmp_path_factory.mktemp("alone")
     result = run("fairseq-train", data, *SETTINGS, "--update-freq", 2, "--save-dir", folder)
     return folder / "checkpoint_last.pt", result.logged("loss")
@@ -117,7 +117,7 @@ def test_tasks_of_slurm_end_when_one_dies_and_torchrun_goes_on(
 
     went_on = run("torchrun", *TORCHRUN, command, data, *SETTINGS, *TOGETHER, "--save-dir", folder)
     losses = killed.logged("loss")
-    first = UPDATES - len(went_on.logged("loss"))  # the update that it went on from
+    first = UPDATES - len(went_on.logged("loss"))  # the update from which it resumed
     assert first % SAVED_EVERY == 0 and SAVED_EVERY <= first <= len(losses), went_on.describe()
     assert losses[:first] + went_on.logged("loss") == alone[1]
     assert_same_training(folder / "checkpoint_last.pt", alone[0])

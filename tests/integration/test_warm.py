@@ -38,7 +38,7 @@ def cli_main():
 
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A program of ``warm`` that does as its argument says, in a folder with a long name and a space."""
+    """Program of ``warm`` that acts according to its argument, in a folder with a long name and a space."""
     folder = tmp_path / f"a {'long ' * 40}"
     folder.mkdir()
     monkeypatch.setitem(warm.COMMANDS, "stub", "stub_of_a_command:cli_main")
@@ -122,7 +122,7 @@ def test_a_command_sees_what_a_new_interpreter_sees(stub: list[str], tmp_path: P
 
 
 def test_a_command_finds_what_is_loaded_before_and_no_plugin(stub: list[str]) -> None:
-    """Python says nothing where it cannot load it."""
+    """Python prints no message if it cannot load the module."""
     assert warm.run([*stub, "loaded"], "", None, environment(stub), 60)[:2] == (0, "preloaded torch._dynamo\n")
 
 
@@ -141,6 +141,6 @@ def test_what_cannot_be_made_is_tried_once(tmp_path_factory: pytest.TempPathFact
 
 
 def test_shared_data_is_whole_from_the_start(data: Path, text_data: Path) -> None:
-    """A training would add checksums, in the midst of another test."""
+    """Otherwise a training would add checksums during another test."""
     assert (data / "checksums.sha256").exists()
     assert (text_data / "checksums.sha256").exists()

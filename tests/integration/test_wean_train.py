@@ -1,4 +1,4 @@
-"""wean-train of the built wheel, without the checkout: from a table to a model, again, on, and stopped in between."""
+"""wean-train of the built wheel, without the checkout: from a table to a model, repeated, continued and interrupted."""
 
 import hashlib
 import json

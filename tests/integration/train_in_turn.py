@@ -26,8 +26,8 @@ def step_with_one_batch(trainer: Trainer, samples: list[dict[str, Any]]) -> Any:
 def cli_main() -> None:
     """Train everything.
 
-    PyTorch's own wrapper, fairseq's default, gets no devices, which a CPU has not. DNPG's labels and DRGD's latent
-    variables are without the noise of training, which is another one in other batches, as dropout is.
+    PyTorch's own wrapper, fairseq's default, gets no devices, because a CPU has none. DNPG's labels and DRGD's latent
+    variables have no training noise, which would differ between batches, like dropout.
     """
     from wean_fairseq.modules import dnpg_levels
 

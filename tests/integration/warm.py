@@ -66,7 +66,7 @@ _SHORT = "/tmp"  # folder of sockets: an address has about 100 characters, and T
 _PROGRAM = """#!/bin/sh
 exec {python} -IS {client} "$0" "$@"
 """
-# It hands its streams, words, folder and environment on, then its signals, and ends as the command does.
+# It passes on its streams, arguments, folder and environment, then its signals, and exits like the command.
 _CLIENT = """import json, os, signal, socket, struct, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
@@ -114,20 +114,20 @@ def _start(
     with _STARTING:
         _serve()
         process.start()
-        # Each start asks all children in the table for their status, which can be read once: by the thread that waits.
+        # Each start polls all children in the table. A status can be read only once, and the waiting thread needs it.
         multiprocessing.process._children.discard(process)
     return process
 
 
 @functools.cache
 def _serve() -> None:
-    """Start the process that is forked, with the same environment whichever command is the first."""
+    """Start the process that is forked, with an environment that does not depend on the first command."""
     folder = str(Path(__file__).parents[1] / "preload")
     before = [ENVIRONMENT["PYTHONPATH"]] if "PYTHONPATH" in ENVIRONMENT else []
     environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([folder, *before])}
     with (
         mock.patch.dict(os.environ, environment, clear=True),
-        mock.patch.object(sys, "path", [folder, *sys.path]),  # which Python hands on from 3.12.8 on
+        mock.patch.object(sys, "path", [folder, *sys.path]),  # passed on since Python 3.12.8
         mock.patch.object(tempfile, "tempdir", _SHORT),
     ):
         forkserver.ensure_running()
@@ -204,7 +204,7 @@ def _answer_all(listener: socket.socket) -> None:
 
 
 def _answer(connection: socket.socket) -> None:
-    """Run the command of a program as long as that lives, and tell it the exit status."""
+    """Run the command of a program while the program lives, and send it the exit status."""
     with connection, suppress(ConnectionError):  # the program has ended
         size, streams, *_ = socket.recv_fds(connection, 8, len(_STREAMS))
         try:
@@ -235,13 +235,13 @@ def _execute(
     module_path: list[str],
     prepare: Callable[[], object],
 ) -> None:
-    """In the new process: be the command."""
+    """Run the command in the new process."""
     gc.freeze()  # modules stay in memory: each garbage collection of them takes a fifth of a second
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs of a shell
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    # Those before remember whether they could be sought in. They stay open as long as the process lives.
+    # The old stream objects remember whether they were seekable. They stay open until the process ends.
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
@@ -255,7 +255,7 @@ def _execute(
         folders.insert(0, str(Path(__file__).parents[2]))
     sys.path[:] = [str(Path(sys.executable).parent), *folders, *module_path]
     multiprocessing.set_start_method(None, force=True)  # the default of the platform, as in a new process
-    # Some commands set their log up before they import fairseq, others leave it as that does.
+    # Some commands set up their log before they import fairseq, others keep fairseq's set-up.
     root = logging.getLogger()
     of_fairseq = root.handlers[:]
     root.handlers.clear()

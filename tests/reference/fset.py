@@ -34,7 +34,7 @@ def run(model: Any, source: list[int], previous: list[int], separator: int) -> t
         rows.append(torch.stack(scores) / sum(scores))
         mean = sum(weights) / len(weights)
         behind = torch.zeros(len(source) - len(mean))
-        attention.append(torch.cat([mean[:-1], behind, mean[-1:]]))  # the end symbol of x is shown at the source's
+        attention.append(torch.cat([mean[:-1], behind, mean[-1:]]))  # the last weight belongs to the end
     return torch.stack(rows), torch.stack(attention)
 
 
@@ -64,7 +64,7 @@ def compare(provider: Any, embedding: Any, p: list[int], q: list[int]) -> tuple[
 
 
 def compare_step(layer: Any, x: Tensor, states: list[Tensor], read: list[Tensor]) -> Tensor:
-    """A decoder layer that sees all of p, those behind the word as well."""
+    """A decoder layer that sees all words of p, including later ones."""
     x = layer_norm(layer.self_norm, x + attend(layer.self_attention, x, states)[0])
     x = layer_norm(layer.cross_norm, x + attend(layer.cross_attention, x, read)[0])
     return layer_norm(layer.output_norm, x + feed_forward(layer.feed_forward, x))

@@ -1,4 +1,4 @@
-"""NTS and EncDecA for one sentence pair, a word at a time, from raw weights (Nisioi et al., ACL 2017, section 2)."""
+"""NTS and EncDecA for one sentence pair, word by word, from raw weights (Nisioi et al., ACL 2017, section 2)."""
 
 from typing import Any
 

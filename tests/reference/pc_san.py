@@ -107,7 +107,7 @@ def layer_step(
 def forward(
     model: Any, topics: list[int], features: Tensor | None, previous: list[int], options: dict[str, Any]
 ) -> tuple[Tensor, Tensor]:
-    """Probabilities (T, V), and the last layer's share of attention of every topic (T, k)."""
+    """Return probabilities (T, V), and the last layer's attention to every topic (T, k)."""
     words = model.decoder.network.embedding.words.weight
     dim = words.size(1)
     states = [math.sqrt(dim) * words[word] + sinusoid(place, dim) for place, word in enumerate(previous)]

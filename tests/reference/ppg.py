@@ -47,7 +47,7 @@ def cut(essay: list[int], chunk_symbol: int) -> list[list[int]]:
 
 
 def ending(probabilities: Tensor, last: bool, chunk_symbol: int) -> Tensor:
-    """In the last chunk what ends a chunk is the end of the essay."""
+    """In the last chunk the end of the essay replaces the end of a chunk."""
     if not last:
         return probabilities
     swapped = probabilities.clone()

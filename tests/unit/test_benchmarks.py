@@ -1,4 +1,4 @@
-"""The parts of the benchmarks at toy size: that they build, train and report. Nothing here measures time."""
+"""The parts of the benchmarks at toy size: they build, train and report. No test measures time."""
 
 import importlib
 import json
@@ -435,7 +435,7 @@ def test_what_does_not_run_is_named_and_the_others_are_measured(monkeypatch):
 
 
 def test_peak_of_a_loss_counts_its_gradients(monkeypatch):
-    """They are new in every step that is measured, not there already from the step that gave the numbers."""
+    """The gradients are allocated in every measured step, not kept from the step that computed the numbers."""
     gpu = importlib.import_module("gpu")
     monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
     step = gpu.LossStep(gpu.output_losses()[gpu.MATERIALISED], gpu.TOY, torch.float32, seed=1)

@@ -54,7 +54,7 @@ def make_model(arch: str, options: dict[str, Any]) -> torch.nn.Module:
 
 
 def make_batch(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Three pairs; where the model copies, with unknown words."""
+    """Return a batch of three pairs, with unknown words if the model copies."""
     generator = torch.Generator().manual_seed(5)
     most = FIRST + 1 if getattr(model.decoder, "num_slots", 0) else FIRST
 
@@ -68,7 +68,7 @@ def make_batch(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def count_step(
     model: torch.nn.Module, batch: dict[str, torch.Tensor], amp: bool = False
 ) -> tuple[dict[str, float], float]:
-    """A training step, forward and backward, without the optimiser, which is the same for all; and its loss."""
+    """Count a training step, forward and backward, without the common optimiser; return its loss too."""
     more = task_inputs(model, batch)
     if model.__class__.__name__ == "DnpgModel":
         more |= {f"{side}_labels": batch[name] % 2 for side, name in (("source", "src_tokens"), ("target", "target"))}
@@ -83,7 +83,7 @@ def count_step(
 
 
 def count_word(model: torch.nn.Module, batch: dict[str, torch.Tensor], search: type) -> dict[str, float]:
-    """A decoded word: beam 4, three sentences."""
+    """Count a decoded word with beam 4 and three sentences."""
     model = model.eval()
     inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")}
     inputs |= task_inputs(model, batch)

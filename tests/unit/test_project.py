@@ -127,7 +127,7 @@ def test_imports_have_no_circle_and_the_drawing_is_that_of_the_code():
 
 
 def test_a_circle_is_named(tmp_path, monkeypatch, capsys):
-    """Between files when they are imported; between parts also inside of functions; never for type checkers alone."""
+    """Cycles are found between files at import time, and between parts also inside functions, not for type checkers."""
     imports = load_imports_script()
     monkeypatch.setattr(imports, "PACKAGE", tmp_path / "pack")
     for name, code in {
@@ -201,7 +201,7 @@ def test_family_registers_an_architecture(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sizes_of_a_family_have_a_least_value(family):
-    """Else a size of 0 is a traceback, or a model of nothing."""
+    """Otherwise a size of 0 gives a traceback or an empty model."""
     importlib.import_module("wean_fairseq").register()
     declared = importlib.import_module("fairseq.models").MODEL_DATACLASS_REGISTRY
     package = f"wean_fairseq.models.{family}"
@@ -320,7 +320,7 @@ TOOLS = ("bash", "cat", "chmod", "cksum", "dirname", "env", "grep", "mkdir", "rm
 
 @dataclass
 class Project:
-    """A copy of the files that the set-up reads, and a PATH with nothing but the tools that it may use."""
+    """A copy of the files that the set-up reads, and a PATH with only the tools that it may use."""
 
     root: Path
     tools: Path
@@ -343,7 +343,7 @@ class Project:
         )
 
     def calls(self) -> list[str]:
-        """The calls of pip since the last question."""
+        """Return the calls of pip since the last check."""
         path = self.root / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
@@ -508,7 +508,7 @@ def test_a_build_ends_with_the_set_up(project):
 
 
 def test_libraries_are_all_that_the_package_asks_for_but_what_is_built(tmp_path):
-    """The program of the set-up, on the real setup.py, compared with the names that are in it."""
+    """Expected: the names in the real setup.py, read by the program of the set-up."""
     script = (ROOT / "scripts/setup.sh").read_text(encoding="utf-8")
     program = re.search(r"readonly LIST_LIBRARIES='(.*?)'", script, re.DOTALL)[1]
     command = [sys.executable, "-W", "ignore", "-c", program, "bert,dev", tmp_path / "libraries"]

@@ -306,7 +306,7 @@ def test_a_block_is_html_outside_and_markdown_inside():
 
 
 def test_published_numbers_are_those_of_the_papers_tables():
-    """Expected: wean_fairseq/evaluation/published, which was copied from the papers by itself."""
+    """Expected: wean_fairseq/evaluation/published, which was copied from the papers independently."""
     tables = "".join(path.read_text() for path in (ROOT / "wean_fairseq/evaluation/published").glob("*.toml"))
     rows = re.findall(r"scores = \[([^\]]*)\]", tables)
     known = {float(number) for row in rows for number in row.split(",") if "nan" not in number}

@@ -1,4 +1,4 @@
-"""The parts of the benchmarks on several processes and on data, at toy size. Nothing here measures time."""
+"""The parts of the benchmarks on several processes and on data, at toy size. No test measures time."""
 
 import csv
 import importlib
@@ -30,7 +30,7 @@ def scaling():
 
 @pytest.fixture
 def group(tmp_path):
-    """A process group of this process alone."""
+    """Create a process group with this process only."""
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     yield
     torch.distributed.destroy_process_group()

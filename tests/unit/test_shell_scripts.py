@@ -62,7 +62,7 @@ def evaluated(line: str) -> list[str]:
 
 
 def offences(text: str) -> list[str]:
-    """Return the lines that evaluate text from a file, or use what no script needs."""
+    """Return the lines that evaluate text from a file, or use a construct that no script needs."""
     lines = statements(text)
     names = names_read(lines)
     found = [f"{what}: {line.strip()}" for line in lines for what, pattern in NEVER.items() if re.search(pattern, line)]

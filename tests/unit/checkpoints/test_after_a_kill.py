@@ -87,7 +87,7 @@ def test_over_nfs_only_what_is_open_for_writing_can_be_locked(tmp_path, monkeypa
 
 
 def test_two_writers_of_one_file_write_two_files_of_which_the_last_stays(tmp_path):
-    """Two trainings in one folder: together they would make a file that neither of them has written."""
+    """Two trainings in one folder would otherwise mix their content in one file."""
     path = tmp_path / "checkpoint_last.pt"
 
     def write(file):
@@ -110,14 +110,14 @@ def test_a_file_of_the_user_with_a_similar_name_stays(tmp_path):
 
 
 def test_the_longest_name_can_be_written(tmp_path):
-    """255 bytes are what Linux takes; a partial name that is longer than the name itself would not fit."""
+    """Linux allows 255 bytes; a partial name that is longer than the name itself would not fit."""
     path = tmp_path / ("n" * 255)
     write_whole(path, lambda file: file.write(b"whole"))
     assert path.read_bytes() == b"whole"
 
 
 def test_a_file_taken_from_its_writer_is_one_sentence_and_the_old_one_stays(tmp_path):
-    """As by a computer that does not see the locks of this one."""
+    """Another computer that does not see the locks of this one could do so."""
     path = tmp_path / "checkpoint_last.pt"
     path.write_bytes(b"old")
     with pytest.raises(UserError, match=r"checkpoint_last\.pt cannot be written \(No such file or directory\)"):
@@ -186,7 +186,7 @@ def settings(**values):
 def test_patience_is_counted_on_after_a_restart():
     cfg, losses, stops = settings(patience=3), [5.0, 4.0, 4.5, 4.4, 4.1], []
     for loss in losses:
-        state = stopping.patience()  # as if the process were another one for every validation
+        state = stopping.patience()  # simulates a new process for every validation
         vars(should_stop_early).clear()
         stopping.restore_patience(state)
         stops.append(should_stop_early(cfg, loss))

@@ -1,4 +1,4 @@
-"""Averages against the closed form; exports load back to the bit; both refuse what does not fit."""
+"""Averages against the closed form; exports load back bit by bit; both refuse incompatible input."""
 
 import json
 
@@ -199,7 +199,7 @@ def test_the_format_of_an_export_is_a_whole_number(exported, value):
 
 @pytest.mark.parametrize("name", ["dict.src.txt", "config.json"])
 def test_a_sparse_file_of_an_export_is_not_read(exported, name):
-    """It has 100 GB, takes no room on the disk, and its hash alone would take minutes."""
+    """The file has 100 GB but uses no disk space; hashing it alone would take minutes."""
     with (exported / name).open("r+b") as file:
         file.truncate(100 << 30)
     with pytest.raises(UserError, match="cannot be read \\(File too large\\)"):
@@ -301,7 +301,7 @@ def test_members_that_an_export_cannot_hold_are_refused(tmp_path, data, changes,
 
 @pytest.mark.parametrize("source_lang", [None, "src"])
 def test_dictionaries_are_always_there(tmp_path, data, source_lang):
-    """The checkpoint of a training whose sides fairseq read off the names of its data."""
+    """The checkpoint is from a training whose languages fairseq inferred from the names of its data."""
     (data / "train.src-tgt.src.bin").touch()
     content = state()
     content["cfg"]["task"] |= {"source_lang": source_lang, "target_lang": None}
@@ -469,7 +469,7 @@ def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp
 
 @pytest.mark.usefixtures("unloaded")
 def test_an_export_keeps_the_length_of_essays(tmp_path, data):
-    """As a recipe leaves it beside the checkpoint of an arch that plans by length."""
+    """A recipe stores the length beside the checkpoint of an arch that plans by length."""
     content = state()
     content["cfg"]["task"]["_name"] = "topic_essay"
     torch.save(content, tmp_path / "a.pt")

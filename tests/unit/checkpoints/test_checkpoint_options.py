@@ -126,7 +126,7 @@ def containers_within_each_other():
     yield deep
     many = []
     for _ in range(60):
-        many = [many, many]  # 2^60 lists, of which 60 are there
+        many = [many, many]  # 2^60 lists, of which 60 exist in memory
     yield {"a": many[:]}
 
 
@@ -142,7 +142,7 @@ def test_what_fairseq_writes_is_copied():
         "task": {"data": "data-bin(1)", "lengths": (3, 4), "nothing": {}},
         "model": Namespace(arch="lstm", lr=[0.1], decoder_attention="True", adaptive_softmax_cutoff="100,200"),
         "checkpoint": {"save_dir": "out/lr(0.1)", "restore_file": "f(", "best": False},
-        "free text": [CODE, "$HOME", "{}", "$ {x}"],  # which nothing evaluates
+        "free text": [CODE, "$HOME", "{}", "$ {x}"],  # not evaluated anywhere
     }
     found = plain(options)
     assert found == options

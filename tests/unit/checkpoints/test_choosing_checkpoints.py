@@ -1,4 +1,4 @@
-"""The checkpoint that a training resumes from: the last one, else the newest intact one, loudly; else an error."""
+"""A training resumes from the last checkpoint, or from the newest intact one with a warning, or fails."""
 
 import logging
 import os
@@ -41,7 +41,7 @@ def cut(path):
 
 @pytest.fixture(params=[True, False], ids=["manifest", "no manifest"])
 def folder(request, tmp_path):
-    """Names and times tell another order than the updates."""
+    """Names and times suggest a different order than the updates."""
     for name, updates in (("checkpoint1.pt", 10), ("checkpoint_2_15.pt", 15), ("checkpoint_best.pt", 10)):
         save(tmp_path, name, updates, request.param)
     save(tmp_path, "checkpoint_last.pt", 20, request.param)
@@ -125,7 +125,7 @@ def test_files_that_fairseq_did_not_name_are_the_users(folder, name):
 
 
 def test_the_last_checkpoint_named_by_its_path_is_the_last_checkpoint(folder, tmp_path):
-    """As scripts do that give --restore-file at the first start as well."""
+    """Some scripts pass --restore-file at the first start, too."""
     new = tmp_path / "new"
     assert chosen(new, restore_file=str(new / "checkpoint_last.pt")) is None
     cut(folder / "checkpoint_last.pt")

@@ -1,4 +1,4 @@
-"""Models in CTranslate2's format: that library gives the outputs and scores that this package gives."""
+"""Models in CTranslate2's format: the library gives the same outputs and scores as this package."""
 
 import hashlib
 import sys
@@ -52,7 +52,7 @@ def words(tokens: torch.Tensor) -> list[str]:
 
 @pytest.fixture
 def translator(tmp_path):
-    """Makes a translator of a model; the test is skipped where the library is not installed."""
+    """Return a function that converts a model to a translator; skip the test if the library is not installed."""
     ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
 
     def make(model: Any) -> Any:

@@ -25,7 +25,7 @@ from wean_fairseq.text import prepared_text
 
 
 def bind(path: Path) -> None:
-    """A socket; its name may have a hundred characters, so that of the folder is left out."""
+    """Create a socket without the path of its folder, because its name may have about a hundred characters."""
     before = Path.cwd()
     os.chdir(path.parent)
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as one:
@@ -68,7 +68,7 @@ def put(request):
 def test_only_regular_files_are_opened(tmp_path, put):
     put(tmp_path / "thing")
     for read in (open_regular, read_regular):
-        with pytest.raises(OSError):  # noqa: PT011 - what the system says differs
+        with pytest.raises(OSError):  # noqa: PT011 - the messages of the system differ
             read(tmp_path / "thing")
     (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "link").symlink_to("file")

@@ -71,7 +71,7 @@ def test_anything_else_is_refused_at_once(text):
     "value", [True, 3, None, ["1"], b"1", bytearray(b"1"), memoryview(b"1"), compile("1", "", "eval")]
 )
 def test_other_types_than_text_are_a_type_error(value):
-    """``eval_bool`` of fairseq relies on it."""
+    """fairseq's ``eval_bool`` relies on the type of the error."""
     with pytest.raises(TypeError):
         read_literal(value)
     assert eval_bool(value, default=7) == 7

@@ -1,4 +1,4 @@
-"""Models are built again from their checkpoints, fairseq's own too; one whose parameters are lost is refused."""
+"""Models are rebuilt from their checkpoints, including fairseq's; a checkpoint without its parameters is refused."""
 
 import math
 from argparse import Namespace
@@ -64,7 +64,7 @@ def test_a_model_of_fairseqs_own_task_is_not_loaded_to_use_it(data):
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_model_that_diverged_is_refused(data, number):
-    """It would write hundreds of words of nothing."""
+    """Such a model would write hundreds of meaningless words."""
 
     def spoil(model):
         model.encoder.embed_tokens.weight[5, 3] = number

@@ -38,7 +38,7 @@ def state(**more):
 
 
 class Attack:
-    """Pickled, it is a call that makes a file."""
+    """Object whose pickle creates a file."""
 
     def __init__(self, mark):
         self.mark = mark
@@ -48,7 +48,7 @@ class Attack:
 
 
 class Nested:
-    """Pickled, it is a call that unpickles bytes in which an attack is."""
+    """Object whose pickle unpickles bytes that contain an attack."""
 
     def __init__(self, mark):
         self.content = pickle.dumps(Attack(mark))
@@ -99,7 +99,7 @@ def test_an_attack_is_refused_by_every_reader_and_nothing_runs(tmp_path, attack,
     assert not mark.exists()
     assert not (tmp_path / "average.pt").exists()
     torch.load(path, weights_only=False) if attack is not ATTACKS["nested storage"] else None
-    assert mark.exists() or attack is ATTACKS["nested storage"]  # it works where nothing guards against it
+    assert mark.exists() or attack is ATTACKS["nested storage"]  # the attack works without protection
 
 
 def test_an_attack_in_a_file_of_old_torch_is_refused(tmp_path):
@@ -134,7 +134,7 @@ PROTOCOLS = {
 
 @pytest.mark.parametrize("write", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_an_attack_that_torchs_loader_cannot_even_read_is_hostile_too(tmp_path, write):
-    """It must not be passed over as an accident would be."""
+    """It must not be skipped like an accidentally damaged file."""
     path, mark = tmp_path / "checkpoint_last.pt", tmp_path / "ran"
     write(state(model={"w": Attack(mark)}), path)
     with pytest.raises(Hostile, match=r"loading it would call (posix|nt)\.system,"):
@@ -151,7 +151,7 @@ def test_a_checkpoint_in_another_protocol_that_calls_nothing_is_no_attack(tmp_pa
 @pytest.mark.parametrize("lazily", [False, True])
 @pytest.mark.parametrize("place", range(4))
 def test_a_flipped_bit_at_the_beginning_is_damage(tmp_path, place, lazily):
-    """There it makes the file look like one of old torch, which has no checksums."""
+    """A flipped bit there makes the file look like one of old torch, which has no checksums."""
     path = good(tmp_path)
     content = bytearray(path.read_bytes())
     content[place] ^= 1
@@ -402,7 +402,7 @@ def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(tmp_path
 
 @pytest.mark.parametrize("values", [[1], [None]], ids=str)
 def test_a_pickle_of_millions_of_values_is_refused_before_it_is_loaded(tmp_path, monkeypatch, values):
-    """Half a minute of the unpickler, in a file of 4 MB."""
+    """A file of 4 MB would take the unpickler half a minute."""
     torch.save({"model": {"weight": torch.ones(2)}, "extra_state": {"x": values * 2_000_000}}, tmp_path / "a.pt")
     monkeypatch.setattr(torch, "load", None)
     with pytest.raises(Damaged, match="has a pickle of more than 1,000,000 operations"):
@@ -411,7 +411,7 @@ def test_a_pickle_of_millions_of_values_is_refused_before_it_is_loaded(tmp_path,
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.int64, torch.bool, torch.float8_e4m3fn], ids=str)
 def test_weights_of_other_kinds_of_numbers_are_refused(tmp_path, dtype):
-    """They would be rounded, or lose their imaginary parts, without a word."""
+    """They would silently be rounded or lose their imaginary parts."""
     torch.save({"model": {"layer.weight": torch.ones(2).to(dtype)}}, tmp_path / "a.pt")
     with pytest.raises(Damaged, match=r"its model\.layer\.weight has the wrong type or value"):
         read_checkpoint(tmp_path / "a.pt")
@@ -426,7 +426,7 @@ def test_a_side_of_the_data_that_is_a_path_is_refused(tmp_path, side):
 
 
 def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
-    """As a tool that copies archives member by member leaves it."""
+    """A tool that copies archives member by member writes such a file."""
     rewritten(good(tmp_path), compression=zipfile.ZIP_STORED)
     assert read_checkpoint(tmp_path / "good.pt")["model"]["weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
 

@@ -57,7 +57,7 @@ def test_a_killed_training_keeps_nobody_out_though_its_workers_live(tmp_path, ho
     holder.wait()
     checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
     assert (tmp_path / training_lock.NAME).read_text().startswith(f"{os.getpid()} on ")
-    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))  # it has it already
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))  # it already has the lock
     monkeypatch.setattr(training_lock, "_held", {})
 
 

@@ -1,4 +1,4 @@
-"""A file is there whole or not at all; its checksum is known; an archive's own checksums are looked at."""
+"""Files are written completely or not at all, with recorded checksums; checksums inside archives are verified."""
 
 import errno
 import hashlib

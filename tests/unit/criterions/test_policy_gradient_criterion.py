@@ -36,7 +36,7 @@ SIZES = {"embed_dim": 6, "hidden_size": 8, "dropout": 0.0}
 
 
 def make_criterion(epoch=1, dictionary=DICTIONARY, tf32=False, **options):
-    """With simplicity alone unless ``options`` say otherwise."""
+    """Create the criterion with the simplicity reward only, unless ``options`` differ."""
     cfg = PolicyGradientConfig(**{"relevance_weight": 0.0, "fluency_weight": 0.0, **options})
     words = {"source_dictionary": dictionary, "target_dictionary": dictionary}
     return PolicyGradientCriterion(Namespace(**words, epoch=epoch, cfg=Namespace(tf32=tf32)), cfg)
@@ -94,7 +94,7 @@ def test_what_is_given_stands_at_the_beginning_and_what_is_too_short_is_given_wh
     targets = unpad(make_batch())[1]
     assert [len(target) for target in targets] == [5, 7, 2]  # end symbols included
     assert words[2].tolist()[2:] == [PAD] * (words.size(1) - 2)
-    for row in words.tolist():  # one end, then padding alone; or no end where it was too long
+    for row in words.tolist():  # one end, then only padding; or no end if the sentence was too long
         end = row.index(EOS) if EOS in row else len(row)
         assert set(row[end + 1 :]) <= {PAD}
         assert PAD not in row[:end]
@@ -213,7 +213,7 @@ def test_a_baseline_begins_anew_after_another_criterion():
 
 
 def test_means_of_rewards_are_over_the_sentences_of_all_workers_that_have_some():
-    """By hand: (1 + 5) / (1 + 2) = 2; a batch in which all was given says nothing."""
+    """By hand: (1 + 5) / (1 + 2) = 2; a batch without drawn words does not count."""
     common = {"loss": 1.0, "nll_loss": 1.0, "ntokens": 1, "nsentences": 2, "sample_size": 2}
     logs = [
         {**common, "reward:reward": 1.0, "rewarded": 1},
@@ -253,7 +253,7 @@ def unpad_rows(tokens):
 
 
 def test_a_baseline_reads_features_of_half_precision():
-    """Those of ``dnpg`` are float32 in a model of half precision."""
+    """The features of ``dnpg`` are float32 in a half-precision model."""
     model = build_model("dnpg", make_task(DICTIONARY), **families.tiny("dnpg")).train()
     width = sum(words.size(1) for words in model.decoder.output.embeddings) + 2
     criterion = make_criterion(given_words=1, baseline_width=width).bfloat16()
@@ -262,7 +262,7 @@ def test_a_baseline_reads_features_of_half_precision():
 
 
 def test_a_model_of_no_numbers_has_a_loss_that_is_none():
-    """Which the task refuses, naming the batch."""
+    """The task refuses such a loss and names the batch."""
     model = make_wean().train()
     next(iter(model.decoder.parameters())).data.fill_(torch.nan)
     loss, *_ = make_criterion(given_words=0)(model, make_sample(model))
@@ -272,7 +272,7 @@ def test_a_model_of_no_numbers_has_a_loss_that_is_none():
 
 @pytest.mark.parametrize("tf32", [False, True])
 def test_the_precision_of_the_training_stays(tf32, monkeypatch):
-    """Though a model of rewards comes with a task that sets its own."""
+    """A reward model has a task with its own precision setting, which must not apply."""
     monkeypatch.setattr(policy_gradient, "AutoEncoder", lambda *_: precision.set_tf32(not tf32))
     try:
         make_criterion(tf32=tf32, auto_encoder="a", relevance_weight=1.0)

@@ -123,7 +123,7 @@ def test_reduction_divides_the_sums_of_all_workers_once(sizes, loss):
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_bf16_output_rounds_the_products_of_this_loss_alone(kind):
-    """That the errors keep their bounds is shown in tests/unit/modules/test_output_matmul.py."""
+    """tests/unit/modules/test_output_matmul.py tests the error bounds."""
     model, sample = make_model(kind), make_sample()
     exact, rounded, again = (make_criterion(0.1, bf16_output=bf16)(model, sample)[0] for bf16 in (0, 1, 0))
     assert exact == again

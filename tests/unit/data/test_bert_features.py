@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def copy(folder, tmp_path):
-    """A BERT to be broken."""
+    """Copy a BERT that the test damages."""
     return shutil.copytree(folder, tmp_path / "copy")
 
 
@@ -69,7 +69,7 @@ def test_features_are_the_layers_outputs_of_the_joint_sequence(folder, separator
 
 
 def test_separators_are_attended(folder):
-    """Masked ones, the other reading of the paper, give something else."""
+    """Masking the separators, the other reading of the paper, gives different features."""
     rows = features(TopicBert(str(folder)), TOPICS)[1]
     assert np.abs(rows - one_by_one(folder, TOPICS[1], masked=["[PAD]"])).max() > 0.05
 
@@ -87,7 +87,7 @@ def test_more_sentences_than_a_batch_come_out_in_their_places(folder):
 
 
 def test_bert_is_frozen(folder):
-    """No weight asks for a gradient, and in training mode dropout would make two calls differ."""
+    """No weight requires a gradient, and the calls agree, which they would not in training mode because of dropout."""
     bert = TopicBert(str(folder))
     first, second = features(bert, TOPICS), features(bert, TOPICS)
     assert not any(weight.requires_grad for weight in bert._model.parameters())
@@ -185,7 +185,7 @@ def test_a_vocabulary_that_is_not_utf8_is_one_sentence(copy):
     ],
 )
 def test_a_sparse_file_is_not_read(copy, name, message):
-    """It has 100 GB, takes no room on the disk, and its hash alone would take minutes."""
+    """The file has 100 GB but uses no disk space; hashing it alone would take minutes."""
     with (copy / name).open("r+b") as file:
         file.truncate(100 << 30)
     with pytest.raises(UserError, match=message):
@@ -193,7 +193,7 @@ def test_a_sparse_file_is_not_read(copy, name, message):
 
 
 def test_weights_that_call_functions_are_refused_without_advice_to_load_them(copy):
-    """torch says in the same sentence that it would work with weights_only=False."""
+    """The message of torch recommends weights_only=False, which must not be shown."""
     (copy / "model.safetensors").unlink()
     torch.save({"a": os.getcwd}, copy / "pytorch_model.bin")
     assert_refused(copy, "cannot be loaded: its weights would call other functions")
@@ -260,7 +260,7 @@ def test_broken_weights_are_refused(copy):
 
 @pytest.mark.parametrize(("own", "foreign"), [(8, 40), (30, 2)])
 def test_a_tokenizer_of_another_model_is_refused(tmp_path, own, foreign):
-    """The smaller one may be transformers' own: it makes up an empty one where the files have none."""
+    """A smaller tokenizer may come from transformers, which creates an empty one if the files have none."""
     copy = write_bert(tmp_path / "copy", [f"w{number}" for number in range(own)])
     other = write_bert(tmp_path / "other", [f"w{number}" for number in range(foreign)])
     shutil.copy(other / "tokenizer.json", copy)
@@ -268,7 +268,7 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path, own, foreign):
 
 
 def test_a_model_may_have_rows_for_a_round_size(copy):
-    """Rows beyond the vocabulary, as models made for fast hardware have."""
+    """Models for fast hardware have embedding rows beyond the vocabulary."""
     model = transformers.BertForMaskedLM.from_pretrained(copy)
     model.resize_token_embeddings(16)
     model.save_pretrained(copy)
@@ -292,7 +292,7 @@ def test_outputs_that_are_no_numbers_are_refused(copy):
 
 @pytest.mark.parametrize("load", [bert_features._load_bert, embeddings.load_model])
 def test_code_in_a_directory_is_not_run_whatever_the_standard_input_says(copy, tmp_path, monkeypatch, load):
-    """transformers would ask, and take a line of the text that is to be decoded for the answer."""
+    """transformers would ask for permission and read a line of the input text as the answer."""
     mark = tmp_path / "ran"
     code = f"open({str(mark)!r}, 'w')\nfrom transformers import BertConfig\nclass Config(BertConfig):\n    pass\n"
     (copy / "evil.py").write_text(code)

@@ -141,7 +141,7 @@ def test_two_dictionaries_without_slots_know_their_own_words():
 
 
 def test_words_read_later_still_fold_case():
-    """The numbers of the words are kept between batches; a word read since then must be among them."""
+    """The ids of the words are cached between batches; a word that is read later must be added."""
     dictionary = extended(slots=3, fold_case=True)
     first = dictionary.first_slot
     for word in ("Zorblax", "Quimby"):

@@ -1,4 +1,4 @@
-"""The kept features: in their places in a batch, read without BERT, written again when damaged, by one process."""
+"""Stored features: placed in a batch, read without BERT, and rewritten by one process if damaged."""
 
 import json
 import logging
@@ -43,7 +43,7 @@ class CountingBert(TopicBert):
 
 
 def prepared(folder, cache, topics=TOPICS, separator="[PAD]"):
-    """Features that are ready, and how many sentences BERT read for it."""
+    """Return stored features and the number of sentences that BERT read for them."""
     bert = CountingBert(str(folder), separator)
     features = TopicFeatures(bert, cache)
     features.prepare("train", topics)
@@ -94,7 +94,7 @@ def test_bert_reads_distinct_topics_once_and_never_again(folder, cache):
 
 
 def test_topics_that_nobody_prepared_are_read_at_once(folder, cache):
-    """As fairseq-interactive does; the same numbers as those that were kept."""
+    """fairseq-interactive needs this; the numbers equal the stored ones."""
     features, _ = prepared(folder, cache)
     known, new = ids(TOPICS[2], ("w6", "w7"), left_pad=True), ids(("w6", "w7"), left_pad=False)
     fresh = TopicFeatures(TopicBert(str(folder)), cache)

@@ -1,4 +1,4 @@
-"""Weak labels in the batches of the task: beside their words whatever the layout, and refused if they are others'."""
+"""Weak labels in batches of the task: aligned with their words in every layout, and refused if they do not match."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ SIZES = {"src": LENGTHS, "tgt": LENGTHS[::-1]}
 
 
 def label(sentence, place, language):
-    """Some label that tells places apart."""
+    """Return a label that differs between positions."""
     return (sentence * 7 + place * place + (language == "tgt")) % 3 % 2
 
 
@@ -52,7 +52,7 @@ def epoch_batches(task, split="train", epoch=1):
 
 
 def check(batch, limit=99, left_pad_source=True):
-    """Every word has its own label, the end symbol 1, padding -1."""
+    """Assert that every word has its label, the end symbol 1 and padding -1."""
     net_input = batch["net_input"]
     for language, tokens, labels in (
         ("src", net_input["src_tokens"], net_input["source_labels"]),

@@ -97,7 +97,7 @@ def test_a_pipe_or_a_file_without_lines_is_refused_at_once(tmp_path):
     with pytest.raises(UserError, match=r"'/dev/zero' cannot be read \(it is not a regular file\)"):
         load_word_vectors("/dev/zero", DICTIONARY, 3)
     with (tmp_path / "hole").open("wb") as file:
-        file.truncate(1 << 40)  # a terabyte that takes no place on the disk
+        file.truncate(1 << 40)  # a terabyte that uses no disk space
     with pytest.raises(UserError, match="line 1 is not a word and its vector"):
         load_word_vectors(str(tmp_path / "hole"), DICTIONARY, 3)
     (tmp_path / "hole").write_text("x 1 2 3\n")

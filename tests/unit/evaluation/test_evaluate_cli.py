@@ -236,7 +236,7 @@ def test_bad_input_is_one_sentence_and_a_status(run: Run, arguments: list[str], 
 
 @pytest.mark.parametrize("option", ["--json", "--markdown"])
 def test_places_are_looked_at_before_anything_is_scored(run: Run, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
-    """An unwritable place; root may write anywhere, so the answer is made up."""
+    """An unwritable place is simulated, because root may write anywhere."""
     monkeypatch.setattr("os.access", lambda path, mode: False)
     monkeypatch.setattr("wean_fairseq.evaluation.cli.score", lambda args: pytest.fail("scored"))
     status, _, err = run("--hyp", "X=hyp", "--ref", "ref", option, "new/out")

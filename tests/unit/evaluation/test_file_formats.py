@@ -1,4 +1,4 @@
-"""Files that hold something beside one sentence per line are refused with a command that writes the plain file."""
+"""Files that are not plain sentences are refused with a command that writes the plain file."""
 
 import json
 import re

@@ -74,7 +74,7 @@ def test_same_seed_same_study_and_raters_have_their_own_order(tmp_path: Path) ->
 
 
 def test_studies_with_one_seed_rate_the_same_sentences_but_share_no_item() -> None:
-    """Else a sheet of another study would pass for one of this, and the form would come filled in."""
+    """Otherwise a sheet of another study would be accepted, and the form would already be filled in."""
     first, second = (make_design(chosen, SOURCES, ["f"], num_sentences=3) for chosen in (systems(2), systems(3)[1:]))
     assert {item.sentence for item in first.items} == {item.sentence for item in second.items}
     assert not {item.name for item in first.items} & {item.name for item in second.items}
@@ -305,7 +305,7 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
     design = study(tmp_path)
     with pytest.raises(UserError, match="there is a study in this folder already"):
         write_sheets(design, tmp_path)
-    (tmp_path / "key.json").unlink()  # kept from the raters, whose sheets may be filled in
+    (tmp_path / "key.json").unlink()  # hidden from the raters, whose sheets may be filled in
     with pytest.raises(UserError, match=r"rater-1\.csv exists: there is a study in this folder already"):
         write_sheets(design, tmp_path)
     (tmp_path / "other.json").write_text("[]", encoding="utf-8")

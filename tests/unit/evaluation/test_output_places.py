@@ -1,4 +1,4 @@
-"""Commands that read and write files: no output takes the place of an input, and none is missed after the work."""
+"""Commands that read and write files: no output overwrites an input, and output paths are checked before the work."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""fairseq-generate logs and plain files: back in input order, or refused with a sentence that says why."""
+"""fairseq-generate logs and plain files are read in input order or refused with a sentence that gives the reason."""
 
 from pathlib import Path
 

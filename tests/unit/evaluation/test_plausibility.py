@@ -19,7 +19,7 @@ from wean_fairseq.evaluation.presets import columns_for
 def warnings(
     outputs: list[str], references: list[str], settings: Settings | None = None, notes: tuple = ()
 ) -> list[str]:
-    """All but the one that there is no source."""
+    """Return all warnings except that the source is missing."""
     system = SystemOutput("A", [[line] for line in outputs], "", list(notes))
     columns = columns_for([], ["bleu"], settings or Settings())
     return evaluate([system], Corpus([references]), columns, Resampling(0, 0)).data.warnings[1:]

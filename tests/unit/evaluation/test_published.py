@@ -1,4 +1,4 @@
-"""The published numbers: that they are complete, and that they agree with each other as their papers say.
+"""The published numbers are complete and agree with each other as their papers state.
 
 Relations between numbers catch what a second copy of them would not: a digit mistyped while reading.
 """

@@ -155,7 +155,7 @@ def test_chinese_summaries_score_by_characters() -> None:
 
 
 def test_sari_of_the_human_simplification() -> None:
-    """Regression only: Simple Wikipedia against 8 Turk references, own value of the day this was written."""
+    """Regression test only: Simple Wikipedia against 8 Turk references, with our own first measurement."""
     turk = folder("turkcorpus")
     metric = Sari()
     metric.sources = read_lines(turk / "test.8turkers.tok.norm")

@@ -40,7 +40,7 @@ document.getElementById("save").click();
 
 
 def show(page: Path, profile: Path) -> str:
-    """Open a page and return what became of it."""
+    """Open a page and return its final content."""
     options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
     line = [str(BROWSER), *options, f"--user-data-dir={profile}", "--virtual-time-budget=3000", "--dump-dom"]
     return subprocess.run([*line, page.as_uri()], capture_output=True, text=True, check=True, timeout=120).stdout

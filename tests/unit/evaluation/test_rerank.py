@@ -101,7 +101,7 @@ def test_metrics_can_disagree(run: Run) -> None:
 
 
 def test_nothing_of_the_test_set_moves_the_choice(run: Run) -> None:
-    """Outputs and T- lines of the test set are exchanged: choice and scores stay, and T- lines leave no trace."""
+    """With swapped outputs and T- lines of the test set the choice and the scores stay, and T- lines have no effect."""
     _, before, _ = run(*BOTH)
     written = Path("out").read_text(encoding="utf-8")
     write_log("e5", TEST_FIVE, target="one wrong")

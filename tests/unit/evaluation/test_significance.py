@@ -248,7 +248,7 @@ def test_run_error_by_hand() -> None:
 
 
 def test_run_error_counts_what_one_run_does_to_one_sentence_once() -> None:
-    """Runs that differ by noise of sentences alone: the spread between them is no more than the resamples show."""
+    """For runs that differ only by noise of sentences, their spread does not exceed the spread of the resamples."""
     generator = np.random.default_rng(3)
     rows = generator.normal(size=(40, 500, 1))
     resampled = np.array([total[:, 0] / 500 for total in Draws(500, 400, 0).bootstrap(list(rows))])

@@ -1,4 +1,4 @@
-"""The writers of tables. Expected texts are written by hand after the formats' own rules."""
+"""The writers of tables. Expected texts are written by hand according to the rules of the formats."""
 
 from wean_fairseq.evaluation.tables import Cell, Table
 

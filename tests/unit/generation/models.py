@@ -1,4 +1,4 @@
-"""Models with random weights whose text is prepared as some training's was."""
+"""Models with random weights and the text settings of a training."""
 
 from argparse import Namespace
 from pathlib import Path

@@ -98,7 +98,7 @@ def test_what_was_stopped_goes_on(
     assert capsys.readouterr().err.endswith(said)
     assert not out.exists()
     with (tmp_path / "out.txt.part").open("a", encoding="utf-8") as part:
-        part.write("half a li")  # that was on its way when the power went
+        part.write("half a li")  # lost in a power failure
     seen: list[int] = []
     explain = model.explain
     monkeypatch.setattr(model, "explain", lambda lines, *a, **k: seen.append(len(lines)) or explain(lines, *a, **k))
@@ -146,7 +146,7 @@ CHANGES: dict[str, Any] = {
 def test_a_changed_part_is_never_continued(
     model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ):
-    """A part or state that was damaged would give fewer lines than the input, or lines of another input."""
+    """A damaged partial file or state would give fewer lines than the input, or lines of another input."""
     out = tmp_path / "out.txt"
     with monkeypatch.context() as patch:
         stop_after(model, 2, patch, KeyboardInterrupt())

@@ -83,7 +83,7 @@ def test_unknown_words_stand_where_they_were_copied_or_attended_to(tmp_path: Pat
 
 
 def test_unknown_words_of_fset_are_words_of_the_sentence_alone(tmp_path: Path):
-    """Not the separator, which is read as the end symbol and has much of the attention here; nor the pair."""
+    """They are not the separator, which is read as the end symbol and gets much of the attention here, nor the pair."""
     model = build(tmp_path, "fset")
     end, unknown = (model.task.target_dictionary.index(word) for word in ("</s>", "<unk>"))
     with torch.no_grad():

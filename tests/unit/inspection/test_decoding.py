@@ -1,4 +1,4 @@
-"""The answer to the page for every kind of model, built here with random weights: a search as the task does it."""
+"""The answer to the page for every kind of model, with random weights: the same search as that of the task."""
 
 import json
 import math
@@ -104,7 +104,7 @@ def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
     system = build(data, arch)
     with torch.no_grad():
         for weights in system.model.model.parameters():
-            weights.mul_(4).add_(torch.randn_like(weights), alpha=0.5)  # else all words have the same attention
+            weights.mul_(4).add_(torch.randn_like(weights), alpha=0.5)  # otherwise all words have the same attention
     dictionary = system.model.task.target_dictionary
     source = torch.tensor([[*(dictionary.index(f"w{number}") for number in (3, 1, 4, 1, 5)), dictionary.eos()]])
     for output in decode(system, question("w3 w1 w4 w1 w5", length=30))["outputs"]:
@@ -163,7 +163,7 @@ def test_a_question_leaves_nothing_behind_for_the_next(data: Path):
     first = decode(system, question("w1 Zorblax"))
     decode(system, question("Other Zorblax Words w2"))
     assert decode(system, question("w1 Zorblax")) == first
-    assert system.model.task.source_dictionary._spellings == []  # else the server grows with every word typed
+    assert system.model.task.source_dictionary._spellings == []  # otherwise memory would grow
 
 
 def test_topics_with_an_essay_are_told_what_to_give_instead(data: Path):

@@ -1,4 +1,4 @@
-"""The page's server against hostile requests, over a real connection; a stand-in decodes."""
+"""The page's server against hostile requests, over a real connection, with a fake decoder."""
 
 import http.client
 import json
@@ -125,7 +125,7 @@ def test_own_files_with_a_strict_policy(client: Client, path: str):
     assert "unsafe" not in answer.headers["content-security-policy"]
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "access-control-allow-origin" not in answer.headers
-    assert b"http:" not in answer.body.replace(b"http://www.w3.org/2000/svg", b"")  # nothing from elsewhere
+    assert b"http:" not in answer.body.replace(b"http://www.w3.org/2000/svg", b"")  # no external resources
     assert b"https:" not in answer.body
     assert b"innerHTML" not in answer.body
 
@@ -334,7 +334,7 @@ def test_80_half_sent_requests_stop_nobody_and_are_given_up(
 
 
 def test_a_request_that_comes_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    """Every byte is in time; the whole is not."""
+    """Every byte arrives in time, but the whole request does not."""
     monkeypatch.setattr(PunctualProtocol, "request_seconds", 0.5)
     with serving() as client, socket.create_connection(("127.0.0.1", client.port), 20) as connection:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""The queue of the page: one decoding at a time, in order, never too many, and no failure ends it."""
+"""The queue of the page: one decoding at a time, in order, with a limit; no failure ends it."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ def until(found: Callable[[], Any], seconds: float = 20) -> Any:
 
 
 class Gate:
-    """Work that waits until it is let through."""
+    """Work that waits until the test releases it."""
 
     def __init__(self) -> None:
         self.open = threading.Semaphore(0)

@@ -50,7 +50,7 @@ def test_a_side_without_an_embedding_has_the_others_where_there_is_one_dictionar
 
 
 def test_a_word_that_looks_like_padding_moves_no_other_word():
-    """fairseq pads dictionaries at their end, but a text may have such a word anywhere."""
+    """fairseq pads dictionaries at their end, but a text may contain such a word anywhere."""
     words = dictionary("a", "madeupwords", "b", "c", "madeupword0000")
     model = SimpleNamespace(encoder=part(9, [0, 5, 60, 90]), decoder=part(9, [0, 5, 60, 90]))
     near = neighbourhoods(model, words, words).source

@@ -1,4 +1,4 @@
-"""Questions that the page may ask: everything else is refused in a sentence."""
+"""Valid questions of the page; everything else is refused in one sentence."""
 
 import json
 

@@ -72,7 +72,7 @@ def test_a_frozen_base_learns_nothing_and_drops_nothing():
 
 
 def test_a_criterion_that_would_train_the_mixture_is_refused_beside_a_base():
-    """fairseq's own take scores instead of the loss; without a base they train the mixture, as the model's own does."""
+    """fairseq's criterions use scores instead of the loss; without a base they train the mixture, like the loss."""
     model, batch = build_model("dress_ls", **TINY).train(), make_batch()
     inputs = {name: value for name, value in batch.items() if name != "target"}
     model(**inputs)
@@ -177,7 +177,7 @@ def test_contradictory_options_are_refused(options, message):
 
 @pytest.mark.parametrize("cfg", [None, {"model": Namespace(arch="lstm", encoder_embed_dim=6)}])
 def test_a_base_of_an_arch_of_fairseq_is_refused(tmp_path, cfg):
-    """Those without a dataclass have their options in a namespace; a file may have none at all."""
+    """Archs without a dataclass have their options in a namespace; a file may have no options at all."""
     path = tmp_path / "base.pt"
     history = [{"num_updates": 1, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}]
     torch.save({"cfg": cfg, "args": None, "model": {}, "extra_state": {}, "optimizer_history": history}, path)

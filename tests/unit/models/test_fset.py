@@ -37,7 +37,7 @@ TARGETS = [[8, 9, 7, EOS], [6, EOS], [12, 5, EOS], [4, EOS], [9, 9, EOS]]
 
 
 def build(**options: Any) -> torch.nn.Module:
-    """In float64: with these weights normalisation makes much of a rounding in float32."""
+    """Build in float64, because normalisation amplifies float32 rounding with these weights."""
     return lively(build_model("fset", **TINY | options)).double()
 
 

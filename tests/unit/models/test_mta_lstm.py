@@ -49,7 +49,7 @@ def test_probabilities_and_attention_are_those_of_the_equations(arch, options):
 
 
 def test_coverage_changes_the_attention():
-    """The same weights with and without coverage part from the second step on, where C is no longer 1."""
+    """Results with and without coverage differ from the second step on, where C is no longer 1."""
     with_coverage, without = build_model("mta_lstm", **TINY), build_model("tat_lstm", **TINY)
     without.load_state_dict(with_coverage.state_dict(), strict=False)
     (_, covered), (_, plain) = (scored(model, essay_batch()) for model in (with_coverage, without))
@@ -82,7 +82,7 @@ def test_the_coverage_loss_is_on_by_default_and_can_be_turned_off():
 
 
 def test_a_longer_essay_is_asked_for_by_its_length():
-    """phi grows in proportion to N, so that coverage goes down more slowly."""
+    """phi is proportional to N, so that coverage decreases more slowly."""
     model = build_model("mta_lstm", **TINY)
     batch = essay_batch()
     short, long = (model.encoder(batch["src_tokens"], essay_lengths=torch.full((3,), n)) for n in (10, 30))

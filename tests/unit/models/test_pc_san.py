@@ -61,7 +61,7 @@ def features(src_tokens: torch.Tensor) -> torch.Tensor:
 
 
 def build_with_features(arch: str, task: Namespace | None = None, seed: int = 11, **options: Any) -> torch.nn.Module:
-    """``build_model``, and an encoder that finds made-up states where its caller has none."""
+    """``build_model`` with an encoder that uses made-up states if its caller has none."""
 
     def complete(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = dict(zip(("src_tokens", "src_lengths", "topic_features"), args, strict=False)) | kwargs
@@ -233,7 +233,7 @@ def test_the_digest_survives_half_precision_and_an_average_of_checkpoints():
 
 
 def test_the_end_symbol_is_no_topic():
-    """A sentence says the same with its end symbol twice."""
+    """A second end symbol does not change a sentence."""
     model = lively(build())
     once = collate([torch.tensor([5, 6, EOS])], [torch.tensor([7, 8, EOS])])
     twice = once | {"src_tokens": torch.tensor([[5, 6, EOS, EOS]])}
@@ -241,7 +241,7 @@ def test_the_end_symbol_is_no_topic():
 
 
 def test_topics_are_a_set():
-    """Nothing but BERT's own states knows their order; these here do not."""
+    """Only real BERT states depend on the order of topics; these made-up states do not."""
     model = lively(build())
     there = collate([torch.tensor([5, 6, 9, EOS])], [torch.tensor([7, 8, EOS])])
     back = there | {"src_tokens": there["src_tokens"][:, [2, 0, 1, 3]]}

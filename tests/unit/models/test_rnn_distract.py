@@ -23,7 +23,7 @@ class TestRnnDistractContract(ModelContract):
 
 
 def distracting(**options):
-    """A model whose contents are distracted from the start, which is none."""
+    """Build a model with distraction weights that differ from their initial value, which has no effect."""
     model = build_model("rnn_distract", **TINY | options)
     torch.nn.init.normal_(model.decoder.content_distraction.before)
     return model

@@ -26,7 +26,7 @@ from wean_fairseq.modules import dropout
 RATES = {"dropout": 0.25, "attention_dropout": 0.125}
 TOPICS = [4, 7, 9, 14, 5]  # words of each source
 WORDS = 3  # of each target; with the end symbol fewer than of a source, which tells the two attentions apart
-SEEDS = 16  # models whose weights are looked at together
+SEEDS = 16  # models whose weights are tested together
 
 # Functions that give the same numbers in another shape.
 RESHAPING = """
@@ -106,7 +106,7 @@ class Watch(TorchFunctionMode):
                 self.made_by[id(tensor)] = self.made_by[id(first)] if reshaped else name
 
     def found(self, rates: dict[str, float]) -> set[Dropped]:
-        """The tensors that were dropped, in the words of the tables."""
+        """Return the dropped tensors in the format of the tables."""
         options = {rate: option for option, rate in rates.items()}
         return {
             Dropped(side, of, width, math.ceil(numbers / (3 * self.steps[side] * width)), options[rate])
@@ -116,7 +116,7 @@ class Watch(TorchFunctionMode):
 
 @pytest.fixture(autouse=True)
 def watched_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let dropout of the package, which watching does not see, be PyTorch's; ``RATES`` need no rounding."""
+    """Replace the package's dropout, which cannot be observed, by PyTorch's; ``RATES`` need no rounding."""
     stand_in = lambda values, dropped: nn.functional.dropout(values, dropped / dropout.LEVELS)  # noqa: E731
     monkeypatch.setattr(dropout._Dropout, "apply", stand_in)
 

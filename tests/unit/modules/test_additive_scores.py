@@ -107,7 +107,7 @@ def test_backward_inside_autocast_stays_in_float32(inputs):
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_batch_of_hardly_any_tokens(count):
-    """Nothing gives zeros, not missing gradients, which distributed training would wait for; one is one."""
+    """An empty batch gives zero gradients, because distributed training would wait for missing ones."""
     query, candidates, vector = parts()
     target = torch.zeros(count, dtype=torch.long)
     leaves = [tensor.clone().requires_grad_() for tensor in (query[:count], candidates, vector)]

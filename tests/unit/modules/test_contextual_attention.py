@@ -37,7 +37,7 @@ def test_the_first_position_has_no_context():
 
 @pytest.mark.parametrize(("inclusive", "first_changed"), [(False, 3), (True, 2)])
 def test_what_comes_later_changes_no_context(inclusive, first_changed):
-    """Not by a bit: a state that is a million times larger would show any rounding."""
+    """The results are bit-identical: a state that is a million times larger would reveal any rounding."""
     context, states = TargetContext(inclusive=inclusive), torch.randn(1, STEPS, DIM)
     before = context(states, NOTHING)[0]
     states[:, 2:] = 1e6 * torch.randn(1, STEPS - 2, DIM)

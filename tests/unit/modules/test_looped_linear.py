@@ -77,7 +77,7 @@ def test_without_gradients_nothing_is_kept():
 
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_a_batch_is_gone_after_its_backward(has_bias):
-    """Without the collector of circles, which cannot follow those that go through autograd."""
+    """The memory is freed without the garbage collector, which cannot follow cycles through autograd."""
     weight, bias = torch.ones(O, I, requires_grad=True), torch.ones(O, requires_grad=True) if has_bias else None
     gc.disable()
     try:

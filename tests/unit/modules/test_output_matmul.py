@@ -75,7 +75,7 @@ def asked_anew():
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.usefixtures("asked_anew")
 def test_rounded_factors_are_found_out(monkeypatch, bits, layout, side):
-    """A library that rounds one factor of one of the three products, told by their layouts, is not an exact one."""
+    """A library that rounds one factor of one of the three products, identified by their layouts, is not exact."""
     monkeypatch.setattr(output_matmul, "_PROBE_SIZES", (16, 32, 64))
     rounded_layout = {"scores": (False, True), "gradient of queries": (False, False), "gradient of rows": (True, False)}
 
@@ -120,7 +120,7 @@ def test_without_onednn_nothing_changes(monkeypatch):
 
 
 def cut(integers, bits):
-    """Whole numbers without what comes after their first ``bits`` binary digits."""
+    """Truncate integers after their first ``bits`` binary digits."""
     unit = 2.0 ** (integers.clamp(min=1).log2().floor() - bits + 1).clamp(min=0)
     return torch.div(integers, unit, rounding_mode="floor") * unit
 
@@ -147,7 +147,7 @@ def test_a_setting_that_other_code_changes_meanwhile_is_kept(monkeypatch):
         with output_matmul.exact_products(torch.device("cpu")):
             settings.fp32_precision = "ieee"
         assert settings.fp32_precision == "ieee"
-        with output_matmul.exact_products(torch.device("cpu")):  # which starts from the new value
+        with output_matmul.exact_products(torch.device("cpu")):  # this context starts from the new value
             assert settings.fp32_precision == "bf16"
         assert settings.fp32_precision == "ieee"
     finally:

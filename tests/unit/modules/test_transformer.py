@@ -164,7 +164,7 @@ def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
                     memory, sentences = memory.select(kept[step]), sentences[kept[step]]
                 new = torch.arange(7, 7 + len(parents[step])).unsqueeze(1)
                 history = torch.cat([history[parents[step]], new], dim=1)
-        assert state.layers[0].words.kept["keys"].size(2) == 1 + 2 + 2 + 2  # a place for each, and none is copied
+        assert state.layers[0].words.kept["keys"].size(2) == 1 + 2 + 2 + 2  # one entry for each, without copies
 
 
 def test_two_can_go_on_from_the_same_state():

@@ -36,7 +36,7 @@ def train(optimizer: Any, params: list[torch.nn.Parameter], steps: range, scale:
         optimizer.step()
 
 
-# With a large epsilon, or gradients as small as it, a wrong place of epsilon shows in the first digits.
+# With a large epsilon, or gradients of its size, a misplaced epsilon changes the first digits.
 @pytest.mark.parametrize(("scale", "eps"), [(1.0, 1e-8), (1e-8, 1e-8), (1.0, 0.1)])
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_updates_are_fairseqs(scale: float, eps: float, decay: float) -> None:
@@ -90,7 +90,7 @@ def test_gradients_of_any_layout_in_memory(layout: str) -> None:
 
 
 def test_training_in_half_precision_keeps_its_numbers_in_float32() -> None:
-    """--memory-efficient-fp16 would not, and is refused by fairseq."""
+    """--memory-efficient-fp16 would not keep them, and fairseq refuses it."""
     assert not make(parameters()).supports_memory_efficient_fp16
 
 

@@ -77,7 +77,7 @@ CASES = {"keep": [], "lowercase": ["--lowercase"], "truecase": ["--truecase"]}
 @pytest.mark.parametrize(("unit", "case"), list(itertools.product(steps.UNITS, CASES)))
 @pytest.mark.parametrize("merges", [0, 8])
 def test_every_unit_with_every_case(tmp_path: Path, capsys, unit: str, case: str, merges: int) -> None:
-    """Text in use is cut as at training, comes back, and a word keeps its case whatever the unit."""
+    """New text is split as in training and restored, and a word keeps its case with every unit."""
     lines = SENTENCES[unit]
     for split in ("train", "valid", "test"):
         (tmp_path / split).write_text("".join(f"{line}\n" for line in lines * 5), encoding="utf-8")
@@ -99,7 +99,7 @@ def test_every_unit_with_every_case(tmp_path: Path, capsys, unit: str, case: str
     assert found == [text.prepare(line) for line in lines * 5]
     expected = [line.lower() if case == "lowercase" else line for line in lines]
     assert [text.restore(tokens) for tokens in found[: len(lines)]] == expected
-    if case == "truecase":  # "the" is a word inside of sentences, so it is what the line begins with
+    if case == "truecase":  # "the" occurs inside sentences, so the line begins with it
         first = next(tokens for line, tokens in zip(lines, found, strict=False) if line.startswith("The"))
         assert steps.undo_bpe(first).startswith(("the", "t h e"))
 

@@ -1,4 +1,4 @@
-"""Essays cut into chunks of clauses: every word stays, chunks are as equal as any, topics are put into their order."""
+"""Essays split into chunks of clauses: all words are kept, chunk sizes are most equal, topics are reordered."""
 
 import itertools
 import json
@@ -41,7 +41,7 @@ def test_clauses_end_at_their_punctuation(essay, clauses):
 
 
 def test_groups_are_the_most_equal_of_all_groupings():
-    """Expected: all ways of cutting, tried out; ties go to the longest last group."""
+    """Expected: the best of all groupings; for ties, the one with the longest last group."""
     random = Random(4)
     for _ in range(200):
         lengths = [random.randint(1, 9) for _ in range(random.randint(1, 8))]
@@ -91,7 +91,7 @@ def test_chunks_are_written_and_taken_out_again(corpus):
         assert read(corpus / "plain") == read(corpus / "data" / f"{split}.tgt")
     assert read(corpus / "out" / "train.src") == ["a btrain x"]
     assert read(corpus / "out" / "valid.src") == ["a bvalid x"]
-    assert read(corpus / "out" / "test.src") == ["x btest a"]  # the essay decides nothing there
+    assert read(corpus / "out" / "test.src") == ["x btest a"]  # the essay is not used there
     manifest = json.loads((corpus / "out" / "manifest.json").read_text("utf-8"))
     assert manifest["chunks"] == {"essays_cut_inside_of_clauses": 0, "topics": 9, "topics_in_their_essay": 6}
 

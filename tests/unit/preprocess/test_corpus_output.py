@@ -1,4 +1,4 @@
-"""The output directory: complete or not there, never another's; the leak check; the draw of splits."""
+"""The output directory is complete or absent and never overwrites others; the leak check; the draw of splits."""
 
 import fcntl
 import json
@@ -269,7 +269,7 @@ SNAPSHOT = ["s0", "s35", "s44", "s47", "s7"]
 
 
 class FakePreprocess:
-    """Stands for fairseq-preprocess."""
+    """Fake fairseq-preprocess."""
 
     def __init__(self, code=0):
         self.code = code

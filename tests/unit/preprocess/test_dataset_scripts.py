@@ -1,4 +1,4 @@
-"""Every data set's script on small files in the format in which the set was published."""
+"""The script of every data set on small files in the published format."""
 
 import csv
 import importlib
@@ -408,7 +408,7 @@ QUESTIONS = [('how, "a" or b?', "a\tor\nb?", 1), ("What is x?", "what  is x ?", 
 
 
 def write_quora(path, delimiter, rows):
-    """The table as it was published: quoted where a cell needs it, a question over two lines included."""
+    """Write the table in the published format: quoted where necessary, including a question over two lines."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, delimiter=delimiter)
         table.writerow(["id", "qid1", "qid2", "question1", "question2", "is_duplicate"])
@@ -508,7 +508,7 @@ def test_splits_at_hand_that_are_not_there_are_not_drawn_from(tmp_path, capsys):
 
 
 def test_quora_sizes_of_a_default_draw_are_on_record(tmp_path, capsys):
-    sizes = {"train": 100_000, "valid": 4_000, "test": 20_000}  # RBM's, whose draw the paraphrase literature takes
+    sizes = {"train": 100_000, "valid": 4_000, "test": 20_000}  # the draw of RBM, which the paraphrase literature uses
     data = write_quora(tmp_path / "q.tsv", "\t", duplicates(24_001))
     line = ["quora", "--data", data, "--output", tmp_path / "out", "--unit", "words"]
     assert run(*line) == 0
@@ -655,7 +655,7 @@ def test_commongen_with_references(tmp_path):
         lines = [json.dumps({"concept_set": concepts, "scene": sentences}) for concepts, sentences in rows]
         write(tmp_path / "data" / f"commongen.{name}.jsonl", lines)
     write(tmp_path / "data" / "commongen.test.jsonl", [json.dumps({"concept_set": "a#b", "scene": []})])
-    for side in (0, 1):  # the same once more, as aligned text, the pairs of a source apart
+    for side in (0, 1):  # the same as aligned text, with the pairs of a source separated
         pairs = [(concepts.replace("#", " "), *texts[n : n + 1]) for n in range(3) for concepts, texts in rows]
         lines = [pair[side] for pair in pairs if len(pair) == 2]
         for split in ("train", "valid"):

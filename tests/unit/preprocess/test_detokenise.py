@@ -1,4 +1,4 @@
-"""Running text of Moses tokens, word pieces and jieba's words: everyday lines come back, and nothing raises."""
+"""Running text from Moses tokens, word pieces and jieba's words: everyday lines are restored without exceptions."""
 
 import pytest
 from hypothesis import given, settings

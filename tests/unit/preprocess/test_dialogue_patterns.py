@@ -55,7 +55,7 @@ def read(folder, split):
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
-    """Both sets as the paper has them."""
+    """Both sets in the sizes of the paper."""
     folder = tmp_path_factory.mktemp("dialogue") / "data"
     result = run(folder)
     assert result.returncode == 0, result.stderr
@@ -331,7 +331,7 @@ def test_existing_output_is_refused_and_left_alone(tmp_path):
     assert refused.returncode == 2
     assert refused.stderr.count("\n") == 1
     assert "--overwrite" in refused.stderr
-    assert contents(tmp_path) == before  # not even the set that was not there is written
+    assert contents(tmp_path) == before  # the missing set is not written either
     assert run(tmp_path, *SMALL, "--seed", 2, "--overwrite").returncode == 0
     after = contents(tmp_path)
     assert after["ds2/test.src"] != before["ds2/test.src"]

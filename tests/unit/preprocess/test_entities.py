@@ -1,4 +1,4 @@
-"""Placeholders of named entities: their words are read off the two forms of a sentence, in bounded time."""
+"""Placeholders of named entities: their words are found from the two forms of a sentence in bounded time."""
 
 import re
 

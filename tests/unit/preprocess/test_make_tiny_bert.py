@@ -1,4 +1,4 @@
-"""The tiny BERT: the task's own loading takes it, its vocabulary is the text's, pre-training lowers the loss."""
+"""The tiny BERT: the task can load it, its vocabulary is from the text, and pre-training lowers the loss."""
 
 import json
 

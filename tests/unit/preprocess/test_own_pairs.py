@@ -1,4 +1,4 @@
-"""Pairs of one's own: every kind of file gives the same pairs, and no source is in two splits."""
+"""A user's pairs: every file format gives the same pairs, and no source is in two splits."""
 
 import csv
 import importlib
@@ -94,7 +94,7 @@ def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
 
 
 def test_sources_alone_are_what_they_were_at_training(tmp_path: Path):
-    """Token for token, with the case and the pieces that were learnt then; used again as any prepared text."""
+    """The same tokens, with the learnt case and pieces; the output can be used like any prepared text."""
     file = write(tmp_path, "csv")[0]
     learnt = ["--columns", "text,rewritten", "--truecase", "--bpe", "30"]
     assert prepare("--data", file, *learnt, "--output", tmp_path / "mine") == 0

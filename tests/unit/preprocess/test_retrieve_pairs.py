@@ -86,7 +86,7 @@ def test_every_sentence_gets_the_most_similar_pair_and_none_that_tells_its_targe
 
 
 def test_a_sentence_without_a_common_word_has_no_pair(tmp_path, capsys):
-    """Nor has one whose only similar pairs tell its target."""
+    """A sentence whose only similar pairs reveal its target has no pair either."""
     data = write(tmp_path / "text", {"train": [("a b", "c"), ("a", "a b")], "test": [("z",), ("a",)]})
     assert run(data, tmp_path / "out") == 0
     assert lines(tmp_path / "out/train.src") == ["a b", "a"]
@@ -97,7 +97,7 @@ def test_a_sentence_without_a_common_word_has_no_pair(tmp_path, capsys):
 
 
 def test_memory_does_not_grow_with_sentences_times_pairs(monkeypatch):
-    """Fewer sentences at a time where there are more pairs; one where there are more pairs than cells."""
+    """With more pairs, fewer sentences are processed at a time; one if there are more pairs than cells."""
     monkeypatch.setattr(retrieve_pairs, "CELLS", 20)
     pairs = random_pairs(3, 50)
     retriever = retrieve_pairs.Retriever(pairs)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wean_fairseq.text import Text, TextSettings, reversible, steps
 from wean_fairseq.text.cleaning import Cleaner
 
-# Everyday lines of the kinds that other ways back get wrong. They are their own expected values: the identity.
+# Everyday lines that other detokenisers restore wrongly. Each line is its own expected value.
 LINES = """\
 What’s the best way? I don't think so, isn't it? He said “come in”, 'now' and ‘later’.
 Look at https://example.org/a?b=1&c=%20#d. Or (see www.example.org/a_(b)), ftp://x.org/.

@@ -1,4 +1,4 @@
-"""Tables of pairs as people have them: every format and dialect gives the pairs that were written into it.
+"""Tables of pairs in common formats: every format and dialect gives the pairs that were written into it.
 
 Expected pairs are the ones that the test wrote, by the rules of the format (RFC 4180 for CSV, json for JSON).
 """
@@ -181,7 +181,7 @@ def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packe
 
 @pytest.mark.parametrize("name", ["*.parquet", "?ther.parquet", "[o]ther.parquet", "a[b.parquet", "'; x --.parquet"])
 def test_a_parquet_file_is_read_whatever_its_name(read: Reader, tmp_path: Path, name: str):
-    """DuckDB takes such names for patterns of several files, and would read those too."""
+    """DuckDB treats such names as patterns and would read other files, too."""
     duckdb = pytest.importorskip("duckdb")
     for number, file in enumerate(("other.parquet", "pairs.parquet")):
         query = f"SELECT 'a {number} ' || i AS a, 'b ' || i AS b FROM range(30) t(i)"
@@ -218,7 +218,7 @@ def test_columns_are_found_by_name_number_and_path(read: Reader, content, column
     [
         (("Complex sentence", "Simple sentence"), True),
         (("original", "rewritten"), True),
-        (("Write the sentence here:", "Write a simpler one:"), True),  # no full stop, which the rows have
+        (("Write the sentence here:", "Write a simpler one:"), True),  # without the full stop of the rows
         (("原文", "改写"), True),
         (("Anna sold house number 99.", "Anna gave it away."), False),
         (("99", "number"), False),

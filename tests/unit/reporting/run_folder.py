@@ -1,4 +1,4 @@
-"""A run directory as a recipe leaves it, made of a few sentences and scored by the real scorer."""
+"""Create the run directory of a recipe from a few sentences, scored by the real scorer."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ done training in 60.0 seconds
 
 
 def generated(outputs: list[str], sources: list[str]) -> str:
-    """Output as fairseq-generate prints it, out of order."""
+    """Return output in the format of fairseq-generate, out of order."""
     numbered = list(enumerate(zip(sources, outputs, strict=True)))
     return "".join(
         f"S-{n}\t{source}\nH-{n}\t-0.5\t{text}\nD-{n}\t-0.5\t{text}\n" for n, (source, text) in numbered[::-1]

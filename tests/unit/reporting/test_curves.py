@@ -75,7 +75,7 @@ def test_a_run_started_over_forgets_the_first(log):
 
 
 def test_lines_written_twice_count_once(log):
-    """fairseq adds a log handler with every validation and then writes lines several times."""
+    """fairseq adds a log handler at every validation and therefore writes lines several times."""
     doubled = "".join(line + "\n" + line + "\n" for line in SIMPLE.splitlines())
     assert [point.updates for point in read_history("WEAN", log(doubled)).valid] == [2, 4, 6]
 

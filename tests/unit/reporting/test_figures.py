@@ -54,7 +54,7 @@ def test_coverage_has_a_line_a_topic():
 
 
 def test_coverages_of_several_texts_have_one_scale():
-    """The rest of a topic may fall below nothing, in a text that is longer than was planned."""
+    """The rest of a topic may become negative in a text that is longer than planned."""
     texts = [Coverage(["sea"], ["we"], [[0.5]], "C"), Coverage(["sun"], ["swim"], [[-0.75]], "C")]
     first, second = figures.coverage(texts).axes
     assert first.get_ylim() == second.get_ylim()
@@ -146,7 +146,7 @@ def test_no_font_is_named_where_nothing_is_chinese(caplog, tmp_path):
 
 @pytest.fixture
 def dumps(tmp_path):
-    """Dumps of three sentences, out of order as batches are."""
+    """Dumps of three sentences, out of order like batches."""
     z, copied = tmp_path / "z.jsonl", tmp_path / "copied.jsonl"
     numbers = (2, 0, 1)
     z.write_text(

@@ -1,4 +1,4 @@
-"""Figures and tables of checkpoints in a report; a checkpoint that cannot be used is said, not raised."""
+"""Figures and tables of checkpoints in a report; an unusable checkpoint is reported and raises no error."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def run_with_checkpoints(tmp_path):
 
 
 def blocks(folder, monkeypatch, attention=None):
-    """The blocks that a report shows of a run, without the host."""
+    """Return the blocks of a run in a report, without the host."""
     monkeypatch.setattr(trace, "open_model", lambda checkpoint, data: checkpoint)
     monkeypatch.setattr(trace, "trace_attention", attention or (lambda loaded, lines: 1 / 0))
     drawn = []
@@ -62,7 +62,7 @@ def test_what_cannot_be_shown_is_said_without_paths(folder, monkeypatch):
 
 
 def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch):
-    """Of the test set in the models' own pieces, where the recipe kept it, else of its text."""
+    """The test set in pieces of the model is used if the recipe kept it, otherwise its text."""
     asked = []
 
     def attention(loaded, lines):

@@ -108,7 +108,7 @@ def test_a_published_column_holds_one_scorer_of_ours(entries):
 
 
 def test_rows_of_every_experiment_stand_below_the_published_ones(entries):
-    """Which rows belong together is DNPG's Table 4's own matter."""
+    """Only the rows of DNPG's Table 4 define which results belong together."""
     (table,) = comparison.published_tables(entries)
     assert table.caption.startswith(TABLES["dnpg-table4"].source)
     names = [(str(row[0]), str(row[1])) for row in table.rows]

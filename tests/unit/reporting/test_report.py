@@ -46,7 +46,7 @@ def report(folder: Path, *runs: Path) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory) -> tuple[str, str]:
-    """Text that tries everything, in sources, outputs, names, settings and remarks."""
+    """Hostile text in sources, outputs, names, settings and remarks."""
     folder = tmp_path_factory.mktemp("hostile")
     lines = [HOSTILE, f"{HOSTILE} {'x' * 100_000}", "שלום עולם", "a\u2028b"]
     outputs = {"<b>evil": lines, "other": SOURCES}
@@ -76,7 +76,7 @@ def test_nothing_hostile_gets_into_the_page(hostile):
     assert "<script>alert(1)</script>" in page.shown  # as text
     assert "{{7*7}}" in page.shown
     for text in hostile:
-        assert not set("\0\u202e") & set(text)  # neither ends a file early nor turns what comes after it
+        assert not set("\0\u202e") & set(text)  # must not end a file early or reverse the following text
         assert len(text) < 600_000
 
 

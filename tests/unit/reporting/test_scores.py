@@ -45,7 +45,7 @@ def test_mean_and_sample_deviation_over_seeds():
 
 
 def test_seeds_have_the_systems_and_signatures_of_all():
-    """Where seeds were scored otherwise, both signatures are told; the copy row comes first, wherever it stood."""
+    """If seeds were scored differently, both signatures are shown; the copy row comes first in any case."""
     first, second = scored({"a": 20.0, "copy-source": 1.0}), scored({"a": 22.0, "b": 3.0})
     second.evaluation.columns["bleu"] = replace(second.evaluation.columns["bleu"], signature="t")
     entry = entry_of(first, second)
@@ -56,7 +56,7 @@ def test_seeds_have_the_systems_and_signatures_of_all():
 
 
 def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
-    """JSON has ``null`` for it; of two seeds, one of which has a number, that is the score."""
+    """In JSON the score is ``null``; if only one of two seeds has a number, the number is the score."""
     none = {"score": None, "signature": "s", "ci": [None, None]}
     one = {"score": 12.0, "signature": "s", "ci": None}
     test = {"metric": "bleu", "baseline": "a", "system": "b", "difference": None, "p_values": {"bootstrap": 0.001}}

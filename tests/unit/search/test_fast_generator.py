@@ -110,7 +110,7 @@ def make_model(arch: str, options: dict[str, Any], task: Any = None, seed: int =
             if len(parameter) == len(model.decoder.word_embeddings):
                 parameter[EOS] *= 3.0  # often the best word, so that sentences end at different steps
             if name == "decoder.output.bias":
-                parameter.mul_(0.1)  # else it decides alone which words a Transformer writes
+                parameter.mul_(0.1)  # otherwise it alone determines the words of a Transformer
     return model
 
 
@@ -145,7 +145,7 @@ def compare(model: torch.nn.Module, sample: dict[str, Any], **options: Any) -> N
 
 @pytest.fixture
 def stock_is_not_used(monkeypatch):
-    """A test that would pass because the search was left to fairseq's loop fails."""
+    """Fail a test that would pass only because fairseq's loop did the search."""
     monkeypatch.setattr(PaperSequenceGenerator, "generate", _own_generate)
 
 
@@ -215,7 +215,7 @@ def test_a_search_uses_the_weights_of_its_time(case, stock_is_not_used):
 
 
 def test_in_float64_a_search_of_large_states_is_the_same(stock_is_not_used):
-    """Here nothing but the algorithm could make a difference."""
+    """In float64 only the algorithm could cause a difference."""
     model = make_model("wean_lstm", {"embed_dim": 40, "hidden_size": 60}).double()
     compare(model, make_sample(model), max_len_b=40, beam_size=8)
 
@@ -328,7 +328,7 @@ def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(case, stock
 
 @pytest.mark.parametrize("factors", [BF16, INT8])
 def test_scores_that_are_no_product_cannot_be_rounded(factors):
-    """They would be exact, and no faster: rather an error than an option that does nothing."""
+    """An error is raised, because the option would have no effect on such scores."""
     model = make_model(*FAMILIES["concat"])
     with pytest.raises(UserError, match=f"--{factors}-scores rounds .*--query-score concat scores words without"):
         FastSequenceGenerator([model], model.decoder.dictionary, factors=factors)
@@ -400,7 +400,7 @@ def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_laid_
             logits, _ = decoder(words, one)
         rounded = logits[0].log_softmax(dim=1).gather(1, target.unsqueeze(1)).squeeze(1)
         off = (hypotheses[0]["positional_scores"] - rounded).abs().max()
-        assert off < (rounded - exact[row]).abs().max() / 5  # a number between two steps may be rounded otherwise
+        assert off < (rounded - exact[row]).abs().max() / 5  # a number between two steps may be rounded differently
 
 
 def _rounded_map(self: nn.Linear, inputs: torch.Tensor) -> torch.Tensor:
@@ -415,7 +415,7 @@ def _rounded_words(self: TiedOutput, query: torch.Tensor, embeddings: torch.Tens
 
 
 def test_weights_are_laid_out_once_for_all_batches_until_they_change(monkeypatch):
-    """Expected: a search that begins with nothing. fairseq's optimisers change weights without telling PyTorch."""
+    """Expected: a search without cached weights. fairseq's optimisers bypass PyTorch's version counter."""
     model, packed = make_model("wean_lstm", {}), []
     pack = packed_linear.pack
     monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: packed.append(len(weight)) or pack(weight, rows))

@@ -1,4 +1,4 @@
-"""When the search ends a sentence: a model that is sure of itself must not be cut off before it has said its word."""
+"""The end of a search: the right output of a peaked model must not be lost to prematurely ended hypotheses."""
 
 import math
 from types import SimpleNamespace
@@ -127,7 +127,7 @@ def test_no_ngram_is_written_twice(dictionary, size):
 
 @pytest.mark.parametrize("beam", [1, 11, 49])
 def test_beam_sampling_finishes_at_the_longest_output_at_any_width(beam):
-    """Nothing but the end may be written there, and nothing but padding is left to draw from."""
+    """Only the end symbol is allowed there, and only padding remains to draw from."""
     dictionary = make_dictionary(120)
     model = FairseqEncoderDecoderModel(Echo(dictionary), Stutter(dictionary))
     generator = PaperSequenceGenerator([model], dictionary, beam_size=beam, max_len_b=4, beam_sampling=True)

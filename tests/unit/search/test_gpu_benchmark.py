@@ -32,7 +32,7 @@ def gpu(monkeypatch):
 
 @pytest.fixture
 def measured(gpu, monkeypatch):
-    """Titles of the tables that were asked for, and those that fail."""
+    """Titles of the requested tables, and of the tables that fail."""
     titles = SimpleNamespace(asked=[], broken={"Training step", "Output layer, float32"})
 
     def measure_table(title, args):
@@ -72,7 +72,7 @@ def test_what_was_measured_is_written_before_the_next_table_begins(gpu, monkeypa
 
 
 def required(name: str, found: set[str] | None = None) -> set[str]:
-    """A package of this environment with all that it asks for."""
+    """Return a package of this environment with all its dependencies."""
     found = set() if found is None else found
     if name not in found:
         found.add(name)
@@ -134,7 +134,7 @@ def test_the_process_of_a_table_answers_with_its_rows(gpu, monkeypatch, tmp_path
 
 
 def test_a_table_of_which_nothing_runs_says_why_for_each_row(gpu):
-    """As that of bfloat16 on hardware that has none."""
+    """Such as the table of bfloat16 on hardware without it."""
 
     def broken(query, weight, target):
         raise ValueError("needs another machine")

@@ -17,7 +17,7 @@ from wean_fairseq.tasks.guarded import GuardedTask
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 from wean_fairseq.tasks.searching import SearchingTask
 
-# Of fairseq-generate, by the names of its options, and whether the faster search does it.
+# Options of fairseq-generate, and whether the faster search supports them.
 OPTIONS: dict[str, tuple[dict[str, Any], bool]] = {
     "nbest": ({"beam": 10, "nbest": 10}, True),
     "lenpen": ({"lenpen": 0.3}, True),
@@ -78,7 +78,7 @@ def test_an_option_does_the_same_with_either_search(arch, case):
     ],
 )
 def test_rounded_scores_are_refused_where_fairseqs_loop_would_search(arch, options):
-    """It would not round them."""
+    """fairseq's loop would not round the scores."""
     task = paraphrase_task(bf16_scores=True)
     model = make_model(arch, {}, task)
     assert task.build_generator([model], Namespace()).is_fast
@@ -97,7 +97,7 @@ def test_rounded_scores_are_refused_where_fairseqs_loop_would_search(arch, optio
     ],
 )
 def test_a_search_that_cannot_rank_by_distraction_says_so(settings, options):
-    """Instead of searching without it, or ending by a rule that does not hold for it."""
+    """The search must not ignore distraction, nor stop by a rule that is invalid with it."""
     model = make_model("rnn_distract", {"distract_content": 0.5})
     with pytest.raises(UserError, match="--distract-state are for plain beam search with one model"):
         search(paraphrase_task(**settings), [model], make_sample(model), **options)
@@ -146,7 +146,7 @@ def test_a_training_step_frees_the_weights_that_the_last_validation_packed(monke
     ],
 )
 def test_a_search_out_of_range_is_refused(options, says):
-    """A model folder brings its search along, so it is checked like the command line."""
+    """A model folder contains search options, which are checked like the command line."""
     with pytest.raises(UserError, match=says):
         check_generation(Namespace(**options), words=5)
 

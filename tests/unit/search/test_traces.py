@@ -70,7 +70,7 @@ def test_what_is_shown_of_steps_is_what_the_decoder_returns(arch):
 
 @pytest.mark.parametrize("arch", [*COPYING, *SHOWN])
 def test_following_outputs_gives_the_traces_of_the_search(arch):
-    """Other searches than the fast one leave no traces; theirs are made by taking the steps again."""
+    """Only the fast search records traces; for other searches the steps are repeated."""
     model = make_model(arch, {}, copy_task() if arch in COPYING else None)
     sample = make_sample(model, copy_batch() if arch in COPYING else None)
     hypotheses = searched(model, sample)

@@ -25,7 +25,7 @@ def build(vocabulary: int, score: str = "general", **options):
 
 @pytest.fixture(params=[64, 700, 10**6, None], ids=["a block", "blocks", "one chunk", "whole"])
 def scores_class(request, monkeypatch):
-    """In chunks of one block, of several, of all; and as a GPU has them."""
+    """Scores in chunks of one block, of several, of all, and as on a GPU."""
     if request.param is None:
         return WholeScores
     monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", request.param)
@@ -116,7 +116,7 @@ def test_concat_with_hypotheses_that_leave_the_range_and_come_back(scores_class)
 def test_fewer_rows_than_there_may_be_and_no_sums(scores_class):
     output, embeddings, features = build(300)
     scores = scores_class(output, embeddings, 300, ROWS)
-    scores.compute(features)  # leaves its numbers in the memory
+    scores.compute(features)  # leaves values in the buffer
     log_sum = scores.compute(features[:2])
     values, places = output.scores(features[:2], embeddings).log_softmax(dim=1).topk(8)
     best, words, beams = scores.best(log_sum, None, 2, 8)
@@ -235,6 +235,6 @@ def test_int8_is_for_the_product_alone(scores_class):
 
 
 def test_products_that_overflow_are_noticed(monkeypatch):
-    """As those of processors that sum two products of bytes in 16 bits."""
+    """Some processors sum two products of bytes in 16 bits."""
     monkeypatch.setattr(Int8Linear, "__call__", lambda self, inputs: torch.full((len(inputs), 33), 2.0**15))
     assert not int8_is_exact.__wrapped__()

@@ -187,7 +187,7 @@ def test_typed_lines_are_not_divided(data):
 
 
 def test_sources_alone_take_the_dictionary_of_the_sources(data):
-    """As ``fairseq-preprocess --only-source --testpref`` leaves the directory: one dictionary and no target."""
+    """``fairseq-preprocess --only-source --testpref`` writes one dictionary and no target."""
     for path in {*data.glob("*.tgt.*"), *data.glob("train.*")}:
         path.unlink()
     task = make_task(data)
@@ -199,7 +199,7 @@ def test_sources_alone_take_the_dictionary_of_the_sources(data):
 
 @pytest.mark.parametrize("written", ["zebra", "w1 zebra yak", "<unk>"])
 def test_an_unknown_word_of_a_constraint_is_named_with_its_line(data, written):
-    """Packed as fairseq-interactive packs the constraints of a buffer; the second buffer begins with line 3."""
+    """fairseq-interactive packs the constraints of a buffer like this; the second buffer begins with line 3."""
     task = make_task(data)
     lines = [torch.tensor([*words(3), EOS])] * 2
     encoded = [task.target_dictionary.encode_line(text, append_eos=False) for text in ("w1", "w2 w3", written)]
@@ -273,7 +273,7 @@ def test_limits_that_make_no_sense_are_refused(data, options, message):
 
 
 def test_a_model_trained_on_cut_sources_warns_where_they_are_read_whole(data, caplog):
-    """fairseq hands the options of the training over as ``task_cfg``."""
+    """fairseq passes the options of the training as ``task_cfg``."""
     trained = make_task(data, max_pair_length=5, length_policy="truncate").cfg
     make_task(data, max_pair_length=5, length_policy="truncate").load_dataset("test", task_cfg=trained)
     assert "was trained with" not in caplog.text
@@ -327,7 +327,7 @@ def test_the_wean_search_finds_what_full_search_finds_sooner(data):
 
 
 def test_the_wean_search_waits_for_the_best_hypothesis_to_end(data):
-    """Expected: a plain search in Python that keeps going until the best candidate of a step is an end."""
+    """Expected: a plain Python search that continues until the best candidate of a step is an end."""
     task = make_task(data, search_preset="wean")
     model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10, query_bias=True)
     with torch.no_grad():  # the end among the candidates from the first step on, but not the best at once

@@ -108,7 +108,7 @@ class Criterion(torch.nn.Module):
 
 
 class Generator:
-    """Keeps the batch, and answers with nothing."""
+    """Keeps the batch and returns no hypotheses."""
 
     def generate(self, models, sample, **kwargs):
         self.net_input = sample["net_input"]
@@ -176,7 +176,7 @@ def test_features_are_kept_beside_the_data_or_where_asked(data, bert, tmp_path):
 
 
 def test_typed_topics_get_features_too(data, bert, monkeypatch):
-    """As fairseq-interactive makes its batches: its own, of nothing but ids."""
+    """fairseq-interactive builds its own batches, which contain only ids."""
     task = make_task(data, bert=str(bert))
     model = build(task, "reads", monkeypatch)
     line = task.source_dictionary.encode_line("novel w6").long()
@@ -267,7 +267,7 @@ def test_an_empty_topic_line_is_refused_even_where_empty_lines_are_kept(tmp_path
 @pytest.mark.parametrize("in_dictionary", [True, False])
 @pytest.mark.parametrize(("topics", "essay"), [("w1 </d> w2", "w1"), ("w1", "w2 w3 </d> w1")])
 def test_the_released_format_is_recognised(tmp_path, in_dictionary, topics, essay):
-    """As text; whether the dictionary was made from such lines or not."""
+    """The format is recognised as text, independent of the dictionary."""
     with_mark = make_dictionary(9)
     if in_dictionary:
         with_mark.add_symbol("</d>")
