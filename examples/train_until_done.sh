@@ -130,7 +130,7 @@ while true; do
     exit 0
   fi
   if said=$(sentence); then
-    die 2 "starting the training again cannot mend this: ${said#*: error: }"
+    die 2 "starting the training again cannot fix this: ${said#*: error: }"
   elif ((status == 2)); then
     die 2 "the command says that it is called wrongly (exit status 2), see above."
   fi

@@ -115,7 +115,7 @@ discard_unusable_venv() {
     reason="it has Python $made_with, and PYTHON names another version"
   fi
   if [[ -n "$reason" ]]; then
-    say "making $VENV anew: $reason"
+    say "making $VENV from scratch: $reason"
     rm -rf -- "$VENV"
   fi
 }
@@ -141,7 +141,7 @@ run() {
         "\`pip config list\` says, then run again (log: $LOG)."
       ;;
     *)
-      die "$what failed; the reason is in $LOG. Mend it and run again: what is complete is kept."
+      die "$what failed; the reason is in $LOG. Fix it and run again: complete steps are kept."
       ;;
   esac
 }
@@ -300,7 +300,7 @@ install_plugin() {
   run "linking wean_fairseq" "$VENV_PYTHON" -I -c "$LINK_PLUGIN" "$ROOT/wean_fairseq"
   run "checking torchaudio" "$VENV_PYTHON" -I -c "$REMOVE_BROKEN_TORCHAUDIO"
   # Compile the bytecode of imported modules, even if the environment disables writing bytecode.
-  run "starting what was installed" env -u PYTHONDONTWRITEBYTECODE "$VENV_PYTHON" -W ignore -c "$IMPORT_COMMANDS"
+  run "starting the installed commands" env -u PYTHONDONTWRITEBYTECODE "$VENV_PYTHON" -W ignore -c "$IMPORT_COMMANDS"
   mark_done plugin "$FULL"
 }
 

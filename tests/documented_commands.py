@@ -37,7 +37,7 @@ FAIRSEQ = {
 }
 # Programs of the system or of the shell, whose options are not checked.
 SYSTEM = set("apt-get cat cd cp cut echo env export git grep head kill ls mkdir mv nohup nproc nvidia-smi".split())
-SYSTEM |= set("paste printf rm sed sha256sum sleep sort source srun tail timeout tr wait wc".split())
+SYSTEM |= set("docker paste printf rm sed sha256sum sleep sort source srun tail timeout tr wait wc".split())
 PYTHON_TOOLS = {"pip", "pytest", "ruff", "sacrebleu", "sacremoses", "subword-nmt", "torchrun", "mypy"}
 # Programs that start another one.
 LAUNCHERS = {"bash", "env", "nohup", "srun", "timeout", "torchrun"}
@@ -50,6 +50,8 @@ FOREIGN_OPTIONS = {
     "--extra-index-url": "pip",
     "--ignore-missing": "sha256sum",
     "--requeue": "Slurm",
+    "--build-arg": "Docker",
+    "--gpus": "Docker",
     "--time": "Slurm",
     "--cpus-per-task": "Slurm",
 }

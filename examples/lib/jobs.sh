@@ -55,7 +55,7 @@ train_side_by_side() {
   printf '%s\n' "${jobs[@]}" | RUN=$TABLE SEEDS=$SEEDS GPUS=$GPUS OMP_NUM_THREADS=$OMP_NUM_THREADS xargs -P "$JOBS" \
     -d '\n' -n 1 --process-slot-var=SLOT \
     bash -c 'set -o pipefail; JOB=$2 bash "$0" 2>&1 | tee -a "$1/jobs/${2/ /-}.log"' \
-    "$0" "$TABLE" || die "not all of them ended well; the same command goes on from here (logs: $TABLE/jobs)."
+    "$0" "$TABLE" || die "not all of them ended well; the same command continues from here (logs: $TABLE/jobs)."
   with_other_seeds score # this process scores the first seed
 }
 

@@ -230,7 +230,7 @@ similar_pairs() {
 stopped() {
   local status=$?
   if ((status == 130 || status == 143)); then
-    say "stopped; the same command goes on from here" >&2
+    say "stopped; the same command continues from here" >&2
     exit "$status"
   fi
   fail "$@"

@@ -79,9 +79,9 @@ WAITS = "trap 'echo $n >>$2/told; exit 7' INT TERM; touch $2/ready; sleep 60 & w
             "echo 'wean_fairseq: error: no room.' >&2; exit 1",
             2,
             1,
-            "starting the training again cannot mend this: no room",
+            "starting the training again cannot fix this: no room",
         ),
-        ("echo 'wean_fairseq.host.divergence.Diverged: at 7' >&2; exit 1", 2, 1, "cannot mend this: .*Diverged: at 7"),
+        ("echo 'wean_fairseq.host.divergence.Diverged: at 7' >&2; exit 1", 2, 1, "cannot fix this: .*Diverged: at 7"),
         (
             "((n > 0)) && exit 0; echo 'wean_fairseq: error: another process of this training has ended' >&2; exit 1",
             *(0, 2, "done, after 1 restart(s)"),

@@ -144,7 +144,7 @@ def test_the_seeds_are_scored_together(tmp_path, references):
     done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     if references == "ab":
-        assert "the seeds have test sets of their own" in done.stdout
+        assert "the seeds have different test sets" in done.stdout
         assert not (tmp_path / "set").exists()
         return
     scores = json.loads((tmp_path / "set/test.json").read_text(encoding="utf-8"))["systems"]["first"]["exact@1"]
@@ -156,7 +156,7 @@ def test_a_failing_job_is_one_sentence_and_the_others_go_on(run, tmp_path):
     assert done.returncode == 1
     assert "training failed: this one is broken." in done.stdout
     assert "scores of" not in done.stdout
-    assert done.stderr.startswith("recipe: error: not all of them ended well; the same command goes on from here")
+    assert done.stderr.startswith("recipe: error: not all of them ended well; the same command continues from here")
     assert done.stderr.count("\n") == 1
     assert [line.split()[0] for line in begun(tmp_path)] == ["second"]
     assert run(JOBS=2, PLAIN=1).returncode == 0

@@ -437,7 +437,7 @@ def test_setup_starts_what_was_installed_and_leaves_its_bytecode(project):
 
 def test_what_cannot_be_started_is_said(project):
     message = project.error(FAKE_FAIL="fairseq_cli", FAKE_SAYS="ImportError: libgomp")
-    assert message.startswith("starting what was installed failed; the reason is in .venv/setup.log.")
+    assert message.startswith("starting the installed commands failed; the reason is in .venv/setup.log.")
     assert "ImportError: libgomp" in (project.root / ".venv/setup.log").read_text()
 
 
@@ -478,7 +478,7 @@ def test_interrupted_installation_is_never_taken_as_good(project, step):
     project.calls()
     result = project.setup()
     assert result.returncode == 0, result.stderr
-    assert "making .venv anew: an earlier set-up was interrupted" in result.stdout
+    assert "making .venv from scratch: an earlier set-up was interrupted" in result.stdout
     assert Counter(call.split()[0] for call in project.calls()) == {"install": 4, "wheel": 1}
 
 
@@ -538,13 +538,13 @@ def test_moved_tree_gets_a_new_environment(project):
     project.root = project.root.rename(project.root.with_name("another tree"))
     result = project.setup()
     assert result.returncode == 0, result.stderr
-    assert "making .venv anew: it was made in another folder" in result.stdout
+    assert "making .venv from scratch: it was made in another folder" in result.stdout
 
 
 def test_dead_interpreter_gets_a_new_environment(project):
     project.setup()
     (project.root / ".venv/bin/python").unlink()
-    assert "making .venv anew: its Python does not run any more" in project.setup().stdout
+    assert "making .venv from scratch: its Python does not run any more" in project.setup().stdout
 
 
 def test_other_python_gets_a_new_environment_and_a_wrong_one_does_not(project):
@@ -554,7 +554,7 @@ def test_other_python_gets_a_new_environment_and_a_wrong_one_does_not(project):
     message = project.error(PYTHON=str(project.tools / "old"))
     assert "is 3.8.18" in message and (project.root / ".venv/bin/python").exists()
     result = project.setup(PYTHON=str(project.tools / "new"))
-    assert "making .venv anew: it has Python 3.11.7, and PYTHON names another version" in result.stdout
+    assert "making .venv from scratch: it has Python 3.11.7, and PYTHON names another version" in result.stdout
 
 
 def test_environment_made_by_hand_is_kept(project):
