@@ -251,7 +251,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
                 "use the version that wrote it, or export the model again."
             )
         is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in str(weights))
-        model = load_file(weights) if is_utf8 else load(read_regular(weights))  # which opens names in UTF-8 only
+        model = load_file(weights) if is_utf8 else load(read_regular(weights, -1))  # which opens names in UTF-8 only
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)

@@ -56,7 +56,7 @@ def check_binary(prefix: Path, size: int) -> None:
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()):
         return
-    index = read_regular(index_file)
+    index = read_regular(index_file, 1 << 32)
     if not index.startswith(MMapIndexedDataset.Index._HDR_MAGIC):
         return
     dtype, sentences, words = _read_index(index, index_file)

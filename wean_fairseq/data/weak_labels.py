@@ -112,7 +112,7 @@ def label_pairs(
 
 def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
     """Read a file of labels. ``words`` has the required number of labels for each line."""
-    lines = read_regular(path).splitlines()
+    lines = read_regular(path, 1 << 32).splitlines()
     if len(lines) != len(words):
         raise UserError(
             f"{path} has labels of {len(lines)} sentences, but the data has {len(words)}: make them again with "

@@ -11,6 +11,7 @@ from .file_formats import check_format
 from .output_reader import SystemOutput
 from .text_files import PathLike, read_lines, sha256_as_read
 
+_LONGEST = 1 << 17  # characters of a sentence or essay
 #: Name of the row of the source, which is scored like the output of a system.
 COPY_ROW = "copy-source"
 #: Names of the rows of ``--lead N``, the beginning of the source.
@@ -56,6 +57,7 @@ def read_corpus(
         raise UserError("no reference file; give one or more with --ref.")
     texts = [read_lines(path) for path in references]
     for path, text in zip(references, texts, strict=True):
+        _check_sentences(text, path)
         check_format(text, path)
     files = {"references": [describe_file(path, len(text)) for path, text in zip(references, texts, strict=True)]}
     for path, text in zip(references[1:], texts[1:], strict=True):
@@ -65,6 +67,7 @@ def read_corpus(
 
     def read_aligned(role: str, path: PathLike) -> list[str]:
         lines = read_lines(path)
+        _check_sentences(lines, path)
         files[role] = [describe_file(path, len(lines))]
         _check_length(f"{role} {path}", len(lines), f"reference {references[0]}", len(texts[0]))
         return lines
@@ -97,6 +100,17 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: 
             raise UserError(f"{name!r} is the name of a row made from the source; call the system something else.")
     for system in systems:
         _check_length(f"system {system.name} ({system.path})", len(system.nbest), "the reference", len(corpus))
+        _check_sentences([max(entries, key=len, default="") for entries in system.nbest], system.path)
+
+
+def _check_sentences(lines: Sequence[str], path: PathLike) -> None:
+    """Refuse a line that is not a sentence or essay. Some metrics would take hours or all memory for it."""
+    for number, line in enumerate(lines, start=1):
+        if len(line) > _LONGEST:
+            raise UserError(
+                f"line {number} of {path} has {len(line):,} characters, and a sentence or essay has at most "
+                f"{_LONGEST:,}; give one sentence per line."
+            )
 
 
 def _check_length(what: str, length: int, other: str, expected: int) -> None:

@@ -15,11 +15,12 @@ from typing import Any, TypeVar, Union
 from msgspec import Struct, ValidationError, convert
 
 from ..errors import UserError
-from ..storage.files import open_input, parse_json, write_text, write_whole
+from ..storage.files import check_size, open_input, parse_json, write_text, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
 Item = TypeVar("Item")
 
+_LARGEST = 1 << 30  # bytes of a file
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Path -> SHA-256 of its content when it was last read, because a pipe cannot be read again to be hashed.
 _DIGESTS: dict[str, str] = {}
@@ -28,6 +29,7 @@ _DIGESTS: dict[str, str] = {}
 def read_bytes(path: PathLike) -> bytes:
     """Return the content of ``path`` or raise an `UserError` that names it."""
     try:
+        check_size(path, _LARGEST)
         with open_input(path) as file:
             content = file.read()
     except FileNotFoundError:

@@ -9,6 +9,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ..evaluation.results import read_result
 from ..evaluation.score_file import DataFile, Evaluation
 from ..evaluation.text_files import read_bytes, read_lines, read_typed_json
 from ..evaluation.training_log import TrainingLog, read_log
-from ..storage.files import sha256_of
+from ..storage.files import read_regular
 from .dumps import kind_of_dump
 
 _DEPTH = 4  # levels of directories below the given one that are searched for runs
@@ -311,9 +312,9 @@ def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
     places = sorted(place for place in folder.iterdir() if place.is_dir())
     for place in sorted(places, key=lambda place: place.name not in likely):
         try:
-            if (place / name).is_file() and sha256_of(place / name) == file.sha256:
+            if sha256(read_regular(place / name)).hexdigest() == file.sha256:
                 return place / name
-        except OSError:  # an impossible name, or a file that cannot be read
+        except OSError:  # no such file, an impossible name, or a file that cannot be read
             continue
     return None
 

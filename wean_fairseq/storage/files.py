@@ -73,7 +73,7 @@ def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
 
 
-def read_regular(path: str | os.PathLike[str], most: int = -1) -> bytes:
+def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> bytes:
     """Return the content of a file, see ``open_regular``.
 
     Args:

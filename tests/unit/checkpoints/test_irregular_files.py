@@ -131,3 +131,12 @@ def test_a_report_of_a_run_with_what_is_no_file(tmp_path, put, name, monkeypatch
     put(folder / "transformer" / "dump.jsonl")
     put(folder / "transformer" / "checkpoint_best.pt")
     assert report_cli.main([str(folder), "--no-checkpoints", "--output", str(tmp_path / "report")]) in (0, 2)
+
+
+@pytest.mark.parametrize("name", ["test.json", "settings", "transformer/train.log", "text/test.src"])
+def test_a_report_of_a_run_with_a_sparse_file(tmp_path, name, monkeypatch):
+    """It takes no room on the disk, and all memory or hours when it is read. What is optional is left out."""
+    monkeypatch.setattr(Figure, "savefig", lambda _figure, file, **_: file.write(b""))  # most of a report's time
+    folder = make_run(tmp_path / "run")
+    os.truncate(folder / name, 1 << 40)
+    assert report_cli.main([str(folder), "--no-checkpoints", "--output", str(tmp_path / "report")]) in (0, 2)

@@ -415,3 +415,33 @@ def test_bad_options_are_one_line(arguments: list[str], capsys: pytest.CaptureFi
     assert stopped.value.code == 2
     said = capsys.readouterr().err
     assert said.startswith("wean-evaluate") and said.endswith("see --help.\n") and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["--ref", "--src", "--hyp", "--generated"])
+def test_a_sparse_file_of_any_size_is_refused_at_once(run: Run, option: str) -> None:
+    with Path("sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    given = {"--ref": "ref", "--hyp": "X=hyp"} | {option: "sparse" if option in ("--ref", "--src") else "X=sparse"}
+    status, _, err = run(*(word for pair in given.items() for word in pair))
+    assert status == 2
+    assert err == "wean-evaluate: error: sparse cannot be read (File too large); give a file that can be.\n"
+
+
+@pytest.mark.parametrize("role", ["ref", "src", "hyp"])
+def test_a_line_that_is_no_sentence_is_refused(run: Run, role: str) -> None:
+    """ROUGE-L and the character similarity would take hours for a line of megabytes."""
+    lines = Path(role).read_text(encoding="utf-8").splitlines()
+    Path(role).write_text("\n".join([lines[0], "x" * 131_073, lines[2], ""]), encoding="utf-8")
+    status, _, err = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src")
+    assert status == 2
+    assert f"line 2 of {role} has 131,073 characters, and a sentence or essay has at most 131,072; give one" in err
+
+
+@pytest.mark.parametrize("role", ["ref", "hyp"])
+def test_ter_refuses_sentences_that_it_would_take_minutes_for(run: Run, role: str) -> None:
+    lines = Path(role).read_text(encoding="utf-8").splitlines()
+    Path(role).write_text("\n".join([lines[0], "x " * 1001, lines[2], ""]), encoding="utf-8")
+    status, _, err = run("--hyp", "X=hyp", "--ref", "ref", "--metric", "ter")
+    assert status == 2
+    assert "a sentence has 1,001 words, and TER compares at most 1,000: leave --metric ter out" in err
+    assert run("--hyp", "X=hyp", "--ref", "ref", "--metric", "chrf")[0] == 0
