@@ -11,7 +11,7 @@ from .file_formats import check_format
 from .output_reader import SystemOutput
 from .text_files import PathLike, read_lines, sha256_as_read
 
-_LONGEST = 1 << 16  # characters of a sentence or essay
+_LONGEST = 1 << 17  # characters of a sentence or essay
 #: Name of the row of the source, which is scored like the output of a system.
 COPY_ROW = "copy-source"
 #: Names of the rows of ``--lead N``, the beginning of the source.

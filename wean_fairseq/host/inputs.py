@@ -5,7 +5,8 @@ from typing import Any, NoReturn
 
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
-from ..storage.files import LARGEST_TEXT, read_regular
+from ..ranges import check_range
+from ..storage.files import LARGEST_TEXT, check_size, open_input, read_regular
 from .patches import Original
 
 
@@ -37,3 +38,28 @@ def refuse_fasta(_original: Original, _dataset: Any, path: str) -> NoReturn:
 def read_buffers(_original: Original, file: str, buffer_size: int) -> Iterator[list[str]]:
     """Read the lines of fairseq-interactive as ``read_typed_lines`` does."""
     return read_typed_lines(file, buffer_size)
+
+
+def preprocess(original: Original, args: Any) -> Any:
+    """Run fairseq-preprocess if its files are files and its folder has no dictionaries.
+
+    Raises:
+        UserError: naming the file or the option.
+    """
+    check_range("workers", [args.workers], 1, 1024)
+    prefixes = ",".join(filter(None, (args.trainpref, args.validpref, args.testpref))).split(",")
+    sides = [args.source_lang] if args.only_source else [args.source_lang, args.target_lang]
+    texts = [f"{prefix}.{side}" if side else prefix for prefix in prefixes if prefix for side in sides]
+    for file in filter(None, [args.srcdict, args.tgtdict, args.alignfile, *texts]):
+        try:
+            if file in (args.srcdict, args.tgtdict):
+                check_size(file)
+            open_input(file).close()
+        except OSError as error:
+            raise UserError(
+                f"{file} cannot be read ({error.strerror}): give fairseq-preprocess a text file."
+            ) from error
+    try:
+        return original(args)
+    except FileExistsError as error:
+        raise UserError(f"{error.filename or error} exists already: choose another --destdir, or delete it.") from error

@@ -85,5 +85,8 @@ PATCHES = (
     Patch("fairseq_cli.interactive:buffered_read", inputs.read_buffers,
           "Bytes that are not UTF-8 are a traceback, and a carriage return shifts all later outputs by a line.",
           "unit/host/test_inputs.py::test_fairseq_interactive_reads_typed_lines", "e777f887fa217b35"),
+    Patch("fairseq_cli.preprocess:main", inputs.preprocess,
+          "It waits for pipes and reads devices without end, and an existing dictionary or --workers 0 is a traceback.",
+          "unit/host/test_inputs.py::test_fairseq_preprocess_refuses_what_is_no_file", "4531786510add97a"),
 )
 # fmt: on

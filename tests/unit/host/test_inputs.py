@@ -1,13 +1,15 @@
 """Files and lines that fairseq reads in its own way."""
 
+import os
 import re
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import pytest
-from fairseq import utils
+from fairseq import options, utils
 from fairseq_cli import interactive
+from fairseq_cli import preprocess as preprocess_cli
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.host.patches import install
@@ -53,3 +55,40 @@ def test_a_file_of_replace_unk_that_cannot_be_used_is_named(tmp_path, content, s
         path.write_bytes(content)
     with pytest.raises(UserError, match=re.escape(f"--replace-unk {path} cannot be read ({said}): give a word and ")):
         utils.load_align_dict(str(path))
+
+
+@pytest.fixture(name="preprocess")
+def preprocess_on_text(tmp_path):
+    """Run fairseq-preprocess on a small text, with more options."""
+    for side in ("src", "tgt"):
+        (tmp_path / f"train.{side}").write_text("a b\nb a\n")
+    given = ["--source-lang", "src", "--target-lang", "tgt", "--trainpref", str(tmp_path / "train")]
+    parser = options.get_preprocessing_parser()
+    return lambda *more: preprocess_cli.main(parser.parse_args([*given, "--destdir", str(tmp_path / "bin"), *more]))
+
+
+@pytest.mark.parametrize(
+    "option", ["--srcdict", "--tgtdict", "--alignfile", "--trainpref", "--validpref", "--testpref"]
+)
+def test_fairseq_preprocess_refuses_what_is_no_file(preprocess, tmp_path, option):
+    path = tmp_path / ("pipe.src" if option.endswith("pref") else "pipe")
+    os.mkfifo(path)
+    value = str(path).removesuffix(".src")
+    with pytest.raises(
+        UserError, match=re.escape(f"{path} cannot be read (it is not a regular file): give fairseq-pre")
+    ):
+        preprocess(option, value)
+    assert not (tmp_path / "bin").exists()
+
+
+def test_fairseq_preprocess_names_what_it_cannot_use(preprocess, tmp_path):
+    with pytest.raises(UserError, match="--workers must be from 1 to 1024, but is 0"):
+        preprocess("--workers", "0")
+    with (tmp_path / "dict").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UserError, match=r"dict cannot be read \(File too large\)"):
+        preprocess("--srcdict", str(tmp_path / "dict"))
+    preprocess()
+    assert (tmp_path / "bin" / "train.src-tgt.src.bin").exists()
+    with pytest.raises(UserError, match=r"dict\.src\.txt exists already: choose another --destdir"):
+        preprocess()
