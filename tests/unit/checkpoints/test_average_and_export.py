@@ -141,6 +141,20 @@ def test_an_export_loads_back_identically(exported, tmp_path):
     assert Dictionary.load(str(exported / "dict.src.txt")).symbols == WORDS.symbols
 
 
+def test_an_export_replaces_only_an_older_export(exported, tmp_path, data):
+    newer = saved(tmp_path / "b.pt", value=0.7)
+    with pytest.raises(UserError, match="has files already"):
+        export(newer, exported, data)
+    (exported / "mine.txt").write_text("a user's file")
+    with pytest.raises(UserError, match=r"has files that are not of its model \(mine.txt\)"):
+        export(newer, exported, data, overwrite=True)
+    assert (exported / "mine.txt").read_text() == "a user's file"
+    (exported / "mine.txt").unlink()
+    export(newer, exported, data, overwrite=True)
+    assert read_export(exported)["model"]["encoder.embed"].unique().tolist() == pytest.approx([0.7])
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".wean-")]
+
+
 def test_an_export_into_the_directory_one_is_in(tmp_path, data, monkeypatch):
     path = saved(tmp_path / "a.pt")
     (tmp_path / "here").mkdir()
