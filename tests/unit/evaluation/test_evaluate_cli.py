@@ -126,7 +126,7 @@ def test_json_has_the_documented_shape(run: Run, tmp_path: Path) -> None:
     assert (pair["metric"], pair["baseline"], pair["system"]) == ("bleu", "X", "Y")
     assert list(pair["p_values"]) == ["bootstrap", "randomization"]
     assert all(0 < p_value <= 1 for p_value in pair["p_values"].values())
-    assert (pair["differing"], pair["corrected"]) == (1, None)  # the first two lines match as many n-grams in both
+    assert (pair["differing"], pair["corrected"]) == (1, None)  # the first two lines match equally many n-grams in both
     files = content["data"]["files"]
     assert files["systems"][0]["name"] == "hyp"
     assert files["systems"][0]["empty"] == 1
@@ -236,7 +236,7 @@ def test_bad_input_is_one_sentence_and_a_status(run: Run, arguments: list[str], 
 
 @pytest.mark.parametrize("option", ["--json", "--markdown"])
 def test_places_are_looked_at_before_anything_is_scored(run: Run, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
-    """An unwritable place; root may write anywhere, so the answer is made up."""
+    """An unwritable place is simulated, because root may write anywhere."""
     monkeypatch.setattr("os.access", lambda path, mode: False)
     monkeypatch.setattr("wean_fairseq.evaluation.cli.score", lambda args: pytest.fail("scored"))
     status, _, err = run("--hyp", "X=hyp", "--ref", "ref", option, "new/out")
@@ -260,7 +260,7 @@ def test_a_failed_run_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 def test_groups_are_scored_by_themselves_too(run: Run) -> None:
-    """Expected: the score of the lines of the group as a data set of their own."""
+    """Expected: the score of the lines of the group as a separate data set."""
     Path("groups").write_text("easy\nhard\neasy\n", encoding="utf-8")
     metrics = ["--metric", "exact@1", "bleu", "distinct-1"]
     Path("mixed").write_text("\n".join([REFERENCES[0], OUTPUTS[1], OUTPUTS[2]]) + "\n", encoding="utf-8")
@@ -292,7 +292,7 @@ def test_groups_must_name_every_sentence(run: Run) -> None:
 
 
 def test_a_group_is_resampled_as_if_it_were_all(run: Run) -> None:
-    """Oracle: the group's lines as a data set of their own; every interval and p-value is the same."""
+    """Oracle: the group's lines as a separate data set; every interval and p-value is the same."""
     Path("groups").write_text("easy\nhard\neasy\n", encoding="utf-8")
     metrics = ["--metric", "bleu", "rouge-l"]
     run("--hyp", "X=hyp", "Y=other", "--ref", "ref", "--groups", "groups", *metrics, "--json", "all.json")
