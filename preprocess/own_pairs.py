@@ -13,7 +13,7 @@ splits. Exact duplicates of a pair are dropped. The sentences are tokenised reve
     python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
 
 Sources without targets, one per line, become test.src only, tokenised like the training text of an earlier run. With
---data, ``--prepared`` takes the text steps of an earlier text or of an exported model for new pairs.
+--data, ``--prepared`` prepares new pairs like an earlier text, or like the text of an exported model.
 """
 
 import sys

@@ -185,7 +185,7 @@ def incompleteness(training: dict[str, Any], command: str) -> str:
 
 
 def option_of(training: dict[str, Any], name: str) -> str | None:
-    """Return the value of a training's option, None if it was not given."""
+    """Return the value of a training option, or None if it was not given."""
     fields = (option.split() for option in training.get("options", []))
     return next((words[1] for words in fields if words[0] == f"--{name}" and len(words) > 1), None)
 

@@ -22,7 +22,7 @@ def binarise(
     workers: int = 1,
     overwrite: bool = False,
 ) -> bool:
-    """Make fairseq's binary data with its dictionaries from text. The folder gets its name when it is complete.
+    """Make fairseq's binary data with its dictionaries from text. The folder has a temporary name until it is complete.
 
     Args:
         text: output directory of a script, with ``train.src`` and so on.

@@ -42,7 +42,7 @@ def partial_folder(path: Path) -> Path:
 
 
 class Output:
-    """A directory that gets its name when it is complete.
+    """A directory that has a temporary name until it is complete.
 
     Args:
         path: the directory.

@@ -130,7 +130,7 @@ class Pairs(ABC):
         return int(self._unique.sum())
 
     def _leave_out(self, reason: str, line: int) -> None:
-        """Count a dropped row by its reason. Text after ": " in a reason describes only the first such row."""
+        """Count a dropped row by its reason. Text after ": " in a reason describes its first row."""
         reason, _, detail = reason.partition(": ")
         self.left_out[reason] += 1
         self.first.setdefault(reason, f"line {line}" + (f", {detail}" if detail else ""))
@@ -255,7 +255,7 @@ class Table(Pairs):
         super().survey(keep_duplicates=keep_duplicates)
 
     def facts(self) -> dict[str, Any]:
-        """Return format, header, columns and rows, for the manifest."""
+        """Return the format, header, columns and rows for the manifest."""
         columns = [self.names[key] or key for key in self.keys]
         return {"format": self.source.kind, "header": bool(self.header), "columns": columns, "rows": self.rows}
 

@@ -65,7 +65,7 @@ def test_nbest_log_gives_exact_match_topics_and_sentence_values(log: Path, text:
     assert cells["topic-coverage"]["score"] == pytest.approx(100 * found / wanted)
     assert all(len(cell["sentences"]) == len(sources) for cell in cells.values())
     assert content["data"]["files"]["systems"][0]["outputs_per_sentence"] == NBEST
-    assert "X has 3 output(s) of a sentence but exact@10 looks at 10." in result.out
+    assert "X has at most 3 output(s) per sentence, but exact@10 looks at 10." in result.out
 
 
 def test_a_log_without_one_sentence_is_refused(log: Path, text: Path, tmp_path: Path) -> None:

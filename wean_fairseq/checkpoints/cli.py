@@ -26,7 +26,7 @@ def main_export(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="wean-export",
         description="Export a checkpoint to a self-contained model folder: safetensors, dictionaries and tokenisation. "
-        "wean-generate, wean-inspect and wean_fairseq.load read it, and fairseq-generate --path.",
+        "It is read by wean-generate, wean-inspect, wean_fairseq.load and fairseq-generate --path.",
     )
     parser.add_argument("checkpoint", help="file of fairseq-train")
     parser.add_argument("--output", dest="folder", required=True, metavar="FOLDER", help="folder to make")

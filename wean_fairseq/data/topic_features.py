@@ -185,7 +185,7 @@ class _CacheFile:
         except (OSError, ValueError, EOFError):
             pass
         if warn:
-            logger.warning(f"{self.path} is damaged or was written by something else: BERT computes it again")
+            logger.warning(f"{self.path} is damaged or was not written by this package: BERT computes it again")
         return None
 
     @contextmanager

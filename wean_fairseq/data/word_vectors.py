@@ -58,8 +58,8 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
     words, num_known = len(dictionary) - dictionary.nspecial, int(has_vector[dictionary.nspecial :].sum())
     if not num_known:
         raise UserError(
-            f"{path} has a vector for none of the {words} words of the dictionary: it is of another language, or its "
-            "words are cut or cased in another way."
+            f"{path} has a vector for none of the {words} words of the dictionary: it is in another language, or its "
+            "words are tokenised or cased differently."
         )
     logger.info(f"{path} has vectors for {num_known} of the {words} words of the dictionary ({num_known / words:.1%})")
     return torch.from_numpy(matrix), torch.from_numpy(has_vector)

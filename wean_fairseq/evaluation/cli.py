@@ -209,7 +209,7 @@ def score_command(arguments: list[str]) -> str:
     return write(shared.format)
 
 
-#: Functions of the commands, which are imported when they are called. Scoring needs no name.
+#: Functions of the commands; each is imported when its command is called. Scoring needs no name.
 COMMANDS = {
     "score": "cli:score_command",
     "sheet": "human.cli:sheet_command",

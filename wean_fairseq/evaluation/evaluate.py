@@ -256,7 +256,7 @@ def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColu
         longest = max(len(entries) for entries in system.nbest)
         short = [f"{key} looks at {number}" for key, number in depths.items() if number > longest]
         if short:
-            yield f"{system.name} has {longest} output(s) of a sentence but {', '.join(short)}."
+            yield f"{system.name} has at most {longest} output(s) per sentence, but {', '.join(short)}."
 
 
 def copy_warnings(evaluation: Evaluation) -> Iterator[str]:

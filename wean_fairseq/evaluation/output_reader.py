@@ -205,7 +205,7 @@ def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
 
 
 def _check_line(line: str, tagged: bool, where: str) -> None:
-    """Raise UserError if another message broke a line, or a line shows that decoding was forced."""
+    """Raise UserError if another message is inside a line, or if a line shows forced decoding."""
     if not tagged and _BROKEN_LINE.match(line):
         raise UserError(f"{where}: {line[:20]!r} is cut off or broken by another message; run fairseq-generate again.")
     if _BURIED_LINE.search(line):

@@ -287,7 +287,7 @@ def check_exchange(texts: Texts) -> Iterator[str]:
         if in_source > _IN_SOURCE and in_reference > max(_IN_REFERENCE, in_source + _FURTHER) and not solved:
             yield (
                 f"{side.name}: {in_reference:.0%} of its words are in the reference but {in_source:.0%} in the source; "
-                "unless the system is nearly perfect, --src and --ref are exchanged."
+                "unless the system is nearly perfect, --src and --ref were probably swapped."
             )
 
 

@@ -206,7 +206,7 @@ class Evaluation(Struct):
     Attributes:
         scores: system -> key of the column -> score. The rows that are made from the source come first.
         columns: key -> description. Files of older versions have none, so it is derived from key and signature.
-        outdated_tests: number of paired tests by the definition of older versions, which are left out.
+        outdated_tests: number of paired tests that are left out because an older version defined them differently.
     """
 
     scores: dict[str, dict[str, Score]] = field(name="systems")

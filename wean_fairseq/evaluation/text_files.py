@@ -183,7 +183,7 @@ def write_atomically(path: PathLike, content: str | bytes) -> None:
     Bytes of file names that are not UTF-8 are written as escapes, which JSON can read.
 
     Raises:
-        UserError: if the place cannot be written.
+        UserError: if the file cannot be written.
     """
     target = Path(path)
     _check_place(target)

@@ -161,7 +161,7 @@ class TextModel:
 
     @property
     def has_granularity(self) -> bool:
-        """Return True if its words have granularities."""
+        """Return True if the model computes granularities of words."""
         return capabilities_of(self.model).granular_from > 0
 
     @property

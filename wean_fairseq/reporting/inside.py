@@ -81,7 +81,7 @@ def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
 
 
 def _mixture(checkpoint: str) -> list[list[float]]:
-    """Return the weights of BERT's layers in a checkpoint, or an empty list if it has none or cannot be read."""
+    """Return the mixing weights of BERT's layers in a checkpoint, or an empty list if there are none."""
     from ..evaluation.layer_mixture import load_mixture  # noqa: PLC0415 - needs torch
 
     try:

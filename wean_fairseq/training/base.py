@@ -43,7 +43,7 @@ class Base:
 
 
 def read_base(settings: Settings) -> Base:
-    """Read the model that ``from`` names. Raises ``UserError`` if it cannot be trained on, or not with the settings."""
+    """Read the model that ``from`` names. Raises ``UserError`` if its training cannot continue with the settings."""
     path = Path(settings.from_)
     if is_export(path):
         path = path / WEIGHTS if path.is_dir() else path

@@ -114,7 +114,7 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
     Args:
         values: by name. None stands for a missing value.
         where: file that they are in, for messages.
-        folder: that relative paths start from.
+        folder: base of relative paths.
 
     Raises:
         UserError: naming an unknown setting, or one with a value of another type.

@@ -151,7 +151,7 @@ def test_a_damaged_or_foreign_file_is_computed_again(folder, cache, damage, capl
     _, read = prepared(folder, cache)
     assert read == 3
     assert {path.name: path.read_bytes() for path in entries(cache)[0].iterdir()} == good
-    assert ("is damaged or was written by something else" in caplog.text) == (damage is not shutil.rmtree)
+    assert ("is damaged or was not written by this package" in caplog.text) == (damage is not shutil.rmtree)
 
 
 def test_a_run_that_is_stopped_leaves_nothing(folder, cache, monkeypatch):

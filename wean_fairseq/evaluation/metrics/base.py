@@ -33,7 +33,7 @@ def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | No
     """Replace the references that a sentence lacks by None, which sacreBLEU leaves out.
 
     An empty line in a file of further references means that the sentence has fewer references, as in sacreBLEU's
-    command for a variable number of references. A sentence without any reference keeps the first, empty one.
+    command for a variable number of references. If all references of a sentence are empty, the first one is kept.
 
     Args:
         references: one list of sentences per reference file, shape (references, sentences).
@@ -96,7 +96,7 @@ class EvaluationMetric(Metric):
         return super()._cache_references(texts)
 
     def _leading_texts(self, references: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-        """Return the texts to cache before the references."""
+        """Return the texts to cache in addition to the references, which follow them."""
         return []
 
     def rows(self, hypotheses: Sequence[str]) -> FloatArray:

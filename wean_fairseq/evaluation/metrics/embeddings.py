@@ -44,7 +44,7 @@ def load_model(folder: str) -> tuple[Any, Any]:
 
 
 class EmbeddingMetric(MeanMetric):
-    """Mean over sentences of a similarity of embeddings, as a percentage. The best reference counts.
+    """Similarity of sentence embeddings, averaged over sentences, as a percentage. The best reference counts.
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
