@@ -125,6 +125,8 @@ check_variables() {
   done
   [[ -z $SBATCH || (-d $(dirname -- "$SBATCH") && ! -d $SBATCH) ]] ||
     die "SBATCH must be a file in a folder that exists, but is $SBATCH."
+  [[ ! -f $SBATCH ]] || head -c 1000 -- "$SBATCH" | grep -qa '^#SBATCH --job-name=' ||
+    die "SBATCH must be a new file or an older job array, but $SBATCH is another file: choose another name."
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 
