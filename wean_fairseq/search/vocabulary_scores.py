@@ -46,8 +46,8 @@ class VocabularyScores:
         embeddings: of the words, (V or more, E).
         num_words: ``W``.
         max_rows: maximum number of hypotheses of a step.
-        factors: number format of the factors, ``EXACT``, ``BF16`` or ``INT8``. Later computations stay in float32, as do
-            the scores of ``concat``, which are not a product.
+        factors: number format of the factors, ``EXACT``, ``BF16`` or ``INT8``. Later computations stay in float32, as
+            do the scores of ``concat``, which are not a product.
     """
 
     def __init__(
