@@ -242,7 +242,7 @@ class TextModel:
             UserError: if the model cannot read the text.
         """
         numbers: list[Any] = [n_best, batch_size, *(number for number in (beam, essay_length) if number is not None)]
-        if not all(isinstance(number, Integral) and int(number) >= 1 for number in numbers):
+        if not all(isinstance(number, Integral) and 1 <= int(number) < 1 << 31 for number in numbers):
             raise UserError("n_best, beam, essay_length and batch_size must be whole numbers of 1 or more.")
         chosen: Any = seed
         if seed is not None and not (isinstance(chosen, Integral) and abs(int(chosen)) < 1 << 63):

@@ -22,7 +22,8 @@ _NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCP
 # fairseq's words for options that it does not accept, and NumPy's for the seed that fairseq gives it.
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
 _OF_OPTIONS = re.compile(
-    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through|phase_ratio"
+    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through|phase_ratio|"
+    r"world size is"
 )
 
 

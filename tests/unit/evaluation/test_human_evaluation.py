@@ -386,3 +386,11 @@ def test_command_line_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["raters"] == 2
     assert main(["ratings", *sheets, "--key", str(out / "key.json"), "--json", sheets[1]]) == 2
     assert "rater-2.csv would overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("raters", ["0", "1001", "99999999999"])
+def test_a_number_of_raters_that_no_study_has_is_refused(capsys: pytest.CaptureFixture[str], raters: str) -> None:
+    """Each rater has a sheet, so that a typing error fills memory and disk."""
+    with pytest.raises(SystemExit):
+        main(["sheet", "--hyp", "X=x", "--out", "y", "--raters", raters])
+    assert f"argument --raters: '{raters}' is not a whole number of 1 to 1000" in capsys.readouterr().err

@@ -168,6 +168,9 @@ def test_a_wide_answer_needs_a_wide_beam_and_numbers_are_checked(tmp_path: Path)
     assert len(model.generate("what is", n_best=6)) == 6  # of a beam of 4
     with pytest.raises(UserError, match="whole numbers of 1 or more"):
         model.generate("what", beam=0)
+    for name in ("n_best", "beam", "essay_length", "batch_size"):  # batches count in C
+        with pytest.raises(UserError, match="whole numbers of 1 or more"):
+            model.generate("what", **{name: 10**30})
     assert model.generate([]) == []
     json.dumps(model.generate("what\nis the way"))
 

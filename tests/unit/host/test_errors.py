@@ -7,6 +7,8 @@ import pytest
 import torch
 from fairseq import search
 from fairseq.data import Dictionary, data_utils
+from fairseq.dataclass.configs import DistributedTrainingConfig
+from fairseq.distributed.utils import _infer_single_node_init
 
 from tests.model_contract import make_dictionary
 from wean_fairseq.errors import UserError, sentence_of
@@ -31,8 +33,9 @@ def ours(error: Exception) -> None:
         (search.DiverseBeamSearch(make_dictionary(), 2, 0.5).step, (0, torch.ones(1, 3, 5), None), "requires --beam"),
         (data_utils.post_process, ("a", "nope"), "Unknown post_process option: nope."),
         (data_utils.numpy_seed(-1).__enter__, (), "Seed must be between 0 and"),
+        (_infer_single_node_init, (DistributedTrainingConfig(distributed_world_size=99),), "world size is 99 but have"),
     ],
-    ids=["option", "value", "seed"],
+    ids=["option", "value", "seed", "processes"],
 )
 def test_messages_of_fairseq_about_options_are_a_sentence(call, arguments, says):
     said = sentence_of(raised(call, *arguments))
