@@ -61,7 +61,7 @@ def read_texts(options: argparse.Namespace) -> Iterator[tuple[str, str, list[str
 
 
 def learn(text: Text, lines: Sequence[str], folder: Path, merges: int) -> None:
-    """Learn the steps from the lines, and write their models into the folder."""
+    """Train the text steps on the lines, and save their models in the folder."""
     clean = [text.clean(line) for line in lines]
     learnt.learn_truecaser(clean, folder / TRUECASE_MODEL)
     if merges:

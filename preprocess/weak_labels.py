@@ -42,7 +42,7 @@ def parser() -> ArgumentParser:
         help="combination of both directions' links",
     )
     options.add_argument("--iterations", type=count, default=5, metavar="N", help="of the aligner")
-    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the number of phrases")
+    options.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of the random numbers")
     return options
 
 

@@ -3,7 +3,7 @@
 A comparison states that one system is above another by the main metric of its paper, and gives the published
 difference. It is judged in three steps:
 
-1. `find_obstacles` looks for reasons why the trainings cannot decide: they are not complete, their budgets differ, or
+1. `find_obstacles` looks for reasons why the runs allow no conclusion: some are incomplete, their budgets differ, or
    there are fewer than three runs. Such a comparison is undecided for any scores.
 2. `measure` takes the difference of the means over runs, its standard error and its p-value. The p-values of all
    comparisons of a paper are corrected together by Holm's method.

@@ -161,7 +161,7 @@ def run_once(
     version: str,
     libraries: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
-    """Parse the options, and make a directory from text files unless it exists; return the exit status.
+    """Parse the options, build a directory from text files unless it exists, and return the exit status.
 
     Args:
         parser: of the command line.

@@ -98,7 +98,7 @@ class Evidence:
         self.first_bad = self.first_bad or row
 
     def note_stray(self, line: int, *, kept: bool = False) -> None:
-        """Count a mark that encloses no cell. ``kept`` = its row is used, with the mark as text."""
+        """Count a mark that does not enclose a whole cell. ``kept`` = its row is used, with the mark as text."""
         self.stray += 1
         self.first_stray = self.first_stray or line
         self.kept_stray = self.kept_stray or line * kept

@@ -65,7 +65,7 @@ class JsonFile:
             self.layout = "a JSON array"
 
     def values(self, counts: Counter[str] | None = None) -> Iterator[Value]:
-        """Yield the values. In JSON lines, a malformed line is a value with a problem.
+        """Yield the values. In JSON lines, a malformed line is yielded as a value with its problem.
 
         Raises:
             InputError: with the line, if the file cannot be read further.

@@ -108,10 +108,10 @@ class _Delimited(Source):
 
 
 def _remarks(dialect: Dialect, evidence: Evidence, measured: Sequence[tuple[Dialect, Evidence]]) -> Iterator[str]:
-    """Name the first quotation mark that encloses no cell."""
+    """Name the first quotation mark that does not enclose a whole cell."""
     if dialect.quote:
         if evidence.kept_stray:
-            yield f"line {evidence.kept_stray} has a quotation mark that encloses no cell; such marks stay in the text"
+            yield f"line {evidence.kept_stray} has a quotation mark that does not enclose a cell; it stays in the text"
         return
     quoting = [other for variant, other in measured if variant.quote == '"' and other.first_stray]
     if quoting:

@@ -47,7 +47,7 @@ def test_a_file_of_the_user_is_not_replaced_by_a_job_array(tmp_path):
     said = sentence(bash(tmp_path, ":", SBATCH=str(tmp_path / "pairs.csv")))
     assert said.startswith(f"SBATCH must be a new file or an older job array, but {tmp_path}/pairs.csv is another file")
     assert (tmp_path / "pairs.csv").read_text() == "source,target\na,b\n"
-    (tmp_path / "array").write_text("#!/usr/bin/env bash\n#SBATCH --job-name=own_pairs\n")  # what a recipe writes
+    (tmp_path / "array").write_text("#!/usr/bin/env bash\n#SBATCH --job-name=own_pairs\n")  # a recipe writes this
     assert bash(tmp_path, ":", SBATCH=str(tmp_path / "array")).returncode == 0
 
 

@@ -25,7 +25,7 @@ EVALUATED = {
 
 
 class Refused(ValueError):
-    """Options that fairseq does not write; says which, and why."""
+    """Options that fairseq does not write. The message names them and the reason."""
 
 
 def plain(options: Any) -> Any:

@@ -156,7 +156,7 @@ def _refusal(path: Path) -> UserError:
 
 
 def _named_globals(path: Path) -> list[str]:
-    """Return the functions and types that the pickles of a file name, without loading them. Raises ``_TooLong``.
+    """Return the functions and types named in the pickles of a file, without loading them. Raises ``_TooLong``.
 
     torch decides by the first bytes whether a file is an archive. The directory of other files is never read.
     """

@@ -38,7 +38,7 @@ class RewardModel:
     """A frozen model of another training. It is not a part of the criterion that uses it.
 
     Args:
-        path: of its checkpoint.
+        path: path of its checkpoint.
         option: command line option that named it.
         dictionaries: of the words that it will read.
 

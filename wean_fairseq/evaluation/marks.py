@@ -8,7 +8,7 @@ from msgspec import Struct, convert
 
 from .text_files import read_table
 
-#: Share of lines from which a mark is reported, unless the mark has another one.
+#: Minimum share of lines with a mark for a report, unless the mark has its own minimum.
 SOME = 0.01
 
 

@@ -24,7 +24,7 @@ from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
 # Digits as fairseq prints them: \d would also match those of other scripts, and int() refuses thousands of them.
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
-# A line that begins like a tagged one without being one, and a tagged line behind something else, e.g. a progress bar.
+# A line that only begins like a tagged one, and a tagged line after other text, such as a progress bar.
 _BROKEN_LINE = re.compile(r"^[STHDP]-[0-9]+$|^[STHD]-[0-9]{1,18}[^0-9\t]")
 _BURIED_LINE = re.compile(r".[HD]-[0-9]{1,18}\t-?(?:[0-9.]+(?:e-?[0-9]+)?|inf|nan)\t", re.DOTALL)
 _FORCED_DECODING = re.compile(r"score_reference'?[:=] ?True")
@@ -210,7 +210,7 @@ def _check_line(line: str, tagged: bool, where: str) -> None:
         raise UserError(f"{where}: {line[:20]!r} is cut off or broken by another message; run fairseq-generate again.")
     if _BURIED_LINE.search(line):
         raise UserError(
-            f"{where}: a line of fairseq-generate stands behind something else, such as a progress bar; "
+            f"{where}: a line of fairseq-generate is preceded by other text, such as a progress bar; "
             "run it again with --no-progress-bar and its messages in another file."
         )
     if not tagged and _FORCED_DECODING.search(line):

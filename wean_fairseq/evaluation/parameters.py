@@ -34,7 +34,7 @@ ROWS = (
 
 
 def count_parameters(score: str, words: int, width: int, *, specials: int = SPECIALS) -> int:
-    """Return the number of parameters of the output layer without the embedding of encoder and decoder."""
+    """Return the number of parameters of the output layer, excluding the embeddings of encoder and decoder."""
     from ..modules import QueryEmbedding  # noqa: PLC0415 - needs torch
 
     layer = QueryEmbedding(score, width, width, words + specials, unk_index=UNK)

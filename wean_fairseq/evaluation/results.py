@@ -291,6 +291,6 @@ def format_cost(column: str, training: dict[str, Any]) -> str:
 
 
 def _option(training: dict[str, Any], name: str) -> float | None:
-    """Return the first number of an option in the ``options`` of a training."""
+    """Return the first number given for an option in the ``options`` of a training."""
     found = re.search(rf"^{name} \[?([\d.e-]+)", "\n".join(training.get("options", [])), re.MULTILINE)
     return float(found[1]) if found else None

@@ -188,7 +188,7 @@ def _remove_partial(folder: Path) -> None:
     """Remove the partial files of killed processes."""
     removed = remove_partial(folder)
     if removed:
-        logger.info(f"Removed {removed} partial file(s) of killed processes from {folder}")
+        logger.info(f"Removed {removed} partial file(s) left by killed processes from {folder}")
 
 
 def _make_last(path: Path, cfg: CheckpointConfig, trainer: Any) -> None:

@@ -30,7 +30,7 @@ class Patch:
     """A function of fairseq that is replaced, or a setting of a library or of Python that is changed.
 
     Attributes:
-        target: the function, such as ``fairseq.trainer:Trainer.train_step``, or the setting in words.
+        target: the function, such as ``fairseq.trainer:Trainer.train_step``, or a description of the setting.
         replacement: is called with the original function and its arguments. Without ``source`` it makes the setting
             and takes no arguments.
         defect: reason for the patch.

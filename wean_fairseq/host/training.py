@@ -1,4 +1,4 @@
-"""fairseq's loop over the batches of a training: its steps, its groups of batches, and its log file."""
+"""fairseq's training loop: its steps, its groups of batches, and its log file."""
 
 import logging
 import math

@@ -1,6 +1,6 @@
 """Fast dropout on CPUs: 16 random bits per number, and masks of one byte.
 
-On a CPU, PyTorch samples a float32 mask number by number. That took six times the time and four times the memory, and
+On a CPU, PyTorch samples a float32 mask number by number. That took six times as long and four times the memory, and
 was 4% of a Transformer's training step. Other devices, and probabilities of 0 and 1, use PyTorch's dropout.
 """
 

@@ -15,7 +15,7 @@ from .masking import masked_softmax
 class TopicImportance(nn.Module):
     """phi = N sigmoid([T_1; ...; T_k] U_f): the number of the essay's steps reserved for each topic.
 
-    Slots without a topic count as zero vectors.
+    A slot without a topic is treated as a zero vector.
     """
 
     def __init__(self, num_topics: int, embed_dim: int) -> None:

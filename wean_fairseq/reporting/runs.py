@@ -64,7 +64,7 @@ class TrainedSystem:
     """One trained system of a run.
 
     Attributes:
-        name: name in the scores.
+        name: name in the table of scores.
         folder: its directory, or None if only its score is left.
         log: log of its training, empty if there is none.
         speed: decoded sentences per second by test set.

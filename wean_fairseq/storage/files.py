@@ -151,7 +151,7 @@ class HashedFile:
         return self._sha256.hexdigest()
 
     def close(self) -> None:
-        """Close it; raises ``OSError``, and remembers it, if a full disk refuses what the buffer still holds."""
+        """Close the file. If its buffer cannot be written, keep the ``OSError`` and raise it."""
         try:
             self._file.close()
         except OSError as error:

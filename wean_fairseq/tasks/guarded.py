@@ -41,7 +41,7 @@ class GuardedConfig(TranslationConfig):
 
 
 class GuardedTask(TranslationTask):
-    """Task that stores checksums: of the dictionaries in the checkpoints, and of the data next to the data."""
+    """Task that stores the checksums of the dictionaries in the checkpoints, and those of the data next to the data."""
 
     cfg: GuardedConfig
 

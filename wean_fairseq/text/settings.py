@@ -25,7 +25,7 @@ MANIFEST = "manifest.json"  # written by the scripts of preprocess/
 MODEL_TEXT = "text.json"  # in the folder of an exported model
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
 EXAMPLE = "example.txt"
-# Bytes of a file that are searched for an example, and its maximum length in characters.
+# Number of bytes of a file to search for an example, and the maximum length of the example in characters.
 _BEGINNING, _LONGEST = 1 << 16, 300
 _LOG = "preprocess.log"  # log of fairseq-preprocess with its options
 _LARGEST_LOG = 1 << 24  # bytes

@@ -231,7 +231,7 @@ class Run:
         return sets
 
     def systems(self) -> dict[str, list[str]]:
-        """The models that are scored, as options of wean-generate: the one that was continued, and the new one."""
+        """The models to score, as options of wean-generate: the original model and the one trained from it."""
         checkpoint = [
             "--model",
             str(self.system / "checkpoint_best.pt"),

@@ -131,7 +131,7 @@ def test_a_start_removes_partial_files_and_says_so(tmp_path, caplog):
         host._remove_partial(tmp_path)
         host._remove_partial(tmp_path)
     assert names(tmp_path) == []
-    said = f"Removed 1 partial file(s) of killed processes from {tmp_path}"
+    said = f"Removed 1 partial file(s) left by killed processes from {tmp_path}"
     assert [record.getMessage() for record in caplog.records] == [said]
 
 

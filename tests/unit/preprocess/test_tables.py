@@ -354,7 +354,7 @@ def test_bad_utf8_is_replaced_on_request(read: Reader):
 def test_marks_within_cells_stay_and_are_named(read: Reader):
     rows = [(f"{a}, so", f'a 5" disk {n}') for n, (a, _) in enumerate(PAIRS)]
     assert read("source,target\n" + "".join(f'"{a}",{b}\n' for a, b in rows)) == rows
-    assert "line 2 has a quotation mark that encloses no cell; such marks stay in the text" in read.said
+    assert "line 2 has a quotation mark that does not enclose a cell; it stays in the text" in read.said
 
 
 def test_a_dialect_that_shows_late_in_the_file_is_noticed(read: Reader):

@@ -51,8 +51,8 @@ class EvaluationMetric(Metric):
     Attributes:
         label: name of the number in tables, which is unique within one evaluation.
         needs_source: whether `sources` must be set before scoring.
-        wants_nbest: number of entries of the n-best list that count. If it is not 0, a hypothesis is the whole list,
-            with one entry per line, best first.
+        wants_nbest: number of entries of the n-best list that count. If it is not 0, each hypothesis is the whole
+            list, one entry per line, best first.
         higher_is_better: True for quality measures (they enter the copy-the-source warning), False for errors, None
             for descriptive numbers.
         sources: source sentences, aligned with the references, for metrics with `needs_source`.
