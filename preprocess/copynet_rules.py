@@ -115,8 +115,8 @@ def draw_splits(rng: Random, rules: Sequence[Rule], per_rule: dict[str, int]) ->
 def find_fillings(rule: Rule, source: Template) -> Iterator[dict[str, Template]]:
     """Yield every way to parse the source with this rule. All are equally likely.
 
-    A single variable can only be replaced in one way. If x and y are adjacent in the source template, any border between
-    them is possible.
+    A single variable can only be replaced in one way. If x and y are adjacent in the source template, any border is
+    possible.
     """
     order = [item for item in rule.source if item in ("x", "y")]
     total = len(source) - len(rule.source) + len(order)  # symbols that replace variables
