@@ -41,7 +41,7 @@ _RANGES = {
     "nbest": (1, ANY),
     "max_len_a": (0, 100),  # a search of millions of words would take days
     "max_len_b": (0, 10_000),
-    "min_len": (0, ANY),
+    "min_len": (0, 10_000),
     "no_repeat_ngram_size": (0, ANY),
     "prefix_size": (0, ANY),
     "lenpen": (-100, 100),  # a length to this power is finite

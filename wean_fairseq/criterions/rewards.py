@@ -56,8 +56,9 @@ class RewardModel:
             raise UserError(
                 f"{option} {path} needs the dictionary of its training ({error}): restore that file."
             ) from error
-        if self.kind not in task.cfg:
-            raise UserError(f"{option} {path} is of --task {task.cfg._name}, but must be {self.wanted}.")
+        options = task.cfg or task.args  # language_modeling has only the old name
+        if self.kind not in options:
+            raise UserError(f"{option} {path} is of --task {options._name}, but must be {self.wanted}.")
         self.dictionary: Dictionary = task.source_dictionary
         if any(describe(dictionary) != describe(self.dictionary) for dictionary in dictionaries):
             raise UserError(
