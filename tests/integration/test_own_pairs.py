@@ -111,9 +111,9 @@ def test_fairseq_reads_the_folder_and_searches_the_same(recipe: Path):
     given = ("--user-dir", USER_DIR, "--task", "paraphrase", "--source-lang", "src", "--target-lang", "tgt", "--cpu")
     found = run(
         *("fairseq-generate", recipe / "bin-test", *given, "--dataset-impl", "raw", "--path", model, "--beam", 5),
-        *("--search-preset", "wean", "--replace-unk", "--max-len-a", 2, "--max-len-b", 10, "--batch-size", 64),
+        *("--search-preset", "copynet", "--max-len-a", 2, "--max-len-b", 10, "--batch-size", 64),
     )
-    with (recipe / "wean_lstm" / "test.log").open(encoding="utf-8") as log:
+    with (recipe / "copynet" / "test.log").open(encoding="utf-8") as log:
         expected = {line.split("\t", 1)[0]: line.split("\t")[2].strip() for line in log if line.startswith("H-")}
     assert {f"H-{number}": text for number, text in found.hypotheses.items()} == expected
     tokens = (recipe / "text" / "test.src").read_text("utf-8").splitlines()
