@@ -74,7 +74,7 @@ score() {
   for seed in $SEEDS; do
     for side in src tgt; do
       if ! cmp -s "$(read_text "$set")/test.$side" "$(RUN=$TABLE/seed$seed$inside read_text "$set")/test.$side"; then
-        say "the seeds have different test sets: their scores stand in $TABLE/seed*, and not together"
+        say "the seeds have different test sets: their scores are in $TABLE/seed*, without a common table"
         return 0
       fi
     done

@@ -81,7 +81,7 @@ class Preparation:
         return clean if is_cut_later else self.text.tokens(clean)
 
     def use(self, text: Text) -> None:
-        """Apply the steps of an earlier text, and copy what they have learnt."""
+        """Apply the steps of an earlier text, and copy their trained models."""
         self.text, self.cleaner, self.looks = text, text.cleaner, Looks(text.settings)
         for file in text.files:
             shutil.copyfile(file, self.output.folder / file.name)
