@@ -61,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
         )
     add("--split-seed", type=whole_number(0), metavar="N", help="seed of the draw of the splits (default: 1)")
     add("--unit", choices=get_args(Unit), help="kind of tokens (default: joiner)")
-    add("--case", choices=get_args(Case), help="what is done with upper case (default: truecase)")
+    add("--case", choices=get_args(Case), help="treatment of upper case (default: truecase)")
     add("--bpe", type=whole_number(0), metavar="N", help="merges of byte pair encoding (default: 0 = whole words)")
     add("--language", metavar="XX", help="two letters, for --unit moses (default: en)")
     add("--limit", type=whole_number(0), metavar="N", help="largest number of pairs per split (default: 0 = all)")
