@@ -73,9 +73,9 @@ def test_log_without_d_lines_falls_back_to_h_lines(tmp_path: Path) -> None:
         ),
         (
             lambda log: log.replace("D-1\t-0.25", "50%|##  | 1/2\rD-1\t-0.25"),
-            "line 5: a line of fairseq-generate stands",
+            "line 5: a line of fairseq-generate is preceded",
         ),
-        (lambda log: log.replace("\nD-1\t-0.25", "D-1\t-0.25"), "line 4: a line of fairseq-generate stands behind"),
+        (lambda log: log.replace("\nD-1\t-0.25", "D-1\t-0.25"), "line 4: a line of fairseq-generate is preceded by"),
         (lambda log: "{'score_reference': True}\n" + log, "line 1: this is a log of --score-reference"),
         (lambda log: log.replace("T-1\ta <unk>\n", "T-1\ta\nT-1\tb\n"), "a second T- line for the same id"),
         (lambda log: "nothing here\n", "holds no H- lines"),
