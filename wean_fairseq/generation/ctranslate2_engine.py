@@ -5,7 +5,6 @@ differ. Only the search runs in the library: text steps, batches and outputs are
 """
 
 import math
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,13 +60,13 @@ class CTranslate2Engine:
         for name, default in _UNSUPPORTED.items():
             if options.get(name, default) != default:
                 raise UserError(f"CTranslate2 has no option {name}: leave it out, or search with PyTorch.")
-        return CTranslate2Generator(self._translator, task, Namespace(**options), self._longest)
+        return CTranslate2Generator(self._translator, task, options, self._longest)
 
 
 class CTranslate2Generator:
     """A generator with the interface of fairseq's, for one set of generation options."""
 
-    def __init__(self, translator: Any, task: Any, options: Namespace, longest: int) -> None:
+    def __init__(self, translator: Any, task: Any, options: Mapping[str, Any], longest: int) -> None:
         self._translator = translator
         self._source, self._target = task.source_dictionary, task.target_dictionary
         self._options = options
@@ -106,7 +105,7 @@ class CTranslate2Generator:
         return hypotheses
 
     def _settings(self, source_length: int) -> dict[str, Any]:
-        options = vars(self._options)
+        options = self._options
         longest = int(options.get("max_len_a", 0) * source_length + options.get("max_len_b", 200))
         return {
             "beam_size": options["beam"],

@@ -1,6 +1,7 @@
 """A trained model from which a training continues: its options, dictionaries and text settings."""
 
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -98,18 +99,14 @@ def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
         return [Path(file) for file in settings.old_test]
     folder = path.parent
     known = read_text_settings(text)
+    assert known is not None  # read_base has refused a text without settings
     for place in (text, folder.parent / "text", folder.with_name(f"{folder.name}.work") / "text"):
         files = [place / "test.raw.src", place / "test.raw.tgt"]
-        if (
-            all(file.is_file() for file in files)
-            and read_text_settings(place) == known
-            and _has_same_files(place, text)
-        ):
+        is_alike = all(file.is_file() for file in files) and read_text_settings(place) == known
+        if is_alike and _has_same_files(place, text, known.files):
             return files
     return []
 
 
-def _has_same_files(place: Path, text: Path) -> bool:
-    settings = read_text_settings(text)
-    names = [] if settings is None else settings.files
+def _has_same_files(place: Path, text: Path, names: Sequence[str]) -> bool:
     return all((place / name).is_file() and (place / name).read_bytes() == (text / name).read_bytes() for name in names)
