@@ -1,9 +1,11 @@
 """Step time and peak memory in training: wean_lstm against fairseq's own lstm at the same size, on the CPU, in float32.
 
-    python benchmarks/training_step.py              the published size, 1 and 2 threads, some minutes
+    python benchmarks/training_step.py              the published size, 1 and 2 threads, about five minutes
+    python benchmarks/training_step.py --all-memory also memory by batch and vocabulary: 15 minutes
     python benchmarks/training_step.py --quick      a toy size, as a smoke test; ignore its numbers
 
-Models, criterions and optimisers are the registered ones, built from command lines by fairseq's own parser.
+Each table is written after its measurement. Models, criterions and optimisers are the registered ones, built from
+command lines by fairseq's own parser.
 """
 
 import argparse
@@ -11,7 +13,7 @@ import json
 import logging
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +42,7 @@ FLOOR = "output products alone"
 FLOOR_ONEDNN = "output products alone, oneDNN"
 OUTPUT_LAYER = "output layer alone"
 FUSED = ("--optimizer", "fused_adam")
-# Fresh processes for each number of the memory tables, because equal processes differ by some tens of MiB.
+# Fresh processes for each number of the memory tables with --all-memory; equal processes differ by some tens of MiB.
 PROCESSES = 3
 # Batch size for the growth of memory, relative to the batch that is timed.
 LARGER = 8
@@ -114,8 +116,13 @@ def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> d
     return {"idle_mib": round(idle, 1), "peak_mib": round(peak, 1), "above_idle_mib": round(peak - idle, 1)}
 
 
-def measure_all_memory(words: Sequence[str], size: Size) -> dict[str, dict[str, Any]]:
-    """Peak memory of all variants at the size of ``words``, and of two by batch and vocabulary."""
+def measure_variants(words: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Peak memory of each variant, in one fresh process each."""
+    return {"memory": measure_each_memory(__file__, words, VARIANTS)}
+
+
+def measure_all_memory(words: Sequence[str], size: Size) -> Iterator[dict[str, dict[str, Any]]]:
+    """Yield the tables of ``--all-memory``: all variants at the size of ``words``, two by batch and vocabulary."""
     larger, half = LARGER * size.batch_size, size.vocabulary // 2
 
     def measure(names: Iterable[str], *changes: str) -> dict[str, dict[str, Any]]:
@@ -123,18 +130,19 @@ def measure_all_memory(words: Sequence[str], size: Size) -> dict[str, dict[str, 
 
     rows, compared = [variant.name for variant in (*VARIANTS, CONCAT)], (PEER, OURS)
     more_sentences, fewer_words = ("--batch-size", str(larger)), ("--vocabulary", str(half))
-    memory, of_larger = measure(rows), measure(compared, *more_sentences)
+    memory = measure(rows)
+    yield {"memory": memory}
+    of_larger = measure(compared, *more_sentences)
+    yield {"memory_of_larger_batch": of_larger}
     of_half, of_half_larger = measure(compared, *fewer_words), measure(compared, *fewer_words, *more_sentences)
-    return {
-        "memory": memory,
-        "memory_of_larger_batch": of_larger,
+    yield {
         "memory_growth": {
             name: {
                 str(half): growth(of_half[name], of_half_larger[name]),
                 str(size.vocabulary): growth(memory[name], of_larger[name]),
             }
             for name in compared
-        },
+        }
     }
 
 
@@ -177,7 +185,7 @@ def report(data: dict[str, Any]) -> list[str]:
                 f"One step of `{CONCAT.name}`: {concat['cpu_ms']:.0f} ms CPU, {concat['wall_ms']:.0f} ms wall.",
             ]
     median = f", median of {PROCESSES}"
-    lines += memory_table("variant", data["memory"], PEER, median)
+    lines += memory_table("variant", data["memory"], PEER, median if data["all_memory"] else "")
     lines += memory_table("variant", data["memory_of_larger_batch"], PEER, f", {LARGER} times the sentences{median}")
     lines += growth_table(data["memory_growth"], data["size"]["batch_size"])
     return lines
@@ -292,10 +300,11 @@ def measure_each_memory(script: str, words: Sequence[str], variants: Iterable[Va
 def build_parser() -> argparse.ArgumentParser:
     """The options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    add_run_options(parser, "training_step", rounds=7, hint="; 0 = memory only")
+    add_run_options(parser, "training_step", rounds=5, warmup=1, hint="; 0 = memory only")
     parser.add_argument("--batch-size", type=int, help=f"sentences (default: {Size.batch_size})")
     parser.add_argument("--vocabulary", type=int, help=f"entries of the dictionary (default: {Size.vocabulary})")
     add_memory_options(parser)
+    parser.add_argument("--all-memory", action="store_true", help="more tables of memory, more processes a number")
     return parser
 
 
@@ -316,21 +325,34 @@ def main(argv: Sequence[str] | None = None) -> None:
         "seed": args.seed,
         "rounds": rounds,
         "warmup": warmup,
+        "all_memory": args.all_memory,
+        "time": {},
+        "concat": {},
         "memory": {},
         "memory_of_larger_batch": {},
         "memory_growth": {},
-        "time": {},
-        "concat": {},
     }
-    # Memory first: its processes are small and do not affect the later timing.
-    if not args.no_memory:
-        data |= measure_all_memory(words, size)
-    for threads in args.threads if rounds else ():
-        data["time"][str(threads)] = measure_time(VARIANTS, size, threads, rounds, warmup, args.seed)
-        data["concat"][str(threads)] = measure_concat(size, threads, args.seed)
     lines = report(data)
-    harness.write_results(args.output, data, lines)
+    for tables in measure_tables(args, words, size, rounds, warmup):
+        for name, table in tables.items():
+            data[name] |= table
+        lines = report(data)
+        harness.write_results(args.output, data, lines)  # write now, in case that it is stopped
+        print(f"wrote {' and '.join(tables)} to {args.output.with_suffix('.md')}", file=sys.stderr)
     print("\n".join(lines))
+
+
+def measure_tables(
+    args: argparse.Namespace, words: Sequence[str], size: Size, rounds: int, warmup: int
+) -> Iterator[dict[str, dict[str, Any]]]:
+    """Yield the measured tables, or parts of them, by name."""
+    for threads in args.threads if rounds else ():
+        yield {"time": {str(threads): measure_time(VARIANTS, size, threads, rounds, warmup, args.seed)}}
+        yield {"concat": {str(threads): measure_concat(size, threads, args.seed)}}
+    if args.all_memory:
+        yield from measure_all_memory(words, size)
+    elif not args.no_memory:
+        yield measure_variants(words)
 
 
 def shown(words: Sequence[str]) -> list[str]:

@@ -199,7 +199,7 @@ def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads
     memory = {"idle_mib": 1.0, "peak_mib": 3.0, "above_idle_mib": 2.0}
     children = []
     monkeypatch.setattr(training_step.harness, "run_child", lambda script, words: children.append(words) or memory)
-    training_step.main(["--quick", "--threads", str(threads), "--output", str(tmp_path / "x" / "step")])
+    training_step.main(["--quick", "--all-memory", "--threads", str(threads), "--output", str(tmp_path / "x" / "step")])
     data = json.loads((tmp_path / "x" / "step.json").read_text())
     names = [variant.name for variant in training_step.VARIANTS]
     concat = training_step.CONCAT.name
@@ -209,17 +209,37 @@ def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads
     assert [words[-1] for words in children[::3]] == [*names, concat, *larger, *larger, *larger]
     assert children[::3] == children[1::3] == children[2::3]  # three processes each
     more, half = ["--batch-size", "32"], ["--vocabulary", "150"]  # 8 x 4 sentences, 300 / 2 words
-    assert [words[5:-2] for words in children[::3][-6:]] == [more, more, half, half, half + more, half + more]
+    assert [words[6:-2] for words in children[::3][-6:]] == [more, more, half, half, half + more, half + more]
     nothing = {"batch_mib": 2.0, "larger_batch_mib": 2.0, "growth_mib": 0.0}
     assert data["memory_growth"] == {name: {"150": nothing, "300": nothing} for name in larger}
     parts = [training_step.FLOOR, training_step.FLOOR_ONEDNN, training_step.OUTPUT_LAYER]
     assert list(data["time"][str(threads)]) == [*names, *parts]
     assert data["concat"][str(threads)]["cpu_ms"] > 0
-    assert data["run"]["command"] == f"python benchmarks/training_step.py --quick --threads {threads}"
+    assert data["run"]["command"] == f"python benchmarks/training_step.py --quick --all-memory --threads {threads}"
     text = (tmp_path / "x" / "step.md").read_text()
     assert str(tmp_path) not in text
     assert text == capsys.readouterr().out
     assert all(f"| {name} |" in text for name in names)
+
+
+def test_tables_are_written_as_they_are_measured(training_step, monkeypatch, tmp_path):
+    """The default measures each variant's memory last, in one process each. A stop keeps the tables before it."""
+    children = []
+
+    def stop_at_the_second(script, words):
+        children.append(words[-1])
+        if len(children) == 2:
+            raise KeyboardInterrupt
+        return {"idle_mib": 1.0, "peak_mib": 3.0, "above_idle_mib": 2.0}
+
+    monkeypatch.setattr(training_step.harness, "run_child", stop_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        training_step.main(["--quick", "--threads", "1", "--output", str(tmp_path / "step")])
+    assert children == [variant.name for variant in training_step.VARIANTS[:2]]
+    data = json.loads((tmp_path / "step.json").read_text())
+    assert data["concat"]["1"]["cpu_ms"] > 0
+    assert data["memory"] == {}
+    assert "## Time, threads: 1" in (tmp_path / "step.md").read_text()
 
 
 def test_memory_of_one_variant(training_step, threads, capsys):
