@@ -29,7 +29,6 @@ from workload import (  # noqa: E402
     OutputLayer,
     OutputProducts,
     Size,
-    TrainingStep,
     Variant,
     built_steps,
     use_plugin,
@@ -97,7 +96,7 @@ def time_steps(steps: Mapping[str, harness.Step], rounds: int, warmup: int, peer
     """Medians and ratios to ``peer`` of all steps, interleaved in this process, and their numbers of parameters."""
     summary = harness.summarise(harness.interleave(steps, rounds, warmup), peer)
     for name, step in steps.items():
-        if isinstance(step, TrainingStep):
+        if hasattr(step, "num_parameters"):
             summary[name]["parameters"] = step.num_parameters()
     return summary
 

@@ -1,10 +1,11 @@
-"""The Transformer families against fairseq's own and CTranslate2: training step, peak memory, and beam search.
+"""The Transformer families against fairseq, Hugging Face and CTranslate2: training step, peak memory and beam search.
 
     python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, 18 minutes
     python benchmarks/transformer_families.py --quick      a toy size, as a smoke test; ignore its numbers
 
 All systems have two embeddings, the decoder's tied to the output, Adam, and in CTranslate2 the weights of fairseq's
-Transformer. CTranslate2 takes part if it is installed (pip install ctranslate2). With ``--trained CHECKPOINT --data
+Transformer. CTranslate2 and Hugging Face Transformers take part if they are installed (pip install ctranslate2
+transformers). Each table is written after its measurement. With ``--trained CHECKPOINT --data
 FOLDER`` a trained model also searches the test sentences of its data.
 """
 
@@ -14,7 +15,7 @@ import shlex
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import harness  # noqa: E402 - modules of this folder, independent of the working directory
+import hugging_face  # noqa: E402
 import torch  # noqa: E402
 from decoding import SearchStep  # noqa: E402
 from fairseq import checkpoint_utils  # noqa: E402
@@ -40,7 +42,7 @@ from training_step import (  # noqa: E402
 )
 from workload import ADAM, OutputProducts, Size, Variant, built_steps, use_plugin  # noqa: E402
 
-PACKAGES = ("torch", "fairseq-fixed", "ctranslate2")
+PACKAGES = ("torch", "fairseq-fixed", "ctranslate2", "transformers")
 BEAM = 8
 LONGEST = 20  # words of a trained model's output, including the end symbol
 FEW_WORDS = 8_000  # a vocabulary with which the layers matter
@@ -53,13 +55,18 @@ FLOOR, FLOOR_INT8 = "output products alone", "output products alone, int8"
 CT2_TYPES = ("float32", "int8")
 
 
+def our_sizes(size: Size) -> dict[str, str]:
+    """The options of our Transformers that are sizes, with their values."""
+    words = TransformerVariant("", "", "model_loss").command(size)
+    return dict(zip(words[3::2], words[4::2], strict=False))
+
+
 class PeerVariant(Variant):
     """fairseq's Transformer in the sizes of ours. The decoder's embedding is tied to the output, as in ours."""
 
     def command(self, size: Size) -> list[str]:
         """The options that a user would give to fairseq-train."""
-        ours = TransformerVariant("", "", self.criterion).command(size)
-        sizes = dict(zip(ours[3::2], ours[4::2], strict=False))
+        sizes = our_sizes(size)
         sides = [
             word
             for side in ("encoder", "decoder")
@@ -185,6 +192,15 @@ def has_ctranslate2() -> bool:
     return True
 
 
+def hugging_face_models(size: Size) -> dict[str, torch.nn.Module]:
+    """The models of Hugging Face in the sizes of ours; empty if the library is not installed."""
+    if not hugging_face.is_installed():
+        return {}
+    sizes = our_sizes(size)
+    inner, heads = int(sizes["--ffn-dim"]), int(sizes["--attention-heads"])
+    return {name: build(size, inner, heads) for name, build in hugging_face.MODELS.items()}
+
+
 def has_int8() -> bool:
     """Return True if this processor supports scores by 8-bit integers."""
     from wean_fairseq.search.packed_linear import int8_is_exact
@@ -200,7 +216,10 @@ def measure_steps(size: Size, threads: int, rounds: int, warmup: int, seed: int)
     torch.set_num_threads(threads)
     floor = OutputProducts(size, seed, lambda: exact_products(torch.device("cpu")))
     with built_steps(TRAINED_STEPS, size, warmup + rounds, seed) as steps:
-        return time_steps({**steps, FLOOR: floor}, rounds, warmup, PEER)
+        others = {
+            name: hugging_face.HuggingFaceStep(model, steps[PEER]) for name, model in hugging_face_models(size).items()
+        }
+        return time_steps({**steps, **others, FLOOR: floor}, rounds, warmup, PEER)
 
 
 def measure_search(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
@@ -213,6 +232,8 @@ def measure_search(size: Size, threads: int, rounds: int, warmup: int, seed: int
         for name in peers:
             for kind in CT2_TYPES:
                 steps[f"CTranslate2 {kind}, weights of {name}"] = CTranslate2Step(built[name], kind, threads)
+        for name, model in hugging_face_models(size).items():
+            steps[name] = hugging_face.HuggingFaceSearch(model, built[PEER], BEAM, size.target_length)
         steps[FLOOR] = SearchProducts(size, "exact")
         if has_int8():
             steps[FLOOR_INT8] = SearchProducts(size, "int8")
@@ -283,6 +304,8 @@ def report(data: dict[str, Any]) -> list[str]:
     lines = ["# Transformers", "", *harness.run_lines(data["run"]), size_line(size) + rounds]
     if not data["ctranslate2"]:
         lines.append("* CTranslate2 is not installed, so that its rows are missing.")
+    if not data["hugging_face"]:
+        lines.append("* Hugging Face Transformers is not installed, so that its rows are missing.")
     if not data["int8"]:
         lines.append("* This processor does not multiply 8-bit integers exactly, so that their rows are missing.")
     for title, summary in data["steps"].items():
@@ -327,30 +350,40 @@ def main(argv: Sequence[str] | None = None) -> None:
         "rounds": rounds,
         "warmup": warmup,
         "ctranslate2": has_ctranslate2(),
+        "hugging_face": hugging_face.is_installed(),
         "int8": has_int8(),
         "memory": {},
         "steps": {},
         "search": {},
         "trained": {},
     }
-    # Memory first: its processes are small and do not affect the later timing.
-    if not args.no_memory:
-        data["memory"] = measure_each_memory(__file__, words, TRAINED_STEPS)
+    lines = report(data)
+    for name, table in measure_tables(args, words, size, rounds, warmup):
+        data[name] |= table
+        lines = report(data)
+        harness.write_results(args.output, data, lines)  # write now, in case that it is stopped
+        print(f"wrote {name} ({', '.join(table)}) to {args.output.with_suffix('.md')}", file=sys.stderr)
+    print("\n".join(lines))
+
+
+def measure_tables(
+    args: argparse.Namespace, words: Sequence[str], size: Size, rounds: int, warmup: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the kind and the rows of each table."""
     for threads in args.threads:
         for vocabulary in (size.vocabulary, min(FEW_WORDS, size.vocabulary - 1)):
             times = measure_steps(replace(size, vocabulary=vocabulary), threads, rounds, warmup, args.seed)
-            data["steps"][f"{vocabulary:,} words, threads: {threads}"] = times
+            yield "steps", {f"{vocabulary:,} words, threads: {threads}": times}
         for sentences in SENTENCES:
             batch = replace(size, batch_size=min(size.batch_size, sentences))
             few = rounds if sentences == 1 else min(rounds, FEW_ROUNDS)
             summary = measure_search(batch, threads, few, warmup, args.seed)
-            data["search"][f"{sentences} sentences, threads: {threads}"] = (batch.batch_size, summary)
+            yield "search", {f"{sentences} sentences, threads: {threads}": (batch.batch_size, summary)}
     for sentences in SENTENCES if args.trained else ():
         summary = measure_trained(args, sentences, rounds, warmup)
-        data["trained"][f"{sentences} sentences, threads: 1"] = (sentences, summary)
-    lines = report(data)
-    harness.write_results(args.output, data, lines)
-    print("\n".join(lines))
+        yield "trained", {f"{sentences} sentences, threads: 1": (sentences, summary)}
+    if not args.no_memory:
+        yield "memory", measure_each_memory(__file__, words, TRAINED_STEPS)
 
 
 if __name__ == "__main__":

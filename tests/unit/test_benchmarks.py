@@ -343,6 +343,7 @@ def test_the_benchmark_of_transformers_compares_all_families(monkeypatch, thread
     memory = {"idle_mib": 1.0, "peak_mib": 3.0, "above_idle_mib": 2.0}
     monkeypatch.setattr(transformers.harness, "run_child", lambda script, words: memory)
     monkeypatch.setattr(transformers, "has_ctranslate2", lambda: False)
+    monkeypatch.setattr(transformers.hugging_face, "is_installed", lambda: False)
     transformers.main(["--quick", "--threads", "1", "--output", str(tmp_path / "result")])
     data = json.loads((tmp_path / "result.json").read_text())
     steps, searches = ([row.name for row in rows] for rows in (transformers.TRAINED_STEPS, transformers.SEARCHES))
@@ -354,6 +355,33 @@ def test_the_benchmark_of_transformers_compares_all_families(monkeypatch, thread
     assert [list(summary) for _, summary in data["search"].values()] == [names] * 2
     assert list(data["memory"]) == steps
     assert "CTranslate2 is not installed" in (tmp_path / "result.md").read_text()
+
+
+def test_hugging_face_takes_part_with_the_batches_of_the_others(workload, threads):
+    """A training step lowers the loss of its batch. A search returns the start symbol and all words up to the length."""
+    pytest.importorskip("transformers")
+    families = importlib.import_module("transformer_families")
+    size = families.TOY
+    with workload.built_steps(families.PEERS, size, 1, 1, families.BeamSearchStep) as built:
+        peer = built[families.PEER]
+        for name, model in families.hugging_face_models(size).items():
+            step = families.hugging_face.HuggingFaceStep(model, peer)
+            sample = peer.sample(0)
+
+            def loss(step=step, sample=sample):
+                inputs = step.inputs(sample["net_input"])
+                previous = sample["net_input"]["prev_output_tokens"]
+                with torch.no_grad():
+                    return step.model.eval()(**inputs, decoder_input_ids=previous, labels=sample["target"]).loss
+
+            before = loss()
+            model.train()
+            assert set(step(0)) == set(workload.PHASES), name
+            assert loss() < before, name
+            assert step.num_parameters() == sum(weight.numel() for weight in model.parameters())
+            search = families.hugging_face.HuggingFaceSearch(model, peer, families.BEAM, size.target_length)
+            search(0)
+            assert search.found.shape == (size.batch_size, 1 + size.target_length), name
 
 
 def test_the_peer_has_the_sizes_of_our_transformer(workload, threads):
