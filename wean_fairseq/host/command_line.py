@@ -5,7 +5,6 @@ import difflib
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -16,7 +15,6 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
 from ..errors import UserError
-from ..storage.files import is_special
 from .patches import Original
 
 _PACKAGE = __name__.partition(".")[0]
@@ -41,8 +39,6 @@ def parse_args_and_arch(
     values = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for it
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
-    if (log_file := getattr(values, "log_file", None)) is not None and is_special(Path(log_file)):
-        raise UserError(f"--log-file {log_file} is a folder, a device or a pipe: give the name of a file.")
     return parsed
 
 
