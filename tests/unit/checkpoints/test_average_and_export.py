@@ -90,6 +90,14 @@ def test_checkpoints_of_different_models_are_not_averaged(tmp_path, other, messa
     assert not (tmp_path / "average.pt").exists()
 
 
+def test_a_checkpoint_that_diverged_is_named_and_not_averaged(tmp_path):
+    paths = [saved(tmp_path / "a.pt"), saved(tmp_path / "b.pt", value=float("nan"))]
+    for given in (paths, paths[::-1]):
+        with pytest.raises(UserError, match=r"b\.pt has NaN or infinity in encoder\.embed, because .*: average others"):
+            average(given, tmp_path / "average.pt")
+    assert not (tmp_path / "average.pt").exists()
+
+
 def test_an_average_needs_two_and_a_name_of_its_own(tmp_path):
     path = saved(tmp_path / "a.pt")
     with pytest.raises(UserError, match="two checkpoints or more"):
