@@ -62,6 +62,8 @@ def sentence_of(error: BaseException) -> str | None:
         return f"{place} cannot be read or written ({error.strerror}): look at its disk, or choose another place."
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"a file cannot be written ({error.strerror}): make room, or raise the limits of ulimit."
+    if isinstance(error, ValueError) and str(error).startswith("embedded null "):
+        return "a file name has the character NUL, which no file has: give another name."
     if isinstance(error, MemoryError):
         message = printable(" ".join(str(error).split()))
         return NO_MEMORY.format(message[:200] or "none is left")

@@ -52,11 +52,10 @@ def explain(error: BaseException) -> str | None:
     message = printable(" ".join(str(error).split()))
     if isinstance(error, RuntimeError) and _NO_MEMORY.search(message):
         return NO_MEMORY.format(message[:200])
-    if isinstance(error, RuntimeError | AssertionError) and _NO_GPU.search(message):
-        return f"an option such as --profile needs a GPU, and there is none ({message[:200]}): leave it out."
     module, function = _raised_by(error)
-    if module == "fairseq" and isinstance(error, ImportError) and "install" in message:
-        return f"an option needs another package: {message}."
+    is_no_package = module == "fairseq" and isinstance(error, ImportError) and "install" in message
+    if is_no_package or (isinstance(error, RuntimeError | AssertionError) and _NO_GPU.search(message)):
+        return f"an option, such as --profile for a GPU, needs what is not here: {message[:200]}."
     if module == "ast" and isinstance(error, ValueError | SyntaxError):
         return f"--model-overrides must be a dictionary, such as {{'beam': 4}} ({message[:200]})."
     if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):

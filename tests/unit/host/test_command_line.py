@@ -1,6 +1,5 @@
 """fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
 
-import os
 from argparse import Namespace
 from pathlib import Path
 

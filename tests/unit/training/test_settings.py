@@ -150,6 +150,9 @@ def test_unusable_tables_are_refused(here, capsys, content, message):
         ("epochs 3", "is not TOML"),
         ("epochs = 3\nepochs = 4", "is not TOML"),
         ("\udc80", "is not TOML"),
+        ("x = " + "[" * 10_000, "is not TOML"),
+        (".".join(["a"] * 20_000) + " = 1", "run.toml cannot be read (File too large)"),
+        ('work = "a\\u0000b"', "a file name has the character NUL"),
     ],
 )
 def test_wrong_settings_files_are_refused(here, capsys, content, message):
@@ -215,6 +218,11 @@ def test_other_mappings_are_refused(here, data):
     with pytest.raises(UserError, match="give train, validation and test"):
         run.train(data, "model")
     assert [path.name for path in here.iterdir()] == ["pairs.csv"]
+
+
+def test_a_frame_that_is_no_table_is_refused(here):
+    with pytest.raises(UserError, match="the table cannot be saved as JSON .*: give columns of text, each once"):
+        run.train(pd.DataFrame([["x", "y"]], columns=["a", "a"]), "model", device="cpu")
 
 
 def test_a_table_is_not_saved_in_a_folder_of_others(here):
