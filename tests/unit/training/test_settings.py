@@ -221,7 +221,7 @@ def test_other_mappings_are_refused(here, data):
 
 
 def test_a_frame_that_is_no_table_is_refused(here):
-    with pytest.raises(UserError, match="the table cannot be saved as JSON .*: give columns of text, each once"):
+    with pytest.raises(UserError, match=r"the table cannot be saved as JSON .*: give columns of text, each once"):
         run.train(pd.DataFrame([["x", "y"]], columns=["a", "a"]), "model", device="cpu")
 
 
