@@ -134,7 +134,7 @@ def _print_help(command: str, named: Namespace) -> None:
     )
     criterions = REGISTRIES["criterion"]["dataclass_registry"]
     chosen = {
-        f"--arch {named.arch}": _arch_defaults(str(named.arch)),
+        f"--arch {named.arch}": arch_defaults(str(named.arch)),
         f"--task {named.task}": TASK_DATACLASS_REGISTRY.get(named.task),
         f"--criterion {named.criterion}": criterions.get(named.criterion),
     }
@@ -148,7 +148,8 @@ def _print_help(command: str, named: Namespace) -> None:
     parser.print_help()
 
 
-def _arch_defaults(arch: str) -> Any:
+def arch_defaults(arch: str) -> Any:
+    """The options of an arch with their defaults; ``None`` for an arch of fairseq without a dataclass."""
     kind = getattr(ARCH_MODEL_REGISTRY[arch], "__dataclass", None)
     if kind is None:
         return None

@@ -1,12 +1,14 @@
 """Settings of wean-train: invalid settings are refused before files are written, and TOML restores the settings."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.training import cli, run, settings, tables
+from wean_fairseq.host.command_line import arch_defaults
+from wean_fairseq.training import base, cli, run, settings, tables
 from wean_fairseq.training.defaults import ARCHS, main, options_for, sizes_for
 
 PAIRS = "source,target\nA dog barks.,The dog is barking.\n"
@@ -261,3 +263,12 @@ def test_an_arch_takes_its_default_options(arch):
     assert not (arch in ("residual_lstm", "stacked_lstm") and "--replace-unk" in chosen.search)
     line = ["data", "--task", "paraphrase", "--path", "none", *chosen.search]
     assert options.parse_args_and_arch(options.get_generation_parser(), line).beam == 5
+
+
+def test_a_training_continues_from_every_arch():
+    """Only options that differ from the preset of the arch are given; most archs have no options of their own name."""
+    for arch in ARCHS:
+        preset = arch_defaults(arch)
+        values = {field.name: getattr(preset, field.name) for field in fields(preset)}
+        assert base._given(values, preset) == []
+        assert base._given(values | {"embed_dim": 7}, preset) == ["--embed-dim", "7"]
