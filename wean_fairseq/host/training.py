@@ -25,7 +25,7 @@ def is_master(original: Original, cfg: Any) -> bool:
         UserError: if the log file is not a file; opening a FIFO would wait for a reader.
     """
     whole = cfg._get_parent() if isinstance(cfg, DictConfig) else None
-    log_file = None if whole is None else OmegaConf.select(whole, "common.log_file")
+    log_file = OmegaConf.select(whole, "common.log_file") if isinstance(whole, DictConfig) else None
     if log_file is not None and is_special(Path(log_file)):
         raise UserError(f"--log-file {log_file} is a folder, a device or a pipe: give the name of a file.")
     return bool(original(cfg))
