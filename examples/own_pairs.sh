@@ -187,4 +187,4 @@ tool wean-report "${runs[@]/#/${SEEDS:+$TABLE/seed}}" --output "$TABLE/report" >
 say "a page about all systems: $TABLE/report/report.html"
 say "the model, to be used by one of these:"
 printf '    wean-generate --model %q --input sentences.txt --output rewritten.txt\n' "$RUN/model"
-printf '    python -c '\''import wean_fairseq; print(wean_fairseq.load("%s").generate("..."))'\''\n' "$RUN/model"
+printf '    python -P -c '\''import wean_fairseq; print(wean_fairseq.load("%s").generate("..."))'\''\n' "$RUN/model"

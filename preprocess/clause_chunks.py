@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from corpus.command import build_parser, run
+from corpus.command import build_parser, one_word, run
 from corpus.errors import InputError
 from corpus.outputs import rewrite_outputs
 from corpus.plain import plain_files
@@ -36,7 +36,9 @@ def parser() -> ArgumentParser:
     group.add_argument(
         "--input", type=Path, metavar="FILE", help="remove the symbol from a file with one output per line"
     )
-    options.add_argument("--chunk-symbol", default="<chunk>", metavar="WORD", help="separator between chunks")
+    options.add_argument(
+        "--chunk-symbol", type=one_word, default="<chunk>", metavar="WORD", help="separator between chunks"
+    )
     options.add_argument("--given-order", action="store_true", help="do not change the order of topics")
     return options
 

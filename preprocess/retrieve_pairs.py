@@ -13,14 +13,14 @@ Sentences of another directory, with or without targets, get pairs from the trai
 """
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpus.command import output_parser, run_once, whole_number
+from corpus.command import one_word, output_parser, run_once, whole_number
 from corpus.errors import InputError
 from corpus.output import SIDES, SPLITS, Output
 from corpus.reading import read_words
@@ -50,13 +50,6 @@ def parser() -> ArgumentParser:
         help="truncate sources and training targets to N words first, 0 = no",
     )
     return options
-
-
-def one_word(text: str) -> str:
-    """An argparse type: a word without white space."""
-    if text.split() != [text]:
-        raise ArgumentTypeError(f"must be one word, but is {text!r} instead")
-    return text
 
 
 class Retriever:

@@ -6,6 +6,7 @@ The subpackages that need fairseq call `register` themselves. Texts are scored a
 """
 
 import logging
+import resource
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["load", "register", "train"]
+
+if resource.getrlimit(resource.RLIMIT_FSIZE)[0] == 0:  # matplotlib and fairseq write files when they are imported
+    sys.exit("wean_fairseq: error: no file can be written, because the limit ulimit -f is 0: raise it.")
 
 _failures: list[BaseException] = []  # the error that ended a registration
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 # Characters that end a line, move the cursor, start a terminal's commands or change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LONGEST = 4000  # characters of a message, which may quote names of any length
+_FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 
 NO_MEMORY = "there is not enough memory ({}): give smaller files, sizes or batches, or allow more memory."
 #: Functions that explain errors of libraries: they return a sentence, or ``None`` for an error that they do not know.
@@ -59,6 +60,10 @@ def sentence_of(error: BaseException) -> str | None:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         place = printable(str(error.filename))
         return f"{place} cannot be read or written ({error.strerror}): look at its disk, or choose another place."
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"a file cannot be written ({error.strerror}): make room, or raise the limits of ulimit."
+    if isinstance(error, ValueError) and str(error).startswith("embedded null "):
+        return "a file name has the character NUL, which no file has: give another name."
     if isinstance(error, MemoryError):
         message = printable(" ".join(str(error).split()))
         return NO_MEMORY.format(message[:200] or "none is left")

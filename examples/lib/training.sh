@@ -57,7 +57,7 @@ check_search() {
   [[ -n ${SEARCH_FLAGS:-} && -z ${JOB:-}${search_is_checked:-} ]] || return 0
   read -ra flags <<<"$SEARCH_FLAGS"
   said=$(
-    python -c 'from fairseq import options; options.parse_args_and_arch(options.get_generation_parser())' \
+    python -P -c 'from fairseq import options; options.parse_args_and_arch(options.get_generation_parser())' \
       "$(binary_data)" --user-dir "$ROOT/wean_fairseq" --task "$task" --path none "${flags[@]}" 2>&1
   ) || die "SEARCH_FLAGS must be options of fairseq-generate ($SEARCH_FLAGS): ${said##*error: }."
   search_is_checked=yes

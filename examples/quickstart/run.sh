@@ -38,7 +38,7 @@ write_text() {
 
 # write_synonyms: the grammar's synonyms, one set per line.
 write_synonyms() {
-  python - "$RUN/text/manifest.json" >"$RUN/synonyms.txt" <<'PYTHON'
+  python -P - "$RUN/text/manifest.json" >"$RUN/synonyms.txt" <<'PYTHON'
 import json
 import sys
 

@@ -53,6 +53,7 @@ def binarise(
     folder.parent.mkdir(parents=True, exist_ok=True)
     line = [
         sys.executable,
+        "-P",  # no module of the working directory
         "-m",
         "fairseq_cli.preprocess",
         *_arguments(text, partial, sizes, dictionaries),

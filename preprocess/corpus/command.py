@@ -35,6 +35,14 @@ _NOT_CONTENT = (
 )
 
 
+def one_word(text: str) -> str:
+    """An argparse type: a word that texts keep unchanged, such as a separator."""
+    cleaner = cleaning.Cleaner()
+    if text.split() != [text] or cleaner.guard(cleaner.clean(text)) != text:
+        raise argparse.ArgumentTypeError(f"must be one word, and no special symbol such as <unk>, but is {text!r:.60}")
+    return text
+
+
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows a default if there is one."""
 

@@ -104,7 +104,7 @@ def test_a_full_disk_is_one_sentence(data: Path, folder: Path, tmp_path: Path, r
     room = sum(len(content) for content in before.values()) + len(before["checkpoint_last.pt"]) // 2
     line = [*PRIVATE, FULL, "bash", str(disk), str(room), str(folder)]
     result = execute([*line, *command_line("fairseq-train", *go_on(data, disk))], SAVED=disk, COPY=copy)
-    assert_one_sentence(result, f"{disk}/checkpoint_", "cannot be written (No space left on device)", "make room")
+    assert_one_sentence(result, f"{disk}/checkpoint_", "cannot be written (No space left on device)", "free some space")
     assert_as_before(copy, before)
     reliability.count("faults injected")
 

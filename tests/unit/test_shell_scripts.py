@@ -22,6 +22,7 @@ NEVER = {
     "let": r"(?:^|[;&|]\s*)let\s",
     "a name reference": r"\b(?:declare|local|typeset)\s+-\w*n\b",
     "-v on an array": r"-v\s+\"?\w+\[",
+    "Python with modules of the working directory": r"(?<!/)\bpython3? -(?!P)(?:[mc])?\s(?!.*venv|.*pip )",
     "source of a computed file": rf"(?:^|[;&|]\s*)(?:source|\.)\s+(?!\"?\$(?:LIB|{OWN_FOLDER})/)",
 }
 
@@ -95,6 +96,8 @@ def test_scripts_evaluate_no_text_from_files(path: Path) -> None:
         "[[ -v options[$system] ]]",
         "local -n target=$name",
         "let n+=1",
+        "python -m wean_fairseq.training.state",
+        "python - <<'PYTHON'",
     ],
 )
 def test_planted_places_are_found(script: str) -> None:
@@ -113,6 +116,14 @@ def test_planted_places_are_found(script: str) -> None:
 )
 def test_safe_uses_are_not_reported(script: str) -> None:
     assert offences(script) == []
+
+
+def test_commands_import_no_module_of_the_working_directory() -> None:
+    """``python -m`` looks there first: a file http.py or re.py beside the data would be run."""
+    for folder in ("wean_fairseq", "preprocess"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for start in re.findall(r"sys\.executable,[^\]]*?\"-[mc]\"", path.read_text(encoding="utf-8")):
+                assert '"-P"' in start, path
 
 
 @pytest.mark.parametrize("command", ['say "$text"', 'die "$text"', 'fail work "$log"'])

@@ -18,17 +18,17 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
     """Write the mean of checkpoints: the first one's content, with averaged parameters and no optimiser state.
 
     Raises:
-        UserError: if they are fewer than two, or are not of the same model.
+        UserError: if they are fewer than two, are not of the same model, or have parameters that are not finite.
     """
     if len(paths) < 2:
         raise UserError(f"an average is of two checkpoints or more, but {len(paths)} was given.")
     if os.path.realpath(output) in map(os.path.realpath, paths):
         raise UserError(f"{output} is one of the checkpoints to average: choose another --output.")
-    result = read_checkpoint(paths[0])
+    result = _read_finite(paths[0])
     model = result["model"]
     sums = {name: tensor.to(torch.float64, copy=True) for name, tensor in model.items() if tensor.is_floating_point()}
     for path in paths[1:]:
-        state = read_checkpoint(path, lazily=True)
+        state = _read_finite(path, lazily=True)
         _check_same(result, state, str(paths[0]), str(path))
         for name, tensor in state["model"].items():
             if name in sums:
@@ -44,6 +44,13 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
     result.pop("last_optimizer_state", None)  # it belongs to one of them alone
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
     writing.save(result, Path(output))
+
+
+def _read_finite(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
+    state = read_checkpoint(path, lazily=lazily)
+    if (name := writing.not_finite(state["model"])) is not None:
+        raise UserError(f"{path} has NaN or infinity in {name}, because its training diverged: average others.")
+    return state
 
 
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:

@@ -5,7 +5,6 @@ import difflib
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -16,7 +15,6 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
 from ..errors import UserError
-from ..storage.files import is_special
 from .patches import Original
 
 _PACKAGE = __name__.partition(".")[0]
@@ -41,8 +39,6 @@ def parse_args_and_arch(
     values = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for it
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
-    if (log_file := getattr(values, "log_file", None)) is not None and is_special(Path(log_file)):
-        raise UserError(f"--log-file {log_file} is a folder, a device or a pipe: give the name of a file.")
     return parsed
 
 
@@ -138,7 +134,7 @@ def _print_help(command: str, named: Namespace) -> None:
     )
     criterions = REGISTRIES["criterion"]["dataclass_registry"]
     chosen = {
-        f"--arch {named.arch}": _arch_defaults(str(named.arch)),
+        f"--arch {named.arch}": arch_defaults(str(named.arch)),
         f"--task {named.task}": TASK_DATACLASS_REGISTRY.get(named.task),
         f"--criterion {named.criterion}": criterions.get(named.criterion),
     }
@@ -152,7 +148,8 @@ def _print_help(command: str, named: Namespace) -> None:
     parser.print_help()
 
 
-def _arch_defaults(arch: str) -> Any:
+def arch_defaults(arch: str) -> Any:
+    """The options of an arch with their defaults; ``None`` for an arch of fairseq without a dataclass."""
     kind = getattr(ARCH_MODEL_REGISTRY[arch], "__dataclass", None)
     if kind is None:
         return None

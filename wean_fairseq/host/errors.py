@@ -18,6 +18,7 @@ from ..errors import NO_MEMORY, explanations, printable, sentence_of
 
 # torch's words for a process at the other end of a connection that has ended or does not answer.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
+_NO_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs")  # torch's words
 _NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCPUAllocator", re.IGNORECASE)
 # fairseq's words for options that it does not accept, and NumPy's for the seed that fairseq gives it.
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
@@ -29,6 +30,7 @@ _OF_OPTIONS = re.compile(
 
 def show_errors_as_sentences() -> None:
     """Show errors that ``sentence_of`` explains as one sentence. ``WEAN_TRACEBACK=1`` shows the traceback instead."""
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # otherwise Hydra prints a traceback of each error itself
     if explain not in explanations:
         explanations.append(explain)
     if getattr(sys.excepthook, "func", None) is not _report:
@@ -51,6 +53,9 @@ def explain(error: BaseException) -> str | None:
     if isinstance(error, RuntimeError) and _NO_MEMORY.search(message):
         return NO_MEMORY.format(message[:200])
     module, function = _raised_by(error)
+    is_no_package = module == "fairseq" and isinstance(error, ImportError) and "install" in message
+    if is_no_package or (isinstance(error, RuntimeError | AssertionError) and _NO_GPU.search(message)):
+        return f"an option, such as --profile for a GPU, needs what is not here: {message[:200]}."
     if module == "ast" and isinstance(error, ValueError | SyntaxError):
         return f"--model-overrides must be a dictionary, such as {{'beam': 4}} ({message[:200]})."
     if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):

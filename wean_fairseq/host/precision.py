@@ -38,7 +38,9 @@ def prepare(cfg: DictConfig) -> None:
             f"--memory-efficient-{kind} keeps no parameters in float32, which --optimizer {optimizer} updates: use "
             f"--{kind}, or --optimizer adam."
         )
-    if common.tpu and common.bf16 and importlib.util.find_spec("torch_xla") is None:
+    if common.tpu and importlib.util.find_spec("torch_xla") is None:
+        if not common.bf16:
+            raise UserError("--tpu needs torch_xla, which is not installed: leave it out.")
         with open_dict(common):
             common.tpu = False  # fairseq sets it with --bf16, because once only TPUs had bfloat16
             # fairseq makes one vector of the parameters per GPU, which fails without a GPU.

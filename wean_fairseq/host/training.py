@@ -8,11 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from fairseq.logging import progress_bar
+from omegaconf import DictConfig, OmegaConf
 
+from ..errors import UserError
+from ..storage.files import is_special
 from .divergence import Diverged, describe
 from .patches import Original
 
 _LOGGERS = (progress_bar.logger, logging.getLogger("fairseq_cli.train"))  # both write into --log-file
+
+
+def is_master(original: Original, cfg: Any) -> bool:
+    """Whether this process writes files. The first call of a training precedes the opening of its log file.
+
+    Raises:
+        UserError: if the log file is not a file; opening a FIFO would wait for a reader.
+    """
+    whole = cfg._get_parent() if isinstance(cfg, DictConfig) else None
+    log_file = OmegaConf.select(whole, "common.log_file") if isinstance(whole, DictConfig) else None
+    if log_file is not None and is_special(Path(log_file)):
+        raise UserError(f"--log-file {log_file} is a folder, a device or a pipe: give the name of a file.")
+    return bool(original(cfg))
 
 
 def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], *args: Any) -> Any:

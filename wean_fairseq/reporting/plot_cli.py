@@ -1,6 +1,7 @@
 """``wean-plot``: draw the papers' figures from a checkpoint and text, dumps of ``fairseq-generate`` or logs."""
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -215,7 +216,10 @@ def plot(args: argparse.Namespace) -> str:
     Raises:
         UserError: if something cannot be read, drawn or written.
     """
-    stem = Path(args.output)
+    stem = Path(re.sub(r"\.(png|svg|tsv)$", "", args.output))
+    is_device = stem.exists() and not (stem.is_file() or stem.is_dir())
+    if is_device or args.output.endswith("/") or not stem.name.strip("."):
+        raise UserError(f"--output {args.output} is not the beginning of a file name: give one such as curves.")
     inputs = [getattr(args, name, None) for name in ("checkpoint", "dictionary", "dump", "synonyms", "text")]
     inputs += paths_of(getattr(args, "logs", ()))
     kinds = ("png", "svg", *(["tsv"] if args.figure in _WITH_TABLE else []))

@@ -1,5 +1,7 @@
 """``wean-report``: write a report on run directories as an HTML page and as Markdown, with figures as PNG and SVG."""
 
+import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -7,7 +9,8 @@ from pathlib import Path
 
 from .. import __version__
 from ..console import command_parser, configure_logging, exit_status, whole_number
-from ..evaluation.text_files import write_atomically
+from ..errors import UserError
+from ..evaluation.text_files import read_bytes, write_atomically
 from .build import Report
 from .pages import html_page, markdown_page
 from .runs import Run, find_runs, read_recorded, read_run
@@ -21,6 +24,7 @@ A run is a directory that a recipe wrote. Runs that differ only in their seed be
 deviations; experiments that were scored on the same sentences are put side by side. Reports are
 deterministic and use only files in the run directories.
 """
+_MADE_BY = re.compile(rb"Made by (`|<code>)wean-report")  # in the head of a report
 
 
 def _relative_argument(argument: str) -> str:
@@ -37,6 +41,22 @@ def read_all(folders: Sequence[str]) -> list[Run]:
     """
     paths = {path.resolve(): path for folder in folders for path in find_runs(Path(folder))}
     return [read_recorded(path) if path.is_file() else read_run(path) for path in paths.values()]
+
+
+def _check_folder(folder: Path) -> bool:
+    """Return whether a folder has a report already.
+
+    Raises:
+        UserError: if a file to write is a link, or was not written by wean-report.
+    """
+    figures, pages = folder / "figures", [folder / "report.md", folder / "report.html"]
+    there = [path for path in (*pages, figures) if os.path.lexists(path)]
+    ours = [path for path in there if path.is_file() and _MADE_BY.search(read_bytes(path))]
+    foreign = [path for path in (*there, *figures.glob("*")) if path.is_symlink()]
+    foreign += [path for path in there if path not in ours and not (ours and path == figures and figures.is_dir())]
+    if foreign:
+        raise UserError(f"{foreign[0]} is a link, or was not written by wean-report: choose another --output.")
+    return bool(ours)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,8 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(args.output)
 
     def work() -> str:
+        is_report = _check_folder(folder)
         report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
         runs = read_all(args.runs)
+        if not is_report:  # mark it before the figures, so that the next run continues after a kill
+            write_atomically(folder / "report.md", "Made by `wean-report`, which has not finished.\n")
         document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, command)]), __version__)
         write_atomically(folder / "report.md", markdown_page(document, folder))
         write_atomically(folder / "report.html", html_page(document))

@@ -31,13 +31,12 @@ def is_saved_table(path: Path) -> bool:
 
 def arrow_files(path: Path) -> list[Path]:
     """The Arrow files of a saved table in order, or of all of its splits. Raises ``UserError`` if one is missing."""
-    splits = split_folders(path)
-    if splits:
-        return [file for folder in splits.values() for file in arrow_files(folder)]
-    names = [file.filename for file in _read(path / _STATE, _State).files]
-    files = [path / Path(name).name for name in names]  # no name leads out of the folder
+    files = []
+    for folder in split_folders(path).values() or [path]:
+        names = [file.filename for file in _read(folder / _STATE, _State).files]
+        files += [folder / _plain(name, folder) for name in names]
     missing = [file for file in files if not file.is_file()]
-    if missing or not files:
+    if missing or len({*files}) != len(files) or not files:
         raise UserError(f"{path} has no {missing[0].name if missing else 'rows'}: save the table again.")
     return files
 
@@ -51,7 +50,15 @@ def split_folders(path: Path) -> dict[str, Path]:
     """The folders of the splits by name; empty if the table has none."""
     if not (path / _SPLITS).is_file():
         return {}
-    return {name: path / Path(name).name for name in _read(path / _SPLITS, _Splits).splits}
+    return {name: path / _plain(name, path) for name in _read(path / _SPLITS, _Splits).splits}
+
+
+def _plain(name: str, folder: Path) -> str:
+    """Return the last part of a name, which is in the folder and not the folder itself."""
+    plain = Path(name).name
+    if plain in ("", ".."):
+        raise UserError(f"{folder} names {name!r:.40} as a part: save the table again.")
+    return plain
 
 
 def _read(path: Path, kind: type[Content]) -> Content:

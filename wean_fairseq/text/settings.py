@@ -150,8 +150,8 @@ class Text:
         return self.restore(min(lines, key=lambda line: abs(len(line.split()) - 10))) if lines else ""
 
     def _beginning(self, name: str) -> str:
-        """The first lines of a file of the folder; empty if it is missing."""
-        if self.folder is None:
+        """The first lines of a file of the folder; empty if it is missing, or is a link that leads elsewhere."""
+        if self.folder is None or not (self.folder / name).resolve().is_relative_to(self.folder.resolve()):
             return ""
         try:
             with open_regular(self.folder / name) as file:

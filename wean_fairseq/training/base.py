@@ -2,16 +2,16 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from ..checkpoints.export import WEIGHTS, is_export, read_model, sides_of
 from ..checkpoints.reading import options_of
 from ..errors import UserError
+from ..host.command_line import arch_defaults
 from ..text import prepared_text, read_text_settings
 from .defaults import ARCHS
 from .settings import Settings
@@ -65,8 +65,8 @@ def read_base(settings: Settings) -> Base:
     text = data if is_export(path) else _text_folder(path, data)
     if read_text_settings(text) is None:
         raise UserError(f"it is not known how text becomes the tokens of {path}: export it again with --text.")
-    options = _given(model, MODEL_DATACLASS_REGISTRY[arch]) + _given(
-        {name: value for name, value in task.items() if name in _OF_TASK}, TASK_DATACLASS_REGISTRY["paraphrase"]
+    options = _given(model, arch_defaults(arch)) + _given(
+        {name: value for name, value in task.items() if name in _OF_TASK}, TASK_DATACLASS_REGISTRY["paraphrase"]()
     )
     dictionaries = [data / f"dict.{side}.txt" for side in sides_of(task, data).values()]
     return Base(path, arch, width, options, text, dictionaries, _old_test(settings, path, text))
@@ -80,10 +80,10 @@ def _text_folder(path: Path, data: Path) -> Path:
 
 
 def _given(values: dict[str, Any] | Namespace, config: Any) -> list[str]:
-    """The values that differ from the defaults of a dataclass, as options of fairseq-train."""
+    """The values that differ from the defaults in a configuration, as options of fairseq-train."""
     line: list[str] = []
     for field in fields(config):
-        default = None if field.default is MISSING else field.default
+        default = getattr(config, field.name)
         value = values.get(field.name, default) if isinstance(values, dict) else getattr(values, field.name, default)
         if value == default or field.name in ("_name", "data", "embedding_file"):
             continue

@@ -17,7 +17,7 @@ from .defaults import ARCHS, HEADS, Sizes
 
 PROGRAM = "wean-train"
 FILE = "run.toml"
-_LARGEST = 1 << 20  # bytes of a settings file
+_LARGEST = 1 << 15  # bytes of a settings file; a name of 16,000 parts takes 5 s
 
 Positive = Annotated[int, Meta(ge=1, le=999_999_999)]
 NotNegative = Annotated[int, Meta(ge=0, le=999_999_999)]
@@ -142,7 +142,7 @@ def read_file(path: Path) -> dict[str, Any]:
         values = tomllib.loads(read_regular(path, _LARGEST).decode("utf-8"))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}): name a file of settings in TOML.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not TOML ({error}): write lines such as epochs = 20.") from error
     return read_settings(values, str(path), path.parent)
 

@@ -40,7 +40,10 @@ def save_tables(data: Any, folder: Path) -> dict[str, str]:
 def _save(table: Any, path: Path) -> str:
     with TemporaryDirectory() as folder:
         new = Path(folder, path.name)
-        table.to_json(new, orient="records", lines=True, force_ascii=False)
+        try:
+            table.to_json(new, orient="records", lines=True, force_ascii=False)
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise UserError(f"the table cannot be saved as JSON ({error}): give columns of text, each once.") from error
         if not path.exists():
             write_whole(path, partial(copy_into, new))
         elif sha256_of(path) != sha256_of(new):

@@ -18,6 +18,7 @@ from wean_fairseq.checkpoints.search import NAME, kept_search
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.manifest import Damaged, check_file
+from wean_fairseq.text.settings import Text, TextSettings
 
 WORDS = make_dictionary(6)
 DESCRIBED = {"src": dictionaries.describe(WORDS), "tgt": dictionaries.describe(WORDS)}
@@ -87,6 +88,14 @@ def test_checkpoints_of_different_models_are_not_averaged(tmp_path, other, messa
     paths = [saved(tmp_path / "a.pt"), saved(tmp_path / "b.pt", **other)]
     with pytest.raises(UserError, match=message):
         average(paths, tmp_path / "average.pt")
+    assert not (tmp_path / "average.pt").exists()
+
+
+def test_a_checkpoint_that_diverged_is_named_and_not_averaged(tmp_path):
+    paths = [saved(tmp_path / "a.pt"), saved(tmp_path / "b.pt", value=float("nan"))]
+    for given in (paths, paths[::-1]):
+        with pytest.raises(UserError, match=r"b\.pt has NaN or infinity in encoder\.embed, because .*: average others"):
+            average(given, tmp_path / "average.pt")
     assert not (tmp_path / "average.pt").exists()
 
 
@@ -430,6 +439,19 @@ def test_the_command_writes_only_models_that_can_be_loaded(tmp_path, capsys, spo
     if spoil is not None:
         said = capsys.readouterr().err
         assert said.count("\n") == 1 and "cannot be exported" in said and ".partial" not in said
+
+
+@pytest.mark.parametrize("name", ["example.txt", "valid.src"])
+def test_a_link_out_of_a_folder_is_no_example(tmp_path, name):
+    """A model or a prepared text from elsewhere would show and export any file."""
+    folder, other = tmp_path / "model", tmp_path / "secret"
+    folder.mkdir()
+    other.write_text("a b\n", encoding="utf-8")
+    (folder / name).symlink_to(other)
+    assert Text(TextSettings(), folder).example == ""
+    (folder / name).unlink()
+    (folder / name).write_text("a b\n", encoding="utf-8")
+    assert Text(TextSettings(), folder).example == "a b"
 
 
 def test_a_foreign_log_cannot_name_a_text_elsewhere(tmp_path, data, prepared, caplog):

@@ -443,5 +443,13 @@ def test_ter_refuses_sentences_that_it_would_take_minutes_for(run: Run, role: st
     Path(role).write_text("\n".join([lines[0], "x " * 1001, lines[2], ""]), encoding="utf-8")
     status, _, err = run("--hyp", "X=hyp", "--ref", "ref", "--metric", "ter")
     assert status == 2
-    assert "a sentence has 1,001 words, and TER compares at most 1,000: leave --metric ter out" in err
+    assert "line 2 has 1,001 words, and TER compares at most 1,000: leave --metric ter out" in err
     assert run("--hyp", "X=hyp", "--ref", "ref", "--metric", "chrf")[0] == 0
+
+
+def test_ter_warns_of_long_sentences_before_it_starts(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    """Lines of 900 shuffled words take 36 s each, equal ones none."""
+    for role in ("ref", "hyp"):
+        Path(role).write_text("a\n" + "x " * 201 + "\n" + "y " * 900 + "\n", encoding="utf-8")
+    assert run("--hyp", "X=hyp", "--ref", "ref", "--metric", "ter")[0] == 0
+    assert "TER may take 1 min for sentences of more than 200 words with many shifts (line 2, 3)" in caplog.text

@@ -308,6 +308,10 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
     (tmp_path / "key.json").unlink()  # hidden from the raters, whose sheets may be filled in
     with pytest.raises(UserError, match=r"rater-1\.csv exists: there is a study in this folder already"):
         write_sheets(design, tmp_path)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "key.json").symlink_to(tmp_path / "mine")  # writing through it would create the other file
+    with pytest.raises(UserError, match="there is a study in this folder already"):
+        write_sheets(design, tmp_path / "links")
     (tmp_path / "other.json").write_text("[]", encoding="utf-8")
     with pytest.raises(UserError, match=r"Expected `object`, got `array`; give the unchanged key\.json"):
         Design.from_file(tmp_path / "other.json")

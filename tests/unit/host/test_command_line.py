@@ -1,6 +1,5 @@
 """fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
 
-import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -125,13 +124,3 @@ def test_every_arch_of_the_package_has_help(capsys: pytest.CaptureFixture[str]):
         with pytest.raises(SystemExit):
             parse("train", "--arch", arch, "--help")
         assert f"--arch {arch}:" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("kind", ["FIFO", "device", "folder"])
-def test_a_log_file_that_is_no_file_is_refused_at_once(tmp_path: Path, kind: str):
-    """Opening a FIFO would wait for a reader."""
-    path = tmp_path / "log"
-    {"FIFO": os.mkfifo, "device": lambda path: path.symlink_to("/dev/full"), "folder": Path.mkdir}[kind](path)
-    with pytest.raises(UserError, match=f"--log-file {path} is a folder, a device or a pipe: give the name of a file"):
-        parse("train", *TRAIN, "--log-file", str(path))
-    assert parse("train", *TRAIN, "--log-file", str(tmp_path / "new")).log_file == str(tmp_path / "new")

@@ -1,12 +1,14 @@
 """Which errors of fairseq are shown as one sentence, and which keep their traceback."""
 
 import ast
+import errno
+import os
 import sys
 
 import pytest
 import torch
 from fairseq import search
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary, data_utils, plasma_utils
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed.utils import _infer_single_node_init
 
@@ -55,6 +57,21 @@ def test_messages_of_fairseq_about_options_are_a_sentence(call, arguments, says)
 )
 def test_similar_messages_of_other_code_keep_their_traceback(error):
     assert sentence_of(raised(ours, error)) is None
+
+
+def test_a_missing_gpu_and_a_missing_package_are_a_sentence(monkeypatch):
+    """As --profile and --use-plasma-view report them where there is neither."""
+    monkeypatch.setitem(vars(plasma_utils), "PYARROW_AVAILABLE", False)
+    said = sentence_of(raised(plasma_utils.PlasmaStore.start, None))
+    assert said is not None and "needs what is not here: please run pip install pyarrow to use" in said
+    said = sentence_of(AssertionError("Torch not compiled with CUDA enabled"))
+    assert said is not None and "needs what is not here: Torch not compiled with CUDA" in said
+
+
+def test_a_limit_on_files_without_a_name_is_a_sentence():
+    """Semaphores of multiprocessing are files, too: `ulimit -f 0` ends a training before its first file."""
+    said = sentence_of(OSError(errno.EFBIG, os.strerror(errno.EFBIG)))
+    assert said == "a file cannot be written (File too large): make room, or raise the limits of ulimit."
 
 
 def test_an_error_of_the_operating_system_names_the_file(tmp_path):

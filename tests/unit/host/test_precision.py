@@ -59,6 +59,11 @@ def test_memory_efficient_training_names_a_possible_optimiser(monkeypatch, kind,
     precision.prepare(cfg)
 
 
+def test_tpu_without_its_library_is_refused():
+    with pytest.raises(UserError, match="--tpu needs torch_xla, which is not installed: leave it out"):
+        precision.prepare(configuration(tpu=True))
+
+
 def test_amp_on_a_cpu_warns_that_it_does_nothing(caplog):
     with caplog.at_level(logging.WARNING):
         precision.prepare(configuration(amp=True))

@@ -1,8 +1,16 @@
 """The log file of a training."""
 
+import os
+from pathlib import Path
+
+import pytest
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
+from omegaconf import OmegaConf
 
 import wean_fairseq
+from wean_fairseq.errors import UserError
 
 wean_fairseq.register()
 
@@ -31,3 +39,14 @@ def test_a_log_file_on_a_full_disk_is_reported_once(caplog):
         "--log-file /dev/full gets no further lines, because it cannot be written: [Errno 28] No space left on device"
     ]
     assert sum("loss" in record.getMessage() for record in caplog.records) == 3
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device", "folder"])
+def test_a_log_file_that_is_no_file_is_refused_at_once(tmp_path: Path, kind: str):
+    """fairseq-train and fairseq-hydra-train call this function of fairseq before they open the log file."""
+    cfg, path = OmegaConf.structured(FairseqConfig), tmp_path / "log"
+    cfg.common.log_file = str(path)
+    assert distributed_utils.is_master(cfg.distributed_training)
+    {"FIFO": os.mkfifo, "device": lambda path: path.symlink_to("/dev/full"), "folder": Path.mkdir}[kind](path)
+    with pytest.raises(UserError, match=f"--log-file {path} is a folder, a device or a pipe: give the name of a file"):
+        distributed_utils.is_master(cfg.distributed_training)

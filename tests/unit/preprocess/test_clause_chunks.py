@@ -134,6 +134,15 @@ def test_what_cannot_be_chunked_is_one_clear_sentence(corpus, capsys, options, m
     assert not (corpus / "out").exists()
 
 
+def test_a_symbol_that_is_no_word_is_refused(corpus, capsys):
+    """It would never be found in outputs again, or is a symbol of fairseq; one_word is tested for pairs, too."""
+    for symbol in ("a b", "<unk>", "\x1b[31m"):
+        with pytest.raises(SystemExit, match="2"):
+            run("--data", corpus / "data", "--output", corpus / "out", "--chunk-symbol", symbol)
+        assert "must be one word, and no special symbol" in capsys.readouterr().err
+    assert not (corpus / "out").exists()
+
+
 def test_a_directory_without_text_is_one_clear_sentence(tmp_path, capsys):
     assert run("--data", tmp_path, "--output", tmp_path / "out") == 2
     assert "has no {train,valid,test}.{src,tgt}" in capsys.readouterr().err

@@ -360,6 +360,8 @@ def test_saved_splits_are_used_unless_others_are_given(tmp_path: Path):
         ('{"_data_files": []}', "has no rows"),
         ('{"_data_files": [{"filename": "../../other.arrow"}]}', "has no other.arrow"),
         ('{"_data_files": [{"filename": "broken.arrow"}]}', "cannot read"),
+        ('{"_data_files": [{"filename": ".."}]}', "names '..' as a part"),
+        ('{"_data_files": [{"filename": "broken.arrow"}, {"filename": "./broken.arrow"}]}', "has no rows"),
     ],
 )
 def test_a_damaged_saved_table_is_refused(tmp_path: Path, capsys, state: str, says: str):
@@ -369,6 +371,18 @@ def test_a_damaged_saved_table_is_refused(tmp_path: Path, capsys, state: str, sa
     assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("split", [".", "..", "link"])
+def test_saved_splits_that_lead_back_are_refused(tmp_path: Path, capsys, split: str):
+    """Their number would double at each level."""
+    save(tmp_path / "saved", PAIRS)
+    (tmp_path / "saved" / "state.json").unlink()
+    (tmp_path / "saved" / "dataset_dict.json").write_text(json.dumps({"splits": [split, "copy"]}))
+    for name in ("link", "copy"):
+        (tmp_path / "saved" / name).symlink_to(".")
+    assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 2
+    assert "save the table again." in capsys.readouterr().err
 
 
 def test_without_pyarrow_its_package_is_named(tmp_path: Path, capsys, monkeypatch):

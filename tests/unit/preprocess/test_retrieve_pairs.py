@@ -112,7 +112,9 @@ def test_memory_does_not_grow_with_sentences_times_pairs(monkeypatch):
     assert shapes == [20, 20, 10]
 
 
-@pytest.mark.parametrize("symbol", ["", " ", "a b"])
+@pytest.mark.parametrize(
+    "symbol", ["", " ", "a b", "a\tb", "a\n", "<unk>", "</s>", "\x1b[31m", "a\u200b", "\udcff", "a\xa0b"]
+)
 def test_the_symbol_is_one_word(symbol, data, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         run(data, tmp_path / "out", "--pair-symbol", symbol)

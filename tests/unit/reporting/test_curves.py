@@ -146,3 +146,18 @@ def test_an_output_that_cannot_be_written(log, capsys):
     file = Path(log(SIMPLE))
     assert main(["curves", f"WEAN={file}", "--output", str(file / "x")]) == 2
     assert f"{file / 'x.png'} cannot be written (train.log is not a folder)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["/dev/full", "", ".", "..", "folder/", ".png"])
+def test_an_output_that_begins_no_file_name_is_refused(log, tmp_path, monkeypatch, capsys, output):
+    monkeypatch.chdir(tmp_path)
+    file = log(SIMPLE)
+    before = {*tmp_path.rglob("*")}
+    assert main(["curves", f"WEAN={file}", "--output", output]) == 2
+    assert f"--output {output} is not the beginning of a file name: give one such as curves." in capsys.readouterr().err
+    assert {*tmp_path.rglob("*")} == before
+
+
+def test_a_suffix_of_the_output_is_not_doubled(log, tmp_path):
+    assert main(["curves", f"WEAN={log(SIMPLE)}", "--output", str(tmp_path / "a.b.png")]) == 0
+    assert sorted(path.name for path in tmp_path.glob("a*")) == ["a.b.png", "a.b.svg", "a.b.tsv"]

@@ -214,6 +214,27 @@ def test_a_mistake_is_one_sentence(tmp_path, capsys):
     assert "wean-report: error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["file", "link", "figures", "linked figure"])
+def test_only_an_older_report_is_replaced(tmp_path, capsys, kind):
+    run, out = make_run(tmp_path / "run"), tmp_path / "out"
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    if kind == "linked figure":  # in a report of wean-report, which it may replace otherwise
+        report(out, run)
+        report(out, run)
+        figure = next((out / "figures").iterdir())
+        figure.unlink()
+        figure.symlink_to(mine)
+    else:
+        (out / "figures").mkdir(parents=True)
+        place = out / ("figures/scores.png" if kind == "figures" else "report.html")
+        place.symlink_to(mine) if kind == "link" else place.write_text("mine")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert main([str(run), "--output", str(out)]) == 2
+    assert "is a link, or was not written by wean-report: choose another --output." in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_the_head_names_systems_data_date_and_command(tmp_path):
     run = make_run(tmp_path / "mine")
     for file in [run / "test.json", *run.glob("*/train.log")]:

@@ -1,12 +1,14 @@
 """Settings of wean-train: invalid settings are refused before files are written, and TOML restores the settings."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.training import cli, run, settings, tables
+from wean_fairseq.host.command_line import arch_defaults
+from wean_fairseq.training import base, cli, run, settings, tables
 from wean_fairseq.training.defaults import ARCHS, main, options_for, sizes_for
 
 PAIRS = "source,target\nA dog barks.,The dog is barking.\n"
@@ -150,6 +152,9 @@ def test_unusable_tables_are_refused(here, capsys, content, message):
         ("epochs 3", "is not TOML"),
         ("epochs = 3\nepochs = 4", "is not TOML"),
         ("\udc80", "is not TOML"),
+        ("x = " + "[" * 10_000, "is not TOML"),
+        (".".join(["a"] * 20_000) + " = 1", "run.toml cannot be read (File too large)"),
+        ('work = "a\\u0000b"', "a file name has the character NUL"),
     ],
 )
 def test_wrong_settings_files_are_refused(here, capsys, content, message):
@@ -217,6 +222,11 @@ def test_other_mappings_are_refused(here, data):
     assert [path.name for path in here.iterdir()] == ["pairs.csv"]
 
 
+def test_a_frame_that_is_no_table_is_refused(here):
+    with pytest.raises(UserError, match=r"the table cannot be saved as JSON .*: give columns of text, each once"):
+        run.train(pd.DataFrame([["x", "y"]], columns=["a", "a"]), "model", device="cpu")
+
+
 def test_a_table_is_not_saved_in_a_folder_of_others(here):
     (here / "model.work").mkdir()
     (here / "model.work" / "mine.txt").touch()
@@ -253,3 +263,12 @@ def test_an_arch_takes_its_default_options(arch):
     assert not (arch in ("residual_lstm", "stacked_lstm") and "--replace-unk" in chosen.search)
     line = ["data", "--task", "paraphrase", "--path", "none", *chosen.search]
     assert options.parse_args_and_arch(options.get_generation_parser(), line).beam == 5
+
+
+def test_a_training_continues_from_every_arch():
+    """Only options that differ from the preset of the arch are given; most archs have no options of their own name."""
+    for arch in ARCHS:
+        preset = arch_defaults(arch)
+        values = {field.name: getattr(preset, field.name) for field in fields(preset)}
+        assert base._given(values, preset) == []
+        assert base._given(values | {"embed_dim": 7}, preset) == ["--embed-dim", "7"]

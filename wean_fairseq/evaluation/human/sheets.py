@@ -6,6 +6,7 @@ file.
 
 import csv
 import io
+import os
 from pathlib import Path
 
 from ...errors import UserError
@@ -30,7 +31,7 @@ def write_sheets(design: Design, folder: PathLike) -> list[Path]:
     key = Path(folder) / "key.json"
     sheets = {rater: [key.with_name(f"{rater}.{suffix}") for suffix in ("csv", "html")] for rater in design.raters}
     written = [path for paths in sheets.values() for path in paths]
-    existing = next((path for path in (key, *written) if path.exists()), None)
+    existing = next((path for path in (key, *written) if os.path.lexists(path)), None)
     if existing is not None:
         raise UserError(f"{existing} exists: there is a study in this folder already; choose another --out.")
     for rater, (table, page) in sheets.items():

@@ -1,14 +1,20 @@
 """chrF (Popovic, 2015) and TER (Snover et al., 2006), computed by sacreBLEU with other labels."""
 
+import logging
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from ...errors import UserError
+from ...errors import UserError, name_some
 from .base import EvaluationMetric
 
-_LONGEST = 1000  # words; the time of TER grows with the cube of the length
+logger = logging.getLogger(__name__)
+_LONGEST = 1000  # words
+_SLOW = 200  # words
+_SECONDS = 0.04  # for each word of a shuffled line; sacreBLEU tries at most 1,000 shifts in a line
 
 
 class Chrf(EvaluationMetric, CHRF):
@@ -23,12 +29,26 @@ class Ter(EvaluationMetric, TER):
 
     higher_is_better = False
 
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return edits and reference length. Raises ``UserError`` for texts that would take hours."""
-        longest = max(map(len, [hypothesis.split(), *ref_kwargs["ref_words"]]))
-        if longest > _LONGEST:
-            raise UserError(
-                f"a sentence has {longest:,} words, and TER compares at most {_LONGEST:,}: leave --metric ter out."
+    def _extract_corpus_statistics(self, hypotheses: Sequence[str], references: Any) -> Any:
+        """Return edits and reference length of every line, after a warning of lines that take long.
+
+        Raises:
+            UserError: for lines that would take hours.
+        """
+        cache = self._cache_references(references) if references else self._ref_cache
+        slow: dict[int, int] = {}  # number of a line -> words that are compared
+        for number, (hypothesis, reference) in enumerate(zip(hypotheses, cache or [], strict=False), start=1):
+            lengths = len(hypothesis.split()), max(map(len, reference["ref_words"]))
+            if max(lengths) > _LONGEST:
+                raise UserError(
+                    f"line {number} has {max(lengths):,} words, and TER compares at most {_LONGEST:,}: leave --metric "
+                    "ter out."
+                )
+            if min(lengths) > _SLOW:
+                slow[number] = min(lengths) * len(reference["ref_words"])
+        if slow:
+            logger.warning(
+                f"TER may take {math.ceil(sum(slow.values()) * _SECONDS / 60)} min for sentences of more than "
+                f"{_SLOW} words with many shifts (line {name_some([*slow])})"
             )
-        statistics: list[float] = super()._compute_segment_statistics(hypothesis, ref_kwargs)
-        return statistics
+        return super()._extract_corpus_statistics(hypotheses, references)
