@@ -358,7 +358,7 @@ def test_the_benchmark_of_transformers_compares_all_families(monkeypatch, thread
 
 
 def test_hugging_face_takes_part_with_the_batches_of_the_others(workload, threads):
-    """A training step lowers the loss of its batch. A search returns the start symbol and all words up to the length."""
+    """A training step lowers the loss of its batch. A search returns a start symbol and the requested words."""
     pytest.importorskip("transformers")
     families = importlib.import_module("transformer_families")
     size = families.TOY

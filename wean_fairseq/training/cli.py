@@ -8,6 +8,7 @@ from pkgutil import resolve_name
 from typing import get_args
 
 from ..console import OneLineParser, configure_logging, exit_status, print_message, whole_number
+from ..errors import UserError
 from .defaults import ARCHS
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
 
@@ -80,6 +81,9 @@ def _train(args: argparse.Namespace) -> None:
     given = vars(args)
     config, given["from"] = given.pop("config"), given.pop("from_")
     given["data"] = args.data if len(args.data) > 1 else (args.data or [None])[0]
+    for name in ("output", "work", "from"):
+        if given[name] == "":
+            raise UserError(f"--{name} is empty: give a path, or leave it out.")
     for name in ("valid", "test"):
         given[name] = split_value(given[name]) if given[name] else None
     chosen = read_file(config) if config is not None else {}

@@ -272,3 +272,12 @@ def test_a_training_continues_from_every_arch():
         values = {field.name: getattr(preset, field.name) for field in fields(preset)}
         assert base._given(values, preset) == []
         assert base._given(values | {"embed_dim": 7}, preset) == ["--embed-dim", "7"]
+
+
+@pytest.mark.parametrize("option", ["--output", "--work", "--from"])
+def test_an_empty_path_on_the_command_line_is_refused(option, tmp_path, capsys):
+    """An empty shell variable would otherwise mean another model than the one that was meant."""
+    words = ["pairs.csv", "--output", str(tmp_path / "model")]
+    assert cli.main([*words, option, ""]) == 2
+    assert f"error: {option} is empty" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
