@@ -12,10 +12,10 @@
 #   HEADER       yes or no: whether the first row has the names of the columns (default: a guess, which is printed)
 #   TEST, VALID  number of test and of validation pairs, or files with them in the form of DATA (default: 5 %, at most 1,000)
 #   SPLIT_SEED   seed of the draw of the splits (default: 1); SEED and SEEDS are only seeds of the trainings
+#   BASELINE     arch that the others are compared with (default: seq2seq_lstm)
 #   ARCH         archs to train in addition to the baseline (default: copynet below 50,000 pairs, otherwise wean_lstm):
 #                wean_lstm, copynet, pointer_generator, residual_lstm, paraphrase_transformer, copy_transformer,
 #                granularity_transformer and its presets
-#   BASELINE     arch that the others are compared with (default: seq2seq_lstm)
 #   CASE         truecase (default), lowercase or keep
 #   UNIT         joiner (default): words, with marks from which the text is restored; moses, words, characters, jieba
 #   BPE          merges of byte pair encoding (default: 0 = whole words)

@@ -10,7 +10,7 @@ from typing import Any
 from page_block import table
 
 ROOT = Path(__file__).resolve().parents[1]
-_VARIABLE = re.compile(r"#   ([A-Z][A-Z_]+(?:=\S+)?(?:, [A-Z][A-Z_]+)*)  +(\S.*)")
+_VARIABLE = re.compile(r"#   ([A-Z][A-Z_]+\S*(?:, [A-Z_]+)*)  +(\S.*)")
 
 
 def first_sentence(path: Path) -> str:
@@ -65,6 +65,17 @@ def variable_rows(path: Path) -> list[list[str]]:
 def variables(script: str) -> Callable[[object], str]:
     """Return the function that writes the table of the variables in the head of a script of examples/."""
     return lambda _content: table(["variable", "meaning"], variable_rows(ROOT / "examples" / script))
+
+
+def scripts(_content: object) -> str:
+    """Return the table of the scripts that prepare data: command, and the text of --help without its commands."""
+    rows = []
+    for path in sorted((ROOT / "preprocess").glob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if '__name__ == "__main__"' in path.read_text(encoding="utf-8"):
+            prose = [part for part in text.split("\n\n") if not part.startswith("    ")]
+            rows.append([f"`{path.name}`", escaped(" ".join(" ".join(prose).split())).replace("``", "`")])
+    return table(["script", "purpose"], rows)
 
 
 # --- packages and benchmarks ----------------------------------------------------------------------------------------
@@ -130,7 +141,7 @@ def options(_content: object) -> str:
     for arch, model in sorted(ARCH_MODEL_REGISTRY.items()):
         values = getattr(ARCH_CONFIG_REGISTRY.get(arch), "args", None)
         if values and is_own(model):
-            flags = (f"`--{name.replace('_', '-')} {value}`" for name, value in values[0].items())
+            flags = (f"`--{name.replace('_', '-')}{'' if value is True else f' {value}'}`" for name, value in values[0].items())
             presets.append([f"`{arch}`", f"`{model.family}`", " ".join(flags)])
     sections.append(f"## Presets\n\n{table(['`--arch`', 'family', 'different defaults'], presets)}")
     return "\n".join(sections)

@@ -114,6 +114,7 @@ BLOCKS = {
     ("docs/architecture.md", "parts"): doc_sources.parts,
     ("docs/own_pairs.md", "variables"): doc_sources.variables("own_pairs.sh"),
     ("benchmarks/README.md", "benchmarks"): doc_sources.benchmarks,
+    ("preprocess/README.md", "scripts"): doc_sources.scripts,
     ("examples/README.md", "variables"): doc_sources.variables("lib/recipe.sh"),
     ("examples/granularity_transformer/README.md", "variables"): doc_sources.variables("granularity_transformer/systems.sh"),
     ("examples/nts/README.md", "variables"): doc_sources.variables("nts/systems.sh"),

@@ -8,7 +8,7 @@
 #   RUN      output directory (default: runs/<family>/<recipe>)
 #   SYSTEMS  systems to train and compare (default: those of the paper, with its baselines)
 #   EPOCHS   passes over the training data (default: the paper's); a larger value continues a finished training
-#   PATIENCE validations without improvement after which a training ends
+#   PATIENCE  validations without improvement after which a training ends
 #   RATES, DROPOUTS  values that every system tries (own = the recipe's); the best on validation is kept, all are recorded
 #   RATES_<system>  the rates of one system, as in RATES_pointer_generator="0.05 0.1 0.2" (default: RATES)
 #   TRY_EPOCHS  epochs after which the best of these values is chosen; only that training continues (default: EPOCHS)
