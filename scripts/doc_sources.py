@@ -1,12 +1,18 @@
 """Tables of documents that repeat what the code says: options, variables of recipes, recipes, benchmarks, packages."""
 
+import argparse
 import ast
+import json
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import yaml
 from page_block import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,10 +98,106 @@ def benchmarks(_content: object) -> str:
     return table(["script", "measures", "result"], rows)
 
 
+def record(benchmark: str) -> dict[str, Any]:
+    """Return the record of a benchmark."""
+    content: dict[str, Any] = json.loads(
+        (ROOT / "benchmarks" / "results" / f"{benchmark}.json").read_text(encoding="utf-8")
+    )
+    return content
+
+
+def speed(_content: object) -> str:
+    """Return the tables of a training step and of beam search, as recorded."""
+    step, search = record("training_step"), record("decoding")
+    one, two = (step["time"][threads] for threads in "12")
+    rows = [
+        [
+            f"`{name}`",
+            f"{one[name]['cpu_ratio']:.2f}",
+            f"{two[name]['wall_ratio']:.2f}",
+            f"{memory['above_idle_mib']:,.0f}",
+        ]
+        for name, memory in step["memory"].items()
+        if name in one
+    ]
+    head = ["training step", "CPU time, 1 thread", "wall time, 2 threads", "peak memory above idle, MiB"]
+    steps = table(head, rows)
+    size = search["size"]["batch_size"]
+    found = [[f"`{name}`", f"{1000 * size / times['cpu_ms']:.0f}"] for name, times in search["time"]["1"].items()]
+    return f"{steps}\n{table(['beam search', 'sentences per second, 1 thread'], found)}"
+
+
+def citations(_content: object) -> str:
+    """Return the papers of CITATION.cff in BibTeX."""
+    content = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    entries = []
+    for paper in content["references"]:
+        names = [f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]]
+        first = paper["authors"][0]["family-names"].lower().replace(" ", "-")
+        kind, place = ("article", "journal") if "journal" in paper else ("inproceedings", "booktitle")
+        values = {
+            "title": paper["title"],
+            "author": " and ".join(names),
+            place: paper.get("journal") or paper.get("collection-title"),
+            "year": paper["year"],
+            "doi": paper.get("doi"),
+        }
+        lines = [f"  {name} = {{{value}}}" for name, value in values.items() if value]
+        word = re.sub(r"\W", "", paper["title"].split()[0]).lower()
+        entries.append(f"@{kind}{{{first}-{paper['year']}-{word},\n" + ",\n".join(lines) + "\n}\n")
+    return "```bibtex\n" + "\n".join(entries) + "```\n"
+
+
 def parts(_content: object) -> str:
     """Return the table of the packages in wean_fairseq/."""
     found = sorted((ROOT / "wean_fairseq").glob("*/__init__.py"))
     return table(["part", "content"], [[f"`{path.parent.name}/`", escaped(first_sentence(path))] for path in found])
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+class Asked(Exception):
+    """Carries the parser that would print its help."""
+
+
+def parser_of(program: str, main: Callable[[], object]) -> argparse.ArgumentParser:
+    """Return the parser with which a program reads its command line."""
+
+    def ask(parser: argparse.ArgumentParser, _file: object = None) -> None:
+        raise Asked(parser)
+
+    with patch.object(argparse.ArgumentParser, "print_help", ask), patch.object(sys, "argv", [program, "--help"]):
+        try:
+            main()
+        except Asked as asked:
+            parser: argparse.ArgumentParser = asked.args[0]
+            return parser
+    raise RuntimeError(f"{program} --help must print its help.")
+
+
+def argument_rows(parser: argparse.ArgumentParser) -> Iterable[list[str]]:
+    """Return the arguments of a parser: names, meaning."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from ([f"`{choice.dest}`", escaped(choice.help or "")] for choice in action._choices_actions)
+        elif action.help in (None, argparse.SUPPRESS) or "--help" in action.option_strings:
+            continue
+        else:
+            names = ", ".join(f"`{name}`" for name in action.option_strings or [str(action.metavar or action.dest)])
+            yield [names, escaped(str(action.help) % {**vars(action), "prog": parser.prog})]
+
+
+def commands(_content: object) -> str:
+    """Return the arguments of every wean-* command."""
+    sections = []
+    text = (ROOT / "setup.py").read_text(encoding="utf-8")
+    for name, module, function in sorted(re.findall(r'"(wean-[\w-]+) = ([\w.]+):(\w+)"', text)):
+        parser = parser_of(name, getattr(import_module(module), function))
+        sections.append(
+            f"### {name}\n\n{parser.description}\n\n{table(['argument', 'meaning'], [*argument_rows(parser)])}"
+        )
+    return "\n".join(sections)
 
 
 # --- options --------------------------------------------------------------------------------------------------------
@@ -141,7 +243,10 @@ def options(_content: object) -> str:
     for arch, model in sorted(ARCH_MODEL_REGISTRY.items()):
         values = getattr(ARCH_CONFIG_REGISTRY.get(arch), "args", None)
         if values and is_own(model):
-            flags = (f"`--{name.replace('_', '-')}{'' if value is True else f' {value}'}`" for name, value in values[0].items())
+            flags = (
+                f"`--{name.replace('_', '-')}{'' if value is True else f' {value}'}`"
+                for name, value in values[0].items()
+            )
             presets.append([f"`{arch}`", f"`{model.family}`", " ".join(flags)])
     sections.append(f"## Presets\n\n{table(['`--arch`', 'family', 'different defaults'], presets)}")
     return "\n".join(sections)

@@ -109,6 +109,9 @@ BLOCKS = {
     ("docs/systems.md", "systems"): page_of_systems,
     ("docs/metrics.md", "metrics"): metrics,
     ("docs/metrics.md", "presets"): presets,
+    ("docs/citation.md", "citations"): doc_sources.citations,
+    ("docs/results.md", "speed"): doc_sources.speed,
+    ("docs/commands.md", "commands"): doc_sources.commands,
     ("docs/options.md", "options"): doc_sources.options,
     ("docs/recipes.md", "recipes"): doc_sources.recipes,
     ("docs/architecture.md", "parts"): doc_sources.parts,
@@ -116,7 +119,9 @@ BLOCKS = {
     ("benchmarks/README.md", "benchmarks"): doc_sources.benchmarks,
     ("preprocess/README.md", "scripts"): doc_sources.scripts,
     ("examples/README.md", "variables"): doc_sources.variables("lib/recipe.sh"),
-    ("examples/granularity_transformer/README.md", "variables"): doc_sources.variables("granularity_transformer/systems.sh"),
+    ("examples/granularity_transformer/README.md", "variables"): doc_sources.variables(
+        "granularity_transformer/systems.sh"
+    ),
     ("examples/nts/README.md", "variables"): doc_sources.variables("nts/systems.sh"),
     ("examples/pc_san/README.md", "variables"): doc_sources.variables("pc_san/essays.sh"),
 }
