@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write the generated tables of the documents; with --check only compare.
 
-The systems are in docs/systems.toml, their scores in results/, the metrics and presets in wean_fairseq.evaluation. Other
-tables repeat what the code says, see doc_sources.py.
+The systems are in docs/systems.toml, their scores in results/, the metrics and presets in wean_fairseq.evaluation. The
+others repeat what the code says, see doc_sources.py.
 """
 
 import argparse
