@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .generation import load
     from .training.run import train
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["load", "register", "train"]
 
 _failures: list[BaseException] = []  # the error that ended a registration
