@@ -24,14 +24,19 @@ def read_version() -> str:
     source = (ROOT / "wean_fairseq" / "__init__.py").read_text(encoding="utf-8")
     match = re.search(r"""^__version__\s*(?::\s*\w+\s*)?=\s*["']([^"']+)["']""", source, flags=re.MULTILINE)
     if match is None:
-        raise RuntimeError('wean_fairseq/__init__.py must have a line like `__version__ = "0.1.0"`, but has none.')
+        raise RuntimeError('wean_fairseq/__init__.py must have a line like `__version__ = "1.0.0"`, but has none.')
     return match.group(1)
 
 
 def read_long_description() -> str:
-    """Return the README, or nothing where only the package itself was copied."""
+    """Return the README, or nothing where only the package itself was copied.
+
+    A package index shows it without the other files, so links to them become their text, and pictures are left out.
+    """
     readme = ROOT / "README.md"
-    return readme.read_text(encoding="utf-8") if readme.exists() else ""
+    text = readme.read_text(encoding="utf-8") if readme.exists() else ""
+    text = re.sub(r"!\[[^\]]*\]\((?!https:)[^)]*\)\n*", "", text)
+    return re.sub(r"\[([^\]]*)\]\((?!https:)[^)]*\)", r"\1", text)
 
 
 setup(
@@ -42,6 +47,16 @@ setup(
     long_description_content_type="text/markdown",
     author="wean_fairseq contributors",
     license="MIT",
+    license_files=["LICENSE"],
+    keywords=[
+        "fairseq",
+        "paraphrase generation",
+        "sentence simplification",
+        "summarisation",
+        "topic-to-essay generation",
+        "copy mechanism",
+        "evaluation",
+    ],
     # The scripts that prepare text are installed as a folder of the package, so that wean-train finds them.
     packages=[*find_packages(include=["wean_fairseq", "wean_fairseq.*"]), *PREPROCESS],
     package_dir=PREPROCESS,
@@ -120,8 +135,13 @@ setup(
         ]
     },
     classifiers=[
+        "Development Status :: 5 - Production/Stable",
+        "Environment :: Console",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
         *(f"Programming Language :: Python :: {version}" for version in ("3.11", "3.12", "3.13")),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
         "Typing :: Typed",
     ],
 )

@@ -4,21 +4,26 @@
 #
 #   DATA=pairs.csv bash examples/own_pairs.sh
 #
-# DATA is a table with both sides (CSV, TSV, JSON lines, a folder that Hugging Face `datasets` saved, ...), or two text files ("mine.src mine.tgt"). In addition to the
-# variables of every recipe:
-#   COLUMNS=a,b  names of the source and the target column (default: the only two); further names are columns with
+# DATA is a table with both sides (CSV, TSV, JSON lines, a folder that Hugging Face `datasets` saved, ...), or two text
+# files ("mine.src mine.tgt"). In addition to the variables of every recipe:
+#
+#   COLUMNS=a,b  source and target column by name or number (default: the only two); further names are columns with
 #                further references
 #   HEADER       yes or no: whether the first row has the names of the columns (default: a guess, which is printed)
-#   TEST, VALID  number of test and of validation pairs, or files with them in the form of DATA (default: 5 %, at most 1000)
+#   TEST, VALID  number of test and of validation pairs, or files with them in the form of DATA (default: 5 %, at most 1,000)
 #   SPLIT_SEED   seed of the draw of the splits (default: 1); SEED and SEEDS are only seeds of the trainings
-#   ARCH         archs to train in addition to the baseline (default: chosen by the number of pairs): wean_lstm, copynet,
-#                pointer_generator, residual_lstm, paraphrase_transformer, copy_transformer, granularity_transformer and
-#                its presets. Later runs reuse the text, the dictionary and the baseline of RUN
-#   CASE         truecase (default), lowercase, or keep      BPE   merges of byte pair encoding (default: 0 = words)
-#   UNIT         joiner (default: words, from which the text can be restored), moses, words, characters, jieba
-#   FROM         model folder or checkpoint from which the training continues, by wean-train. The old and the new model
-#                are scored on both test sets. The old one is found beside the model, or is OLD_TEST="old.src old.tgt"
-#   LANGUAGE     of UNIT=moses: two letters (default: en)    WIDTH of embeddings and layers (default: by number of pairs)
+#   BASELINE     arch that the others are compared with (default: seq2seq_lstm)
+#   ARCH         archs to train in addition to the baseline (default: copynet below 50,000 pairs, otherwise wean_lstm):
+#                wean_lstm, copynet, pointer_generator, residual_lstm, paraphrase_transformer, copy_transformer,
+#                granularity_transformer and its presets
+#   CASE         truecase (default), lowercase or keep
+#   UNIT         joiner (default): words, with marks from which the text is restored; moses, words, characters, jieba
+#   BPE          merges of byte pair encoding (default: 0 = whole words)
+#   LANGUAGE     language of UNIT=moses, two letters (default: en)
+#   WIDTH, EPOCHS, RATE  width of embeddings and layers, epochs, learning rate (default: by the number of pairs)
+#   FROM         model folder or checkpoint from which the training continues, by wean-train
+#   OLD_TEST     test set of that model, as in OLD_TEST="old.src old.tgt" (default: the one in the run of the model)
+#
 # Its result is the folder $RUN/model of the first ARCH, for wean-generate, wean-inspect and wean_fairseq.load.
 set -euo pipefail
 shopt -u checkwinsize # otherwise bash sets COLUMNS to the width of the terminal

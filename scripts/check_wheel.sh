@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Test the installation of an ordinary user: a plain `pip install .` (no -e, with pip's build isolation) into an
-# environment with torch and fairseq-fixed, then `--user-dir wean_fairseq` in another folder. Takes no arguments; needs
-# the .venv of scripts/setup.sh.
+# Test the installation of an ordinary user: a plain `pip install` (no -e, with pip's build isolation) of the source
+# distribution into an environment with torch and fairseq-fixed, then `--user-dir wean_fairseq` in another folder. Takes
+# no arguments; needs the .venv of scripts/setup.sh.
 #
 # The second environment contains the package and fairseq-fixed, which looks for a --user-dir next to itself. Everything
 # else, including torch, is used from .venv.
@@ -24,7 +24,8 @@ readonly OTHER=$TEMPORARY/venv
 rm -rf -- "$ROOT/build" # old build files would be included in this build
 pip_install() { "$PYTHON" -m pip --python "$OTHER/bin/python" install --quiet --no-deps "$@"; }
 pip_install --no-index --find-links "$ROOT/.venv/.setup/wheels" fairseq-fixed
-pip_install "$ROOT"
+"$PYTHON" -c 'import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])' "$TEMPORARY" >"$TEMPORARY/sdist.log"
+pip_install "$TEMPORARY"/wean_fairseq-*.tar.gz
 
 site_of() { "$1" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 SITE=$(site_of "$OTHER/bin/python")

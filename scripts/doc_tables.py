@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Write the tables of systems, scores, metrics and presets into README.md and docs/; with --check only compare.
+"""Write the generated tables of the documents; with --check only compare.
 
-The systems are in docs/systems.toml, their scores in results/, the metrics and presets in wean_fairseq.evaluation.
+The systems are in docs/systems.toml, their scores in results/, the metrics and presets in wean_fairseq.evaluation. The
+others repeat what the code says, see doc_sources.py.
 """
 
 import argparse
@@ -11,7 +12,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from page_block import update_block
+import doc_sources
+from page_block import table, update_block
 
 from wean_fairseq.evaluation.metrics.registry import METRICS
 from wean_fairseq.evaluation.presets import PRESETS
@@ -19,12 +21,6 @@ from wean_fairseq.evaluation.presets import PRESETS
 ROOT = Path(__file__).resolve().parents[1]
 COPY = "copy-source"
 ARROWS = {"higher": "↑", "lower": "↓", None: ""}
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"|{'|'.join(line)}|\n" for line in lines)
 
 
 def scores_of(result: str) -> dict[str, dict[str, Any]]:
@@ -113,12 +109,27 @@ BLOCKS = {
     ("docs/systems.md", "systems"): page_of_systems,
     ("docs/metrics.md", "metrics"): metrics,
     ("docs/metrics.md", "presets"): presets,
+    ("docs/citation.md", "citations"): doc_sources.citations,
+    ("docs/results.md", "speed"): doc_sources.speed,
+    ("docs/commands.md", "commands"): doc_sources.commands,
+    ("docs/options.md", "options"): doc_sources.options,
+    ("docs/recipes.md", "recipes"): doc_sources.recipes,
+    ("docs/architecture.md", "parts"): doc_sources.parts,
+    ("docs/own_pairs.md", "variables"): doc_sources.variables("own_pairs.sh"),
+    ("benchmarks/README.md", "benchmarks"): doc_sources.benchmarks,
+    ("preprocess/README.md", "scripts"): doc_sources.scripts,
+    ("examples/README.md", "variables"): doc_sources.variables("lib/recipe.sh"),
+    ("examples/granularity_transformer/README.md", "variables"): doc_sources.variables(
+        "granularity_transformer/systems.sh"
+    ),
+    ("examples/nts/README.md", "variables"): doc_sources.variables("nts/systems.sh"),
+    ("examples/pc_san/README.md", "variables"): doc_sources.variables("pc_san/essays.sh"),
 }
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write or check the tables; return the exit status."""
-    parser = argparse.ArgumentParser(description="Write the tables of systems, scores, metrics and presets.")
+    parser = argparse.ArgumentParser(description="Write the generated tables of the documents.")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if a page differs")
     args = parser.parse_args(arguments)
     content = tomllib.loads((ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))

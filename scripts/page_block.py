@@ -1,6 +1,12 @@
-"""Generated blocks of documents, between two markers."""
+"""Generated blocks of documents, between two markers, and their tables."""
 
 from pathlib import Path
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"|{'|'.join(line)}|\n" for line in lines)
 
 
 def update_block(page: Path, markers: tuple[str, str], block: str, *, check: bool) -> bool:

@@ -218,7 +218,9 @@ def check_fairseq(command: Command, own_archs: set[str]) -> None:
         command: a command of fairseq.
         own_archs: archs that the document itself registers; only options of ``wean_lstm`` are allowed for them.
     """
-    words = [re.sub(r"^\$\w+$", "1", word) for word in command.words[1:] if word != "..."]
+    given = [word for word in command.words[1:] if word != "..."]
+    instead = ["wean_lstm" if before == "--arch" else "1" for before in ["", *given]]  # of a variable of a loop
+    words = [re.sub(r"^\$\w+$", value, word) for word, value in zip(given, instead, strict=False)]
     if "--help" in words:
         words[words.index("--help")] = "data"  # --help does not need it
     if "..." in command.words:

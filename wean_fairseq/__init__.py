@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .generation import load
     from .training.run import train
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["load", "register", "train"]
 
 if resource.getrlimit(resource.RLIMIT_FSIZE)[0] == 0:  # matplotlib and fairseq write files when they are imported

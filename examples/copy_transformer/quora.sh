@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Transformer, Transformer+Copy, and Transformer+Copy whose generated words are scored by querying the embeddings (WEAN),
-# on paraphrases, at the same budget.
+# C-DNPG's Table 2: Transformer and Transformer+Copy on paraphrases, by words instead of word pieces, at the same budget;
+# also Transformer+Copy whose generated words are scored by querying the embeddings (WEAN).
 #
 #   DATA=path/to/quora bash examples/copy_transformer/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/copy_transformer/quora.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# CopyNet's Table 1: rules over 1,000 symbols whose variables must be copied. No data is needed: the rules and their
-# 20,000 + 20,000 instances are generated (preprocess/copynet_rules.py).
+# CopyNet's Table 1: rules over 1,000 symbols whose variables must be copied. No data is needed: rules of the paper's kind
+# and their 20,000 + 20,000 instances are generated (preprocess/copynet_rules.py).
 #
 #   bash examples/copynet/synthetic.sh
 #

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# DNPG, and DNPG whose generated words are scored by querying the embeddings (WEAN), on paraphrases.
+# C-DNPG's Table 2: DNPG on paraphrases by words, without stemming; also DNPG whose generated words are scored by querying
+# the embeddings (WEAN).
 #
 #   DATA=path/to/quora bash examples/dnpg/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/dnpg/quora.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# C-DNPG (Gu et al., COLING 2022) against the Transformer on Twitter URL paraphrases, at the same budget.
+# C-DNPG's Table 2: C-DNPG (Gu et al., COLING 2022) against the Transformer on Twitter URL paraphrases, at the same budget.
 #
 #   DATA=path/to/twitter_url bash examples/granularity_transformer/twitter_url.sh
 #   DATA=... VARIANT="r s" bash examples/granularity_transformer/twitter_url.sh

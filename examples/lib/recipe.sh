@@ -3,18 +3,32 @@
 # output is complete, so an interrupted recipe continues when it is started again.
 #
 # Variables that every recipe takes from the environment:
-#   DATA     directory of the data set             RUN      directory to write (default: runs/<family>/<recipe>)
-#   SMOKE=1  a few minutes of everything, small    SEED     random seed (default: 1)
-#   GPUS     number of GPUs (default: those found; 0 = train on the CPU)
-#   SYSTEMS  archs to train and compare            EPOCHS   passes over the training data; a larger value continues
-#   JOBS=N   number of systems at a time, with     SEEDS    several seeds, each in RUN/seed<N>
-#            one core or GPU each                  SBATCH   file to write the trainings to as a Slurm job array
-#   TRAIN_FLAGS  more options of fairseq-train     PATIENCE validations without improvement after which a training ends
-#   SEARCH_FLAGS more options of fairseq-generate (if the search has changed, the test set is decoded again)
-#   RATES, DROPOUTS  values to choose from on validation, for each system (RATES_<system>: for this one)
-#   TRY_EPOCHS   epochs after which one of them is chosen; only that one is trained to the end (default: EPOCHS)
-#   TOKENS   batch size in tokens of the longer side, including padding, instead of pairs
-#   LIMIT    maximum number of training and of validation pairs; TEST_LIMIT of test sentences
+#
+#   DATA, TURK, PWKP  location of the data; if it is missing, the recipe says where to get it
+#   RUN      output directory (default: runs/<family>/<recipe>)
+#   SYSTEMS  systems to train and compare (default: those of the paper, with its baselines)
+#   EPOCHS   passes over the training data (default: the paper's); a larger value continues a finished training
+#   PATIENCE  validations without improvement after which a training ends
+#   RATES, DROPOUTS  values that every system tries (own = the recipe's); the best on validation is kept, all are recorded
+#   RATES_<system>  the rates of one system, as in RATES_pointer_generator="0.05 0.1 0.2" (default: RATES)
+#   TRY_EPOCHS  epochs after which the best of these values is chosen; only that training continues (default: EPOCHS)
+#   SEED     random seed (default: 1)
+#   SEEDS    several seeds, each in RUN/seed<N>; scored together, as mean and deviation, if they share the test set
+#   JOBS     systems and seeds trained at a time, with one core or GPU each (default: 1); logs are in RUN/jobs
+#   GPUS     number of GPUs (default: those found); 0 = CPU
+#   SBATCH   file to write the trainings to as a Slurm job array, instead of running them
+#   TRAIN_FLAGS  more options of fairseq-train for every system, as in TRAIN_FLAGS="--lr 0.0005"
+#   SEARCH_FLAGS  more options of fairseq-generate for every system; changed options decode again
+#   EVALUATE  updates between validations (default: 500, fewer on small data)
+#   TOKENS   batch size in tokens of the longer side, padding included (default: the batch is counted in pairs)
+#   LIMIT, TEST_LIMIT  maximum number of training and of validation pairs, and of test sentences
+#   GENERATE  arguments of the generator, for generated data
+#   SMOKE=1  run everything on a few lines, in a few minutes on a CPU
+#   RATE, BATCH, BEAM, WORDS, DROPOUT  learning rate, pairs per batch, beam, dictionary words, dropout (some recipes)
+#   WIDTH, EMBED_DIM, HIDDEN_SIZE, SIZES  sizes of the network, or options of them (some recipes)
+#   SET      quora or twitter_url (quora.sh of copy_transformer, dnpg, fset and residual_lstm)
+#   CANDIDATES_FROM  source: count the dictionary on source text alone, as the WEAN paper does; joint (default), as its code
+#
 # The settings are at the top of each recipe: first those of a SMOKE run, then those of a full one. All of them can be
 # overridden in the environment.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# NTS, NTS-w2v and EncDecA on EW-SEW (English Wikipedia -> Simple English Wikipedia): rows of the WEAN paper's Table 2.
+# WEAN's Table 2: NTS, NTS-w2v and EncDecA on EW-SEW (English Wikipedia -> Simple English Wikipedia). SYSTEMS="enc_dec_a
+# dress dress_ls" adds DRESS and DRESS-LS, which the paper trains on WikiLarge.
 #
 #   DATA=path/to/NeuralTextSimplification/data TURK=path/to/turkcorpus bash examples/nts/ew_sew.sh
 #

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# RNN and RNN-context on LCSTS (Hu et al., EMNLP 2015): rows of the WEAN paper's Table 4, by characters or words.
+# WEAN's Table 4: RNN and RNN-context on LCSTS (Hu et al., EMNLP 2015), by characters or words, with the sizes of CopyNet's
+# paper.
 #
 #   DATA=path/to/LCSTS bash examples/nts/lcsts.sh
 #

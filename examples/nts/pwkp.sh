@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# EncDecA, NTS and NTS-w2v on PWKP (WikiSmall): the rows of the WEAN paper's Tables 1 and 3.
+# WEAN's Tables 1 and 3: EncDecA, NTS and NTS-w2v on PWKP (WikiSmall). SYSTEMS="enc_dec_a dress dress_ls" adds DRESS and
+# DRESS-LS.
 #
 #   DATA=path/to/wikismall bash examples/nts/pwkp.sh
 #

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# NTS, NTS-w2v and EncDecA compared with WEAN on public simplification pairs, tested on PWKP-100 and Turk-359.
+# NTS, NTS-w2v and EncDecA beside WEAN on public simplification pairs, tested on PWKP-100 and Turk-359. The papers have
+# other training data.
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/nts/simplification.sh
 #

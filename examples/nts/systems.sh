@@ -1,15 +1,13 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # Training of the systems of simplification.sh, pwkp.sh and ew_sew.sh, which source it after recipe.sh. Settings:
 #
-#   SIZE      paper, or small: NTS with 256 units and embeddings of 150 + 100 instead of 500 and 300 + 200, for a CPU.
-#             EncDecA has its own size in both (embeddings 300, 256 units).
-#   WORD2VEC  the global vectors of nts_w2v (Google News), GLOVE those of enc_dec_a (840B): text files of the width of the
-#             system. The default are vectors learnt from both sides of the training text.
-#   CUTOFF    words seen at most this number of times are <unk> to enc_dec_a, which has a separate dictionary (its release:
-#             4 for WikiLarge, 3 for WikiSmall)
-#   REWARD_EPOCHS  of DRESS, after EPOCHS of cross entropy (its release: 18, two with each number of given words)
-#   RERANK    those of SYSTEMS that are also scored as NTS reports itself: with the beam, 5 or 12, and the hypothesis, first
-#             or second, that are best on the validation sentences, by BLEU (SYSTEM_bleu) and by SARI (SYSTEM_sari)
+#   WORD2VEC  global vectors of nts_w2v: Google News, 300 wide, as text (default: learnt from both sides of the training text)
+#   GLOVE     vectors of enc_dec_a: GloVe 840B, 300 wide (default: learnt from both sides of the training text)
+#   SIZE      paper (default), or small: NTS with 256 units and embeddings of 150 + 100, for a CPU
+#   CUTOFF    words seen at most this number of times are <unk> to enc_dec_a, as in its release (default: 4; PWKP 3)
+#   REWARD_EPOCHS  epochs of DRESS after those of enc_dec_a, as in its release (default: 18)
+#   RERANK    those of SYSTEMS that are also searched with the re-ranking of NTS, as in RERANK="nts nts_w2v"
+#   THRESHOLD  words seen less often are <unk> to the other systems, in simplification.sh (default: 2)
 : "${SIZE:=paper}" "${WORD2VEC:=}" "${GLOVE:=}" "${RERANK:=}"
 [[ $SMOKE != 1 ]] || : "${REWARD_EPOCHS:=2}"
 : "${REWARD_EPOCHS:=18}"

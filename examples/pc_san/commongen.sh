@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PC-SAN and its baselines on CommonGen: 3 to 5 concept words -> an English sentence with all of them.
+# PC-SAN and its baselines on CommonGen, which is not in the paper: 3 to 5 concept words -> an English sentence.
 #
 #   DATA=path/to/commongen BERT=path/to/bert-base-uncased bash examples/pc_san/commongen.sh
 #

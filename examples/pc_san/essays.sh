@@ -2,12 +2,17 @@
 # Essays from topic words: common part of zhihu.sh, essay.sh, commongen.sh, ablations.sh and the baselines' recipes,
 # which source it after recipe.sh, and call `essays NAME` or `commongen`.
 #
-#   BERT     local transformers directory (the paper: BERT-base, Chinese); without it a tiny BERT is trained on the text
-#   VECTORS  initial word vectors of every system, as text; train = word2vec on the training text (the default); none
-#   SIZE     paper or small: the presets of that size
-#   LENGTH   longest output (120 words), SHORTEST the shortest (50), as in the paper; NGRAM: no n-gram of this length
-#            occurs twice in an output (0 = no limit)
-#   RATE     of the Transformers; WARMUP: updates until the Transformers' rate is highest; BERT_UPDATES: of the tiny BERT
+#   BERT      local directory of a transformers model; the paper's is BERT-base, Chinese (default: a tiny BERT, trained on
+#             the text)
+#   BERT_UPDATES  updates of the tiny BERT (default: 2,000)
+#   VECTORS   text file of initial word vectors for every system, as wide as its embeddings; train (default) = word2vec on
+#             the training text; none
+#   SIZE      paper (default), or small, which trains on a CPU
+#   WARMUP    updates until the rate of the Transformers is highest (default: 4,000)
+#   OPTIMISER  adam (default) or adadelta, for the LSTMs and PPG
+#   LENGTH, SHORTEST  maximum and minimum length of an output in words (default: 120 and 50, as in the paper; CommonGen 30
+#             and 1)
+#   NGRAM     length of n-grams that may not repeat in an output (default: 0 = no restriction)
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZE:=small}" "${BERT_UPDATES:=5}" "${LENGTH:=20}" "${SHORTEST:=1}" \
   "${LIMIT:=300}" "${TEST_LIMIT:=10}"
 : "${EPOCHS:=20}" "${SIZE:=paper}" "${RATE:=0.0005}" "${WARMUP:=4000}" "${BATCH:=32}" "${BEAM:=5}" "${WORDS:=50000}" \

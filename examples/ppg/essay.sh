@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PPG (Wang et al., COLING 2016), one chunk of clauses per topic, on topic-to-essay data.
+# MTA-LSTM's baseline PPG (Wang et al., COLING 2016), one chunk of clauses per topic, on topic-to-essay data.
 #
 #   DATA=path/to/zhihu bash examples/ppg/essay.sh
 #

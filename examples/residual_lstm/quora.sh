@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Residual LSTM, with the optimisation of its paper and with Adam, on paraphrases.
+# C-DNPG's Table 2: Residual LSTM on paraphrases by words, with the optimisation of its paper and with Adam.
 #
 #   DATA=path/to/quora bash examples/residual_lstm/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/residual_lstm/quora.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# SC-LSTM (Wen et al., EMNLP 2015), as in the comparison of MTA-LSTM, on topic-to-essay data.
+# MTA-LSTM's baseline SC-LSTM (Wen et al., EMNLP 2015) on topic-to-essay data.
 #
 #   DATA=path/to/zhihu bash examples/sc_lstm/essay.sh
 #

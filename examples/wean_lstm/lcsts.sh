@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# WEAN on LCSTS (Chinese short text summarisation) by characters, with the settings of the paper (section 3.2).
+# WEAN's Table 4: WEAN on LCSTS (Chinese short text summarisation) by characters, with the settings of the paper (section
+# 3.2). SYSTEMS may also name srb, rnn_distract and drgd.
 #
 #   DATA=path/to/LCSTS bash examples/wean_lstm/lcsts.sh
 #

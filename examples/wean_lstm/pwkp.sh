@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# WEAN on PWKP (WikiSmall), with the settings of the paper (section 3.1).
+# WEAN's Table 1: WEAN on PWKP (WikiSmall), with the settings of the paper (section 3.1).
 #
 #   DATA=path/to/wikismall bash examples/wean_lstm/pwkp.sh
 #

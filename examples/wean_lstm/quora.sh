@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# WEAN against the Seq2seq baseline on Quora duplicate questions (paraphrases).
+# WEAN against the Seq2seq baseline on Quora duplicate questions, which are not in the paper.
 #
 #   DATA=path/to/quora bash examples/wean_lstm/quora.sh
 #

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sentence simplification on public pairs, WEAN against the Seq2seq baseline, tested on PWKP-100 and Turk-359.
+# WEAN against the Seq2seq baseline on public simplification pairs, tested on PWKP-100 and Turk-359. The paper has other
+# training data.
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/wean_lstm/simplification.sh
 #

@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from types import ModuleType
 
 import pytest
 from packaging.specifiers import SpecifierSet
+
+from tests import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "wean_fairseq"
@@ -246,6 +249,19 @@ def test_readme_is_a_first_screen_and_its_links():
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/pull_request_template.md"])
 def test_documents_name_only_make_targets_that_exist(name):
     assert mentioned_targets((ROOT / name).read_text(encoding="utf-8")) <= make_targets()
+
+
+def test_the_description_on_a_package_index_links_to_no_file_of_the_project(monkeypatch):
+    """An index shows the README alone, where relative links and pictures would be broken."""
+    given = {}
+    monkeypatch.setattr("setuptools.setup", lambda **keywords: given.update(keywords))
+    monkeypatch.chdir(ROOT)
+    runpy.run_path(str(ROOT / "setup.py"))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = markdown.links(readme)
+    assert [link for link in links if not link.startswith("https:")], "otherwise this test shows nothing"
+    assert markdown.links(given["long_description"]) == [link for link in links if link.startswith("https:")]
+    assert "[tutorial](docs/tutorial.md)" in readme and "Learn: tutorial, notebook" in given["long_description"]
 
 
 def setup_keywords() -> dict[str, ast.expr]:

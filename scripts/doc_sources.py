@@ -1,0 +1,262 @@
+"""Tables of documents that repeat what the code says: options, variables of recipes, recipes, benchmarks, packages."""
+
+import argparse
+import ast
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import yaml
+from page_block import table
+
+ROOT = Path(__file__).resolve().parents[1]
+_VARIABLE = re.compile(r"#   ([A-Z][A-Z_]+\S*(?:, [A-Z_]+)*)  +(\S.*)")
+
+
+def first_sentence(path: Path) -> str:
+    """Return the first sentence of a module's docstring, without its full stop."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return re.split(r"\.(?=\s|$)", " ".join(text.split()))[0].replace("``", "`")
+
+
+def head(path: Path) -> list[str]:
+    """Return the comment at the beginning of a shell script, without the lines for tools."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        if not re.match(r"#!|# shellcheck", line):
+            lines.append(line)
+    return lines
+
+
+# --- recipes --------------------------------------------------------------------------------------------------------
+
+
+def recipe_rows(folder: Path) -> Iterable[list[str]]:
+    """Return one row per recipe: the first paragraph of its head, and its first command with a link."""
+    for path in sorted(folder.rglob("*.sh")):
+        if not path.read_text(encoding="utf-8").startswith("#!"):
+            continue
+        text = "\n".join(line.removeprefix("#").removeprefix(" ") for line in head(path))
+        purpose, _, rest = text.partition("\n\n")
+        command = re.search(r"^  (\S.*)$", rest, flags=re.MULTILINE)
+        name = path.relative_to(folder).as_posix()
+        shown = re.sub(r"  +#.*", "", command[1]) if command else f"bash examples/{name}"
+        yield [" ".join(purpose.split()).rstrip("."), f"[`{shown}`](../examples/{name})"]
+
+
+def recipes(_content: object) -> str:
+    """Return the table of recipes."""
+    return table(["experiment", "command"], list(recipe_rows(ROOT / "examples")))
+
+
+def variable_rows(path: Path) -> list[list[str]]:
+    """Return the variables that the head of a script lists: names, meaning."""
+    rows: list[list[str]] = []
+    for line in head(path):
+        if start := _VARIABLE.fullmatch(line):
+            rows.append([", ".join(f"`{name}`" for name in start[1].split(", ")), start[2]])
+        elif rows and (more := re.fullmatch(r"#     +(\S.*)", line)):
+            rows[-1][1] += f" {more[1]}"
+    return [[names, escaped(meaning)] for names, meaning in rows]
+
+
+def variables(script: str) -> Callable[[object], str]:
+    """Return the function that writes the table of the variables in the head of a script of examples/."""
+    return lambda _content: table(["variable", "meaning"], variable_rows(ROOT / "examples" / script))
+
+
+def scripts(_content: object) -> str:
+    """Return the table of the scripts that prepare data: command, and the text of --help without its commands."""
+    rows = []
+    for path in sorted((ROOT / "preprocess").glob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        if '__name__ == "__main__"' in path.read_text(encoding="utf-8"):
+            prose = [part for part in text.split("\n\n") if not part.startswith("    ")]
+            rows.append([f"`{path.name}`", escaped(" ".join(" ".join(prose).split())).replace("``", "`")])
+    return table(["script", "purpose"], rows)
+
+
+# --- packages and benchmarks ----------------------------------------------------------------------------------------
+
+
+def benchmarks(_content: object) -> str:
+    """Return the table of benchmarks that write a result."""
+    rows = []
+    for path in sorted((ROOT / "benchmarks").glob("*.py")):
+        result = path.parent / "results" / f"{path.stem}.md"
+        if '__name__ == "__main__"' in path.read_text(encoding="utf-8"):
+            link = f"[table](results/{result.name})" if result.exists() else ""
+            rows.append([f"`{path.name}`", escaped(first_sentence(path)), link])
+    return table(["script", "measures", "result"], rows)
+
+
+def record(benchmark: str) -> dict[str, Any]:
+    """Return the record of a benchmark."""
+    content: dict[str, Any] = json.loads(
+        (ROOT / "benchmarks" / "results" / f"{benchmark}.json").read_text(encoding="utf-8")
+    )
+    return content
+
+
+def speed(_content: object) -> str:
+    """Return the tables of a training step and of beam search, as recorded."""
+    step, search = record("training_step"), record("decoding")
+    one, two = (step["time"][threads] for threads in "12")
+    rows = [
+        [
+            f"`{name}`",
+            f"{one[name]['cpu_ratio']:.2f}",
+            f"{two[name]['wall_ratio']:.2f}",
+            f"{memory['above_idle_mib']:,.0f}",
+        ]
+        for name, memory in step["memory"].items()
+        if name in one
+    ]
+    head = ["training step", "CPU time, 1 thread", "wall time, 2 threads", "peak memory above idle, MiB"]
+    steps = table(head, rows)
+    size = search["size"]["batch_size"]
+    found = [[f"`{name}`", f"{1000 * size / times['cpu_ms']:.0f}"] for name, times in search["time"]["1"].items()]
+    return f"{steps}\n{table(['beam search', 'sentences per second, 1 thread'], found)}"
+
+
+def citations(_content: object) -> str:
+    """Return the papers of CITATION.cff in BibTeX."""
+    content = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    entries = []
+    for paper in content["references"]:
+        names = [f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]]
+        first = paper["authors"][0]["family-names"].lower().replace(" ", "-")
+        kind, place = ("article", "journal") if "journal" in paper else ("inproceedings", "booktitle")
+        values = {
+            "title": paper["title"],
+            "author": " and ".join(names),
+            place: paper.get("journal") or paper.get("collection-title"),
+            "year": paper["year"],
+            "doi": paper.get("doi"),
+        }
+        lines = [f"  {name} = {{{value}}}" for name, value in values.items() if value]
+        word = re.sub(r"\W", "", paper["title"].split()[0]).lower()
+        entries.append(f"@{kind}{{{first}-{paper['year']}-{word},\n" + ",\n".join(lines) + "\n}\n")
+    return "```bibtex\n" + "\n".join(entries) + "```\n"
+
+
+def parts(_content: object) -> str:
+    """Return the table of the packages in wean_fairseq/."""
+    found = sorted((ROOT / "wean_fairseq").glob("*/__init__.py"))
+    return table(["part", "content"], [[f"`{path.parent.name}/`", escaped(first_sentence(path))] for path in found])
+
+
+# --- commands -------------------------------------------------------------------------------------------------------
+
+
+class Asked(Exception):
+    """Carries the parser that would print its help."""
+
+
+def parser_of(program: str, main: Callable[[], object]) -> argparse.ArgumentParser:
+    """Return the parser with which a program reads its command line."""
+
+    def ask(parser: argparse.ArgumentParser, _file: object = None) -> None:
+        raise Asked(parser)
+
+    with patch.object(argparse.ArgumentParser, "print_help", ask), patch.object(sys, "argv", [program, "--help"]):
+        try:
+            main()
+        except Asked as asked:
+            parser: argparse.ArgumentParser = asked.args[0]
+            return parser
+    raise RuntimeError(f"{program} --help must print its help.")
+
+
+def argument_rows(parser: argparse.ArgumentParser) -> Iterable[list[str]]:
+    """Return the arguments of a parser: names, meaning."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            yield from ([f"`{choice.dest}`", escaped(choice.help or "")] for choice in action._choices_actions)
+        elif action.help in (None, argparse.SUPPRESS) or "--help" in action.option_strings:
+            continue
+        else:
+            names = ", ".join(f"`{name}`" for name in action.option_strings or [str(action.metavar or action.dest)])
+            yield [names, escaped(str(action.help) % {**vars(action), "prog": parser.prog})]
+
+
+def commands(_content: object) -> str:
+    """Return the arguments of every wean-* command."""
+    sections = []
+    text = (ROOT / "setup.py").read_text(encoding="utf-8")
+    for name, module, function in sorted(re.findall(r'"(wean-[\w-]+) = ([\w.]+):(\w+)"', text)):
+        parser = parser_of(name, getattr(import_module(module), function))
+        sections.append(
+            f"### {name}\n\n{parser.description}\n\n{table(['argument', 'meaning'], [*argument_rows(parser)])}"
+        )
+    return "\n".join(sections)
+
+
+# --- options --------------------------------------------------------------------------------------------------------
+
+
+def escaped(text: str) -> str:
+    """Return text for a cell of a table, in which neither Markdown nor HTML changes it."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def option_rows(config: type) -> list[list[str]]:
+    """Return the options of a dataclass of fairseq: flag, default, help."""
+    inherited = {item.name for base in config.__mro__ if not is_own(base) for item in fields_of(base)}
+    rows = []
+    for item in fields(config):
+        if item.metadata.get("help") and item.name not in inherited:
+            default = "" if item.default is None or isinstance(item.default, bool) else f"`{item.default}`"
+            rows.append([f"`--{item.name.replace('_', '-')}`", default, escaped(item.metadata["help"])])
+    return rows
+
+
+def option_table(name: str, config: type) -> str:
+    """Return a section about one choice, such as an arch, with its own options."""
+    return f"### {name}\n\n{table(['option', 'default', 'meaning'], option_rows(config))}\n"
+
+
+def options(_content: object) -> str:
+    """Return the options of every arch, task, criterion and optimiser of the package."""
+    import wean_fairseq
+
+    wean_fairseq.register()
+    from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+    from fairseq.registry import REGISTRIES
+    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+
+    sections = []
+    chosen = {"arch": MODEL_DATACLASS_REGISTRY, "task": TASK_DATACLASS_REGISTRY}
+    chosen |= {name: REGISTRIES[name]["dataclass_registry"] for name in ("criterion", "optimizer", "scoring")}
+    for kind, registry in chosen.items():
+        own = {name: config for name, config in sorted(registry.items()) if is_own(config)}
+        sections.append(f"## `--{kind}`\n\n{''.join(option_table(name, config) for name, config in own.items())}")
+    presets = []
+    for arch, model in sorted(ARCH_MODEL_REGISTRY.items()):
+        values = getattr(ARCH_CONFIG_REGISTRY.get(arch), "args", None)
+        if values and is_own(model):
+            flags = (
+                f"`--{name.replace('_', '-')}{'' if value is True else f' {value}'}`"
+                for name, value in values[0].items()
+            )
+            presets.append([f"`{arch}`", f"`{model.family}`", " ".join(flags)])
+    sections.append(f"## Presets\n\n{table(['`--arch`', 'family', 'different defaults'], presets)}")
+    return "\n".join(sections)
+
+
+def fields_of(config: type) -> tuple[Any, ...]:
+    """Return the fields of a dataclass; other classes have none."""
+    return fields(config) if is_dataclass(config) else ()
+
+
+def is_own(part: type | None) -> bool:
+    """Return True if a class is defined in this package."""
+    return part is not None and part.__module__.startswith("wean_fairseq.")
