@@ -18,7 +18,7 @@ from .runs import Run, find_runs, read_recorded, read_run
 _EXAMPLES = """examples:
   wean-report runs/quickstart --output runs/quickstart/report
   wean-report runs/granularity_transformer/table2 runs/copy_transformer/quora --output quora
-  wean-report runs/copy_transformer/quora results/wean_quora.json --output quora
+  wean-report runs/copy_transformer/quora results/wean_quora_gpu.json --output quora
 
 A run is a directory that a recipe wrote. Runs that differ only in their seed become one experiment, with means and
 deviations; experiments that were scored on the same sentences are put side by side. Reports are

@@ -266,7 +266,7 @@ def test_an_arch_takes_its_default_options(arch):
 
 
 def test_a_training_continues_from_every_arch():
-    """Only options that differ from the preset of the arch are given; most archs have no options of their own name."""
+    """Only options that differ from the preset of the arch are given; for most archs no group of options has their name."""
     for arch in ARCHS:
         preset = arch_defaults(arch)
         values = {field.name: getattr(preset, field.name) for field in fields(preset)}
