@@ -16,6 +16,12 @@ ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 INK, PALE, TEAL, GREY = "#222", "#d9d9d9", "#00796b", "#8a8a8a"
 COPY = "copy-source"
+NAMES = {
+    COPY: "copy of the source",
+    "transformer": "paraphrase_transformer",
+    "cdnpg_r": "C-DNPG (R)",
+    "cdnpg_rs": "C-DNPG (R⊙S)",
+}
 SCORES = [("few_pairs_10000", "10,000 Quora pairs, 2 seeds"), ("granularity_quora", "99,854 Quora pairs, 1 seed")]
 RANGES = {"bleu": ("BLEU", 20.0, 36.0), "sari": ("SARI", 14.0, 48.0)}
 
@@ -55,9 +61,9 @@ def query() -> str:
     words = ["the", "famous", "doctor", "bought", "car", "in", "..."]
     parts = [text(20, 30, "decoder state s_t"), text(20, 60, "attention c_t"), box(15, 80, 150, 34, "#e0f2f1", TEAL)]
     parts += [text(90, 101, "tanh(W_c [c_t; s_t] + b_c)", "middle", size=11)]
-    parts += [line(90, 66, 90, 80), line(165, 97, 215, 97), text(240, 40, "query q_t", "middle")]
+    parts += [line(90, 66, 90, 80), line(165, 97, 215, 97), text(240, 76, "query q_t", "middle")]
     parts += [box(215 + 10 * cell, 88, 10, 18, TEAL if cell % 2 else "#80cbc4", "#fff") for cell in range(5)]
-    parts += [text(390, 30, "embedding matrix E, which encoder and decoder read", "middle")]
+    parts += [text(460, 26, "embedding matrix E, which encoder and decoder read", "middle")]
     for row, word in enumerate(words):
         y = 42 + 24 * row
         chosen = word == "doctor"
@@ -82,15 +88,17 @@ def score_rows() -> Iterable[tuple[str, str, dict[str, Any]]]:
 def scores() -> str:
     """Return the dot plot of scores with 95 % intervals, and a dashed line at the copy of the source."""
     rows = list(score_rows())
-    parts, y, tops = [], 54.0, []
+    parts: list[str] = []
+    tops: list[tuple[float, float, dict[str, Any]]] = []  # of each group: top, bottom, scores of the copy
+    y = 54.0
     for heading, name, values in rows:
         if heading:
             y += 26
             parts.append(text(16, y - 8, heading, color=GREY))
-            tops.append([y, y, values])
-        parts.append(text(16, y + 14, "copy of the source" if name == COPY else name))
+            tops.append((y, y, values))
+        parts.append(text(16, y + 14, NAMES.get(name, name)))
         for panel, (metric, (_label, low, high)) in enumerate(RANGES.items()):
-            left = 215 + 215 * panel
+            left = 165 + 255 * panel
 
             def place(value: float, left: int = left, low: float = low, high: float = high) -> float:
                 return left + 190 * (value - low) / (high - low)
@@ -101,9 +109,9 @@ def scores() -> str:
             parts += [f'<circle cx="{place(score):g}" cy="{y + 10:g}" r="4" fill="{color}"/>']
             parts += [text(left + 196, y + 14, f"{score:.1f}", size=11)]
         y += 22
-        tops[-1][1] = y
+        tops[-1] = (tops[-1][0], y, tops[-1][2])
     for panel, (metric, (label, low, high)) in enumerate(RANGES.items()):
-        left = 215 + 215 * panel
+        left = 165 + 255 * panel
         parts.append(text(left + 95, 30, label, "middle"))
         for top, bottom, copied in tops:
             x = left + 190 * (copied[metric]["score"] - low) / (high - low)
