@@ -7,6 +7,7 @@ The query of WEAN is a sketch. Scores and times are read from results/ and bench
 import argparse
 import json
 import sys
+import tomllib
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
@@ -16,13 +17,6 @@ ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 INK, PALE, TEAL, GREY = "#222", "#d9d9d9", "#00796b", "#8a8a8a"
 COPY = "copy-source"
-NAMES = {
-    COPY: "copy of the source",
-    "transformer": "paraphrase_transformer",
-    "cdnpg_r": "C-DNPG (R)",
-    "cdnpg_rs": "C-DNPG (R⊙S)",
-}
-SCORES = [("few_pairs_10000", "10,000 Quora pairs, 2 seeds"), ("granularity_quora", "99,854 Quora pairs, 1 seed")]
 RANGES = {"bleu": ("BLEU", 20.0, 36.0), "sari": ("SARI", 14.0, 48.0)}
 
 
@@ -77,26 +71,26 @@ def query() -> str:
     return picture(640, 244, "WEAN's query against the embedding matrix (sketch)", parts)
 
 
-def score_rows() -> Iterable[tuple[str, str, dict[str, Any]]]:
-    """Return the rows of the dot plot: heading or empty, system, scores."""
-    for result, heading in SCORES:
-        systems = read(f"results/{result}.json")["evaluation"]["systems"]
-        for number, (name, values) in enumerate(systems.items()):
-            yield (heading if not number else ""), name, values
+def score_rows() -> Iterable[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+    """Return the rows of the README's table of scores: pairs, system, its scores, those of a copy of the source."""
+    content = tomllib.loads((ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))
+    for entry in content["score"]:
+        found = read(f"results/{entry['result']}.json")["evaluation"]["systems"]
+        for system, name in entry["systems"].items():
+            yield entry["pairs"], name.replace("`", ""), found[system], found[COPY]
 
 
 def scores() -> str:
     """Return the dot plot of scores with 95 % intervals, and a dashed line at the copy of the source."""
-    rows = list(score_rows())
     parts: list[str] = []
     tops: list[tuple[float, float, dict[str, Any]]] = []  # of each group: top, bottom, scores of the copy
-    y = 54.0
-    for heading, name, values in rows:
-        if heading:
-            y += 26
-            parts.append(text(16, y - 8, heading, color=GREY))
-            tops.append((y, y, values))
-        parts.append(text(16, y + 14, NAMES.get(name, name)))
+    y, group = 54.0, ""
+    for pairs, name, values, copied in score_rows():
+        if pairs != group:
+            y, group = y + 26, pairs
+            parts.append(text(16, y - 8, f"{pairs} Quora pairs", color=GREY))
+            tops.append((y, y, copied))
+        parts.append(text(16, y + 14, name))
         for panel, (metric, (_label, low, high)) in enumerate(RANGES.items()):
             left = 165 + 255 * panel
 
@@ -104,7 +98,7 @@ def scores() -> str:
                 return left + 190 * (value - low) / (high - low)
 
             score, (least, most) = values[metric]["score"], values[metric]["ci"]
-            color = GREY if name == COPY else TEAL
+            color = GREY if values == copied else TEAL
             parts += [line(place(least), y + 10, place(most), y + 10, color, ' stroke-width="2"')]
             parts += [f'<circle cx="{place(score):g}" cy="{y + 10:g}" r="4" fill="{color}"/>']
             parts += [text(left + 196, y + 14, f"{score:.1f}", size=11)]
