@@ -58,6 +58,7 @@ lint: setup ## ruff, the English of docstrings and comments, and the generated t
 	@$(WITH_VENV) wean-evaluate tables README.md docs/*.md examples/*/README.md --check
 	@$(WITH_VENV) python scripts/replication.py --check
 	@$(WITH_VENV) python scripts/doc_tables.py --check
+	@$(WITH_VENV) python scripts/diagrams.py --check
 
 .PHONY: typecheck
 typecheck: setup ## mypy, strict, on what pyproject.toml lists

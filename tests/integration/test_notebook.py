@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -22,7 +23,6 @@ def notebook() -> nbformat.NotebookNode:
 
 def test_the_cells_are_python_and_name_what_there_is():
     cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
-    assert [cell.outputs for cell in cells] == [[]] * len(cells), "the notebook is kept without outputs"
     parts = list(ast.walk(ast.parse("\n".join(cell.source for cell in cells))))
     for node in parts:
         if isinstance(node, ast.ImportFrom):
@@ -36,6 +36,20 @@ def test_the_cells_are_python_and_name_what_there_is():
     assert {name for name, _ in attributes} == set(kinds)
     known = {name: {*dir(kind), *getattr(kind, "__dataclass_fields__", ())} for name, kind in kinds.items()}
     assert [(name, attribute) for name, attribute in attributes if attribute not in known[name]] == []
+
+
+def test_the_notebook_is_stored_with_its_outputs():
+    """A reader sees them without running anything; no path of the machine that made them is among them."""
+    cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
+    silent = [cell for cell in cells if not cell.outputs]
+    assert [cell.source.split()[0] for cell in silent] == ["import"], "only the imports print nothing"
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1)), "the cells were run in order"
+    parts = [part for cell in cells for part in cell.outputs]
+    assert {part.get("name", "stdout") for part in parts} == {"stdout"}, "no warnings, no error"
+    printed = "".join(part.get("text", "") for part in parts)
+    assert re.search(r"^WEAN +the famous \w+ bought a car in 1969\.$", printed, flags=re.MULTILINE)
+    assert not re.search(r"(?<!\w)/(?:home|root|tmp|usr|work)/", printed)
+    assert len([part for part in parts if "image/png" in part.get("data", {})]) == 1
 
 
 @pytest.mark.slow

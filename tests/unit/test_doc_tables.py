@@ -5,9 +5,21 @@ import re
 
 import doc_tables
 
+FOLDERS = ("docs", "examples", "preprocess", "results", ".github")
+DOCUMENTS = [*doc_tables.ROOT.glob("*.md"), *(doc_tables.ROOT / "benchmarks").glob("*.md")]
+DOCUMENTS += [path for folder in FOLDERS for path in (doc_tables.ROOT / folder).rglob("*.md")]
+
 
 def test_the_pages_have_the_tables():
     assert doc_tables.main(["--check"]) == 0, "run python scripts/doc_tables.py"
+
+
+def test_the_documents_written_by_hand_have_at_most_25_000_words():
+    """As wc counts them, with commands and table bars, but without the blocks that a script writes."""
+    written = [path for path in DOCUMENTS if path.name not in ("replication.md", "reliability.md")]
+    block = re.compile(r"<!-- (?:results|[a-z]+): [^>]* -->\n.*?<!-- (?:/results|end of [a-z]+) -->", re.DOTALL)
+    assert len(written) > 40
+    assert sum(len(block.sub("", path.read_text(encoding="utf-8")).split()) for path in written) <= 25_000
 
 
 def test_a_measured_score_is_that_of_its_file():

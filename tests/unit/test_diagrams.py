@@ -1,0 +1,49 @@
+"""The SVG figures of the documents are up to date, well formed, and show the recorded numbers."""
+
+import json
+import re
+import tomllib
+from xml.etree import ElementTree as ET
+
+import diagrams
+import pytest
+
+
+def test_the_figures_are_up_to_date():
+    assert diagrams.main(["--check"]) == 0, "run python scripts/diagrams.py"
+
+
+@pytest.mark.parametrize("name", diagrams.FIGURES)
+def test_a_figure_is_a_small_svg_with_a_title(name):
+    drawn = diagrams.FIGURES[name]()
+    picture = ET.fromstring(drawn)
+    assert picture.find("{http://www.w3.org/2000/svg}title").text
+    assert len(drawn) < 10_000, "a figure is small"
+
+
+def test_the_dot_plot_shows_the_recorded_scores():
+    """Read from results/, without the functions of the script."""
+    expected = []
+    shown = tomllib.loads((diagrams.ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))["score"]
+    for entry in shown:
+        record = json.loads((diagrams.ROOT / "results" / f"{entry['result']}.json").read_text(encoding="utf-8"))
+        for system in entry["systems"]:
+            scores = record["evaluation"]["systems"][system]
+            expected += [f"{scores['bleu']['score']:.1f}", f"{scores['sari']['score']:.1f}"]
+    assert re.findall(r">(\d+\.\d)</text>", diagrams.scores()) == expected
+
+
+def test_the_bars_show_the_recorded_ratios():
+    """fairseq's own models are 1; decoding.json has 0.3057 for wean_lstm."""
+    shown = re.findall(r">([^<]+)</text>", diagrams.speed())
+    assert shown.count("1.00") == 3
+    search = shown[shown.index("Beam search: CPU time, fairseq = 1 (shorter is faster)") :]
+    assert search[search.index("wean_lstm") + 1] == "0.31"
+
+
+def test_a_stale_figure_is_named_and_drawn_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(diagrams, "IMAGES", tmp_path)
+    assert diagrams.main(["--check"]) == 1
+    assert "query.svg" in capsys.readouterr().err
+    assert diagrams.main([]) == 0
+    assert diagrams.main(["--check"]) == 0
