@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -235,6 +236,10 @@ def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
         ({"min_len": 1.5}, r"min_len must be of type int, but is 1\.5"),
         ({"lenpen": True}, "lenpen must be of type float, but is True"),
         ({"temperature": 0.0}, "--temperature must be a finite number above 0"),
+        ({"temperature": 1e-320}, r"--temperature must be from 1e-30 to 1e\+30, but is 1e-320"),
+        ({"temperature": 1e308}, r"--temperature must be from 1e-30 to 1e\+30, but is 1e\+308"),
+        ({"lenpen": 61}, "--lenpen must be from -60 to 60, but is 61"),
+        ({"diverse_beam_strength": float("nan")}, "--diverse-beam-strength must be from .*, but is nan"),
         ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be .* 1, but is 1.5"),
         ({"sampling_topk": 3}, "--sampling-topk .* --sampling"),
         ({"seed": 1 << 63}, "seed must be a whole number of less than 64 bits, but is 9223372036854775808"),
@@ -245,6 +250,19 @@ def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
 def test_options_that_mean_nothing_are_named(options, message, tmp_path):
     with pytest.raises(UserError, match=message):
         build(tmp_path, "wean_lstm").generate("what is it ?", **options)
+
+
+@pytest.mark.parametrize("extreme", [{"lenpen": 60}, {"temperature": 1e-30}, {"temperature": 1e30}])
+def test_the_largest_options_still_give_an_output(extreme, tmp_path):
+    """The length 12 to the power 60 is a whole number of 216 bits. torch takes at most 64."""
+    assert isinstance(build(tmp_path, "wean_lstm").generate("what is it ?", min_len=12, **extreme), str)
+
+
+@pytest.mark.parametrize("table", [{"what is it ?": 1}, pd.DataFrame({"text": ["what is it ?"]})])
+def test_a_table_is_not_a_list_of_texts(table, tmp_path):
+    """Iterating over it gives the names of its columns."""
+    with pytest.raises(UserError, match="give a string, or a list of strings"):
+        build(tmp_path, "wean_lstm").generate(table)
 
 
 def test_printed_models_and_results_are_short(tmp_path: Path):
