@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from tests.unit.generation.models import ARCHS, ESSAYS, MOSES, build
+from wean_fairseq.checkpoints.loading import Loaded, StoredModel
 from wean_fairseq.errors import UserError
-from wean_fairseq.generation import Generated
+from wean_fairseq.generation import Generated, load
 from wean_fairseq.text import TextSettings
 
 LINES = ["What's the BEST way?", "", "  ", "how do i lose weight", 'who is "Zorblax", the café friend?', "\u200b"]
@@ -263,6 +264,19 @@ def test_a_table_is_not_a_list_of_texts(table, tmp_path):
     """Iterating over it gives the names of its columns."""
     with pytest.raises(UserError, match="give a string, or a list of strings"):
         build(tmp_path, "wean_lstm").generate(table)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"no_such": 1}, "no_such is not an option of the task or"), ({"device": "cuda:99"}, "'cuda:99' cannot be used")],
+)
+def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, options, says):
+    """No machine has 100 GPUs."""
+    built = build(tmp_path, "wean_lstm")
+    monkeypatch.setattr(StoredModel, "load", lambda *_, **__: Loaded(built.model, built.task, built.search_options))
+    (tmp_path / "a.pt").touch()
+    with pytest.raises(UserError, match=says):
+        load(tmp_path / "a.pt", text=MOSES, **options)
 
 
 def test_printed_models_and_results_are_short(tmp_path: Path):
