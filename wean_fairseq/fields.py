@@ -7,7 +7,7 @@ from typing import Any
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from .errors import UserError
-from .ranges import check_positive, check_range, check_share
+from .ranges import ANY, check_positive, check_range, check_share
 
 
 def option(default: Any, text: str, **metadata: Any) -> Any:
@@ -16,7 +16,8 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
     Args:
         default: its value, for booleans ``False``, because fairseq turns ``True`` into a flag that switches it off.
         text: help text.
-        metadata: further properties. ``least``: the smallest value that ``check_values`` accepts. ``is_share=True``:
+        metadata: further properties. ``least`` and ``most``: the smallest and the largest value that ``check_values``
+            accepts. ``is_share=True``:
             at least 0 and below 1. ``is_positive=True``: above 0. ``reads_file=True``: it names a file to begin a
             training with.
     """
@@ -30,7 +31,7 @@ def check_values(config: type, cfg: Any) -> None:
         if value is None:
             continue
         if "least" in item.metadata:
-            check_range(item.name, [value], item.metadata["least"])
+            check_range(item.name, [value], item.metadata["least"], item.metadata.get("most", ANY))
         if item.metadata.get("is_share"):
             check_share(item.name, value)
         if item.metadata.get("is_positive"):

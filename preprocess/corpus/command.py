@@ -15,7 +15,7 @@ from corpus.binarise import binarise
 from corpus.errors import InputError, say
 from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
-from wean_fairseq.console import BROKEN_PIPE, positive_number, whole_number  # noqa: F401 - used by the scripts
+from wean_fairseq.console import BROKEN_PIPE, CommandParser, positive_number, whole_number  # noqa: F401 - for scripts
 from wean_fairseq.errors import printable, sentence_of
 from wean_fairseq.text import cleaning, steps
 
@@ -58,7 +58,7 @@ def output_parser(name: str, doc: str | None) -> ArgumentParser:
         name: of the script, without its suffix.
         doc: the module's docstring; its first paragraph is the description.
     """
-    parser = ArgumentParser(
+    parser = CommandParser(
         prog=f"{name}.py", description=(doc or "").strip().partition("\n\n")[0], formatter_class=HelpFormatter
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")

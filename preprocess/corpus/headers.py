@@ -104,7 +104,7 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
         same = [key for key in keys if names[key] in (name, one_spaced(name))]
         if len(same) > 1:
             raise InputError(f"{where} has {len(same)} columns named {name}: give numbers. {listing(names, advice)}")
-        if not same and name.isdecimal() and 1 <= int(name) <= len(keys):
+        if not same and name.isdecimal() and len(name) < 10 and 1 <= int(name) <= len(keys):
             same = [keys[int(name) - 1]]
         if not same:
             raise InputError(f"{where} has no column {name}. {listing(names, advice)}")

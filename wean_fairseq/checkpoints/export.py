@@ -16,7 +16,7 @@ from typing import Any
 from fairseq import checkpoint_utils
 from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, load_file, save
 
 from ..errors import UserError, name_some
@@ -251,6 +251,16 @@ def read_exported_text(path: str | Path) -> Text | None:
     return text
 
 
+def _is_utf8(path: Path) -> bool:  # safetensors opens no other names
+    return not any("\ud800" <= sign <= "\udfff" for sign in str(path))
+
+
+def _check_header(weights: Path) -> None:
+    """Compare the sizes in the header with the size of the file, before all of a sparse file is read."""
+    if _is_utf8(weights):
+        safe_open(weights, "pt")
+
+
 def read_export(path: str | Path) -> dict[str, Any]:
     """Read a folder of ``export`` as a checkpoint of fairseq-train without the state of its optimiser.
 
@@ -267,6 +277,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
         if Path(name).name != name or not (weights.parent / name).is_file():
             raise Damaged(f"{weights.parent} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
     try:
+        _check_header(weights)
         for name in Manifest(weights.parent).digests:
             if name != weights.name:
                 check_size(weights.parent / name)
@@ -277,8 +288,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
                 f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads {FORMAT}: "
                 "use the version that wrote it, or export the model again."
             )
-        is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in str(weights))
-        model = load_file(weights) if is_utf8 else load(read_regular(weights, -1))  # which opens names in UTF-8 only
+        model = load_file(weights) if _is_utf8(weights) else load(read_regular(weights, -1))
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)
@@ -292,7 +302,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
             "task_state": config["task_state"],
             "extra_state": {"train_iterator": {"epoch": 1}},
         }
-        check_members(config_file, state)
+        check_members(weights.parent, state)
     except UserError:
         raise
     except OSError as error:

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from ..storage.files import sha256_of
 from ..storage.manifest import NAME as CHECKSUMS
 from .export import WEIGHTS, is_export
+from .reading import check_intact
 from .search import TASK_OPTIONS, kept_search
 
 
@@ -45,10 +46,12 @@ class StoredModel:
 
     @cached_property
     def identity(self) -> str:
-        """A checksum of the model; empty if there is no such file."""
+        """A checksum of the model; empty if there is no such file. Raises ``Damaged`` if a checkpoint is damaged."""
         path = Path(self.path)
         folder = path.parent if path.name == WEIGHTS else path
         file = folder / CHECKSUMS if self.is_export else path
+        if file == path and path.is_file():
+            check_intact(path)  # before all of a file is read that only looks large
         return sha256_of(file) if file.is_file() else ""
 
     def load(self, **options: Any) -> Loaded:

@@ -44,7 +44,8 @@ _RANGES = {
     "min_len": (0, 10_000),
     "no_repeat_ngram_size": (0, ANY),
     "prefix_size": (0, ANY),
-    "lenpen": (-100, 100),  # a length to this power is finite
+    "lenpen": (-60, 60),  # a length of 100,000 to this power is finite
+    "diverse_beam_strength": (-1e30, 1e30),
 }
 
 
@@ -92,7 +93,9 @@ def check_generation(args: Any, words: int) -> None:
         raise UserError(f"--min-len {args.min_len} is longer than --max-len-b {args.max_len_b} allows.")
     if getattr(args, "print_step", False):
         raise UserError("--print-step is for models that refine their outputs step by step: leave it out.")
-    check_positive("temperature", values_of(getattr(args, "temperature", None)))
+    temperatures = values_of(getattr(args, "temperature", None))
+    check_positive("temperature", temperatures)
+    check_range("temperature", temperatures, 1e-30, 1e30)  # beyond it scores divided by it overflow in float32
     _check_sampling(bool(getattr(args, "sampling", False)), args, words)
     groups = getattr(args, "diverse_beam_groups", -1)
     if groups > 0 and args.beam % groups:

@@ -63,13 +63,13 @@ def build_parser() -> argparse.ArgumentParser:
     tests = parser.add_argument_group("resampling")
     tests.add_argument(
         "--resamples",
-        type=whole_number(0),
+        type=whole_number(0, 1_000_000),
         default=Resampling.resamples,
         help="bootstrap resamples, 0 = neither intervals nor tests (default: %(default)s)",
     )
     tests.add_argument(
         "--trials",
-        type=whole_number(0),
+        type=whole_number(0, 1_000_000),
         default=Resampling.trials,
         help="randomisation trials, 0 = no tests (default: %(default)s)",
     )

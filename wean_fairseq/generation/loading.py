@@ -66,6 +66,13 @@ def load(
             f"{path} is a model of {type(loaded.task).__name__}, and only those of the tasks paraphrase and "
             "topic_essay are loaded to use them: give it to fairseq-generate."
         )
+    unknown = [
+        name
+        for name, value in options.items()
+        if value is not None and not hasattr(loaded.task.cfg, name) and name not in loaded.search
+    ]
+    if unknown:
+        raise UserError(f"{unknown[0]} is not an option of the task or the search of {path}: leave it out.")
     unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
     if unusable:
         raise UserError(
@@ -80,12 +87,20 @@ def load(
         text_steps = read_exported_text(str(path))
     else:
         text_steps = prepared_text(Path(str(loaded.task.cfg.data).split(":")[0]), text)
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = _device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     search_engine = None
     if engine == "ctranslate2":
         search_engine = CTranslate2Engine(loaded.model, loaded.task, place, compute_type)
     loaded.model.to(place)
     return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
+
+
+def _device(name: str | torch.device) -> torch.device:
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError, TypeError) as error:  # an assertion if torch was built without CUDA
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"the device {name!r} cannot be used ({reason}): give cpu, or cuda with a GPU.") from error
 
 
 def _check_engine(engine: str, compute_type: str) -> None:

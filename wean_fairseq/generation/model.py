@@ -54,7 +54,10 @@ _SEARCHING = threading.Lock()  # of all models, because the random numbers belon
 
 
 def _sentences(text: object) -> list[str]:
-    sentences: list[Any] = list(text) if isinstance(text, Iterable) and not isinstance(text, str | bytes) else [text]
+    # The items of a dictionary or a data frame would be the names of its columns.
+    is_table = isinstance(text, Mapping) or hasattr(text, "columns")
+    is_list = isinstance(text, Iterable) and not isinstance(text, str | bytes) and not is_table
+    sentences: list[Any] = list(text) if is_list else [text]
     for sentence in sentences:
         if not isinstance(sentence, str):
             raise UserError(f"the text is {sentence!r:.40}: give a string, or a list of strings.")
@@ -342,6 +345,7 @@ class TextModel:
         sampling = bool(options.get("sampling"))
         options["beam"] = max(beam or (1 if sampling else self.beam), n_best)
         options["nbest"] = n_best
+        options["lenpen"] = float(options.get("lenpen", 1))  # whole powers of lengths may have more than 64 bits
         options["max_len_b"] = max(options.get("max_len_b", 200), length)
         if self._generator is None or self._generator[0] != options:
             task = copy.copy(self.task)

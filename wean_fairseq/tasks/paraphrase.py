@@ -57,6 +57,7 @@ class PairsConfig(SearchingConfig):
         "distinct words outside the dictionary that a model can copy from one source; "
         f"-1 = {DEFAULT_SLOTS} with an arch that copies, else 0",
         least=-1,
+        most=100_000,
     )
     copy_fold_case: bool = option(False, "treat unknown words that differ only in case as one word when copying")
     copy_provenance: Optional[str] = option(  # fairseq cannot read `str | None`

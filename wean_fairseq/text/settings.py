@@ -231,7 +231,8 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     invalid += [name for name, choices in choices_by_name if settings.get(name, choices[0]) not in choices]
     if invalid:
         raise UserError(
-            f"{path} has {settings[invalid[0]]!r} for {invalid[0]}, which this version of wean_fairseq does not know."
+            f"{path} has {settings[invalid[0]]!r} for {invalid[0]}, which this version of wean_fairseq does not know: "
+            "use the version that wrote it, or prepare the text again."
         )
     return TextSettings(**settings)
 

@@ -229,6 +229,14 @@ def test_a_sparse_file_of_an_export_is_not_read(exported, name):
         read_export(exported / "model.safetensors")
 
 
+def test_sparse_weights_are_not_read(exported):
+    """The header of safetensors says how long the file is."""
+    with (exported / "model.safetensors").open("r+b") as file:
+        file.truncate(100 << 30)
+    with pytest.raises(Damaged, match="is damaged, or was not written by wean-export"):
+        read_export(exported)
+
+
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
 def test_numbers_of_an_export_are_finite(exported, number):
     (exported / "checksums.sha256").unlink()

@@ -402,6 +402,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ["--alpha", "2"],
         ["--resamples", "-1"],
+        ["--resamples", "1000001"],
+        ["--trials", "1000000000000"],
         ["--tokenize", "spm"],
         ["--no-such"],
         ["tables"],

@@ -347,5 +347,5 @@ def test_a_number_that_json_cannot_hold_is_named_and_leaves_no_file(
 ):
     """The state of an unfinished output has all options, in JSON."""
     assert generate("--input", given, "--output", tmp_path / "out", "--lenpen", value) == 2
-    assert "--lenpen must be from -100 to 100, but is " in capsys.readouterr().err
+    assert "--lenpen must be from -60 to 60, but is " in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"data", "in.txt"}

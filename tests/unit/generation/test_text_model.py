@@ -5,12 +5,14 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from tests.unit.generation.models import ARCHS, ESSAYS, MOSES, build
+from wean_fairseq.checkpoints.loading import Loaded, StoredModel
 from wean_fairseq.errors import UserError
-from wean_fairseq.generation import Generated
+from wean_fairseq.generation import Generated, load
 from wean_fairseq.text import TextSettings
 
 LINES = ["What's the BEST way?", "", "  ", "how do i lose weight", 'who is "Zorblax", the café friend?', "\u200b"]
@@ -235,6 +237,10 @@ def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
         ({"min_len": 1.5}, r"min_len must be of type int, but is 1\.5"),
         ({"lenpen": True}, "lenpen must be of type float, but is True"),
         ({"temperature": 0.0}, "--temperature must be a finite number above 0"),
+        ({"temperature": 1e-320}, r"--temperature must be from 1e-30 to 1e\+30, but is 1e-320"),
+        ({"temperature": 1e308}, r"--temperature must be from 1e-30 to 1e\+30, but is 1e\+308"),
+        ({"lenpen": 61}, "--lenpen must be from -60 to 60, but is 61"),
+        ({"diverse_beam_strength": float("nan")}, "--diverse-beam-strength must be from .*, but is nan"),
         ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be .* 1, but is 1.5"),
         ({"sampling_topk": 3}, "--sampling-topk .* --sampling"),
         ({"seed": 1 << 63}, "seed must be a whole number of less than 64 bits, but is 9223372036854775808"),
@@ -245,6 +251,32 @@ def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
 def test_options_that_mean_nothing_are_named(options, message, tmp_path):
     with pytest.raises(UserError, match=message):
         build(tmp_path, "wean_lstm").generate("what is it ?", **options)
+
+
+@pytest.mark.parametrize("extreme", [{"lenpen": 60}, {"temperature": 1e-30}, {"temperature": 1e30}])
+def test_the_largest_options_still_give_an_output(extreme, tmp_path):
+    """The length 12 to the power 60 is a whole number of 216 bits. torch takes at most 64."""
+    assert isinstance(build(tmp_path, "wean_lstm").generate("what is it ?", min_len=12, **extreme), str)
+
+
+@pytest.mark.parametrize("table", [{"what is it ?": 1}, pd.DataFrame({"text": ["what is it ?"]})])
+def test_a_table_is_not_a_list_of_texts(table, tmp_path):
+    """Iterating over it gives the names of its columns."""
+    with pytest.raises(UserError, match="give a string, or a list of strings"):
+        build(tmp_path, "wean_lstm").generate(table)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [({"no_such": 1}, "no_such is not an option of the task or"), ({"device": "cuda:99"}, "'cuda:99' cannot be used")],
+)
+def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, options, says):
+    """No machine has 100 GPUs."""
+    built = build(tmp_path, "wean_lstm")
+    monkeypatch.setattr(StoredModel, "load", lambda *_, **__: Loaded(built.model, built.task, built.search_options))
+    (tmp_path / "a.pt").touch()
+    with pytest.raises(UserError, match=says):
+        load(tmp_path / "a.pt", text=MOSES, **options)
 
 
 def test_printed_models_and_results_are_short(tmp_path: Path):

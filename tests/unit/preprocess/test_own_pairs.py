@@ -159,6 +159,12 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
     ("name", "content", "arguments", "says"),
     [
         ("a.csv", "id,a,b\n1,x y,z\n" * 20, [], r"which columns are the sentences. Its columns are: 1 id, 2 a, 3 b\."),
+        (
+            "a.csv",
+            "id,a,b\n1,x y,z\n" * 20,
+            ["--columns", "2," + "9" * 5000],
+            "no column 9+",
+        ),
         ("a.csv", "id,a,b\n1,x y,z\n" * 20, ["--columns", "a,c"], "no column c. Its columns are: 1 id, 2 a, 3 b"),
         ("a.csv", "a,b\nx y,z\n", [], "a.csv has 1 pairs: there must be 10 at least"),
         ("a.csv", "just one\ncolumn of\n", [], "a.csv has one column"),
