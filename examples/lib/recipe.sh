@@ -201,7 +201,11 @@ binarise() {
   fi
   say "binary data: writing $bin (fairseq-preprocess)"
   mkdir -p "$RUN"
-  rm -rf "$bin"
+  if [[ ! -L $bin ]]; then
+    rm -rf "$bin"
+  elif [[ -n $(ls -A -- "$bin/") ]]; then
+    die "$bin is a link to a directory with other or incomplete files: empty it, or remove the link, and start again."
+  fi
   if [[ ${CANDIDATES_FROM:-joint} == source ]]; then
     fairseq-preprocess --only-source --dict-only --source-lang src --target-lang tgt --trainpref "$text/train" \
       --nwordssrc "$words" --thresholdsrc "$threshold" --destdir "$bin" >"$RUN/preprocess.log" 2>&1 ||

@@ -136,6 +136,15 @@ def test_settings_from_which_nothing_was_made_are_replaced(tmp_path):
     assert "WIDTH=16\n" in (tmp_path / "run" / "settings").read_text()
 
 
+@pytest.mark.parametrize("content", ["a note\n", "x=1\n", "\x00\xff" * 1000])
+def test_a_file_of_the_user_with_the_name_of_the_settings_is_kept(tmp_path, content):
+    (tmp_path / "in").touch()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "settings").write_text(content)
+    assert "is not a file of settings" in sentence(bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8"))
+    assert (tmp_path / "run" / "settings").read_text() == content
+
+
 def test_control_characters_of_a_settings_file_do_not_reach_the_terminal(tmp_path):
     (tmp_path / "in").touch()
     (tmp_path / "run" / "text").mkdir(parents=True)
@@ -214,6 +223,21 @@ def test_links_inside_a_run_directory_and_to_directories_are_taken(tmp_path: Pat
     (tmp_path / "large disk").mkdir()
     (run / "bin").symlink_to(tmp_path / "large disk")
     assert bash(tmp_path, "true").returncode == 0
+
+
+BINARISE = 'fairseq-preprocess() { touch "$bin/dict.src.txt"; }; wean-checksum() { :; }; binarise 10 0'
+
+
+def test_binary_data_may_be_a_link_to_an_empty_directory(tmp_path: Path) -> None:
+    (tmp_path / "large disk").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "bin").symlink_to(tmp_path / "large disk")
+    assert bash(tmp_path, BINARISE).returncode == 0
+    assert (tmp_path / "run" / "bin").is_symlink()
+    assert sorted(path.name for path in (tmp_path / "large disk").iterdir()) == [".complete", "dict.src.txt"]
+    (tmp_path / "large disk" / ".complete").unlink()
+    assert "is a link to a directory with other" in sentence(bash(tmp_path, BINARISE))
+    assert (tmp_path / "large disk" / "dict.src.txt").exists()
 
 
 # --- the model folder -------------------------------------------------------------------------------------------------

@@ -78,12 +78,18 @@ def input_lines(paths: list[Path]) -> list[str]:
 
 
 def compare(file: Path, lines: list[str]) -> list[str]:
-    """Return the differences between ``lines`` and the recorded lines of ``file``, as ``NAME: old -> new``."""
+    """Return the differences between ``lines`` and the recorded lines of ``file``, as ``NAME: old -> new``.
+
+    Raises:
+        UserError: if the file has content, but none of the names, so that it belongs to the user.
+    """
     try:
         recorded = _values(read_regular(file).decode("utf-8", errors="replace").splitlines())
     except FileNotFoundError:
         return []
     values = _values(lines)
+    if recorded and not recorded.keys() & values.keys():
+        raise UserError(f"{_printable(str(file))} is not a file of settings: move it, or choose another directory.")
     return [
         _change(name, recorded.get(name), values.get(name))
         for name in dict.fromkeys([*recorded, *values])
