@@ -6,6 +6,7 @@
 #   DATA     directory of the data set             RUN      directory to write (default: runs/<family>/<recipe>)
 #   SMOKE=1  a few minutes of everything, small    SEED     random seed (default: 1)
 #   GPUS     number of GPUs (default: those found; 0 = train on the CPU)
+#   PROCESSES  of a training, each with its own batches (default: GPUS, or one)
 #   SYSTEMS  archs to train and compare            EPOCHS   passes over the training data; a larger value continues
 #   JOBS=N   number of systems at a time, with     SEEDS    several seeds, each in RUN/seed<N>
 #            one core or GPU each                  SBATCH   file to write the trainings to as a Slurm job array
@@ -92,7 +93,7 @@ decay_linearly() {
   local pairs batch batches
   [[ -z ${TOKENS:-} ]] || die "the rate falls to 0 over batches of BATCH pairs here, so TOKENS cannot be set."
   pairs=$(wc -l <"$RUN/text/train.src")
-  batch=$(($2 * (GPUS > 1 ? GPUS : 1)))
+  batch=$(($2 * $(processes)))
   batches=$(((pairs + batch - 1) / batch))
   # shellcheck disable=SC2034
   schedule=(
