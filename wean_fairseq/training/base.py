@@ -6,13 +6,13 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from ..checkpoints.export import WEIGHTS, is_export, read_model, sides_of
+from ..checkpoints.loading import chosen_search
 from ..checkpoints.reading import options_of
-from ..checkpoints.search import GENERATION, TASK_OPTIONS, kept_search
+from ..checkpoints.search import kept_search
 from ..errors import UserError
 from ..text import prepared_text, read_text_settings
 from .defaults import ARCHS
@@ -73,18 +73,9 @@ def read_base(settings: Settings) -> Base:
         {name: value for name, value in task.items() if name in _OF_TASK}, TASK_DATACLASS_REGISTRY["paraphrase"]
     )
     dictionaries = [data / f"dict.{side}.txt" for side in sides_of(task, data).values()]
-    search = _search(state["cfg"], task) if is_export(path) else kept_search(path)
+    generation = state["cfg"].get("generation") or {}
+    search = chosen_search(generation, task) if is_export(path) else kept_search(path)
     return Base(path, arch, width, options, text, dictionaries, _old_test(settings, path, text), search)
-
-
-def _search(cfg: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
-    """The search that is stored in an exported model."""
-    usual, stored = vars(GenerationConfig()), cfg.get("generation") or {}
-    search = {
-        name: stored.get(name) for name in ("beam", "replace_unk", *GENERATION) if stored.get(name) != usual[name]
-    }
-    search |= {name: task.get(name) for name in TASK_OPTIONS if task.get(name) not in (None, 0, "fairseq")}
-    return {name: value for name, value in search.items() if value is not None}
 
 
 def _text_folder(path: Path, data: Path) -> Path:
