@@ -340,17 +340,18 @@ class Run:
         say(f"model: {folder} (wean-generate --model {folder} --input sentences.txt)")
 
     def report(self) -> None:
-        """Write the page about the training, unless it is there for these scores."""
+        """Write the page about the training, unless it is there for this model and these scores."""
         folder, mark = self.work / "report", self.work / "report.source"
-        made_from = f"{sha256_of(self.work / 'test.json')}\n"
-        if not (
-            mark.is_file() and mark.read_text(encoding="utf-8") == made_from and (folder / "report.html").is_file()
-        ):
-            with redirect_stdout(StringIO()):  # the names of the files
-                status = write_report([str(self.work), "--output", str(folder)])
-            _check(status, "the report cannot be written, see above.")
-            write_text(mark, made_from)
-        say(f"a page about the training: {folder / 'report.html'}")
+        made_from = f"{sha256_of(self.system / 'checkpoint_best.pt')} {sha256_of(self.work / 'test.json')}\n"
+        page = folder / "report.html"
+        if page.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == made_from:
+            say(f"report: done before ({page})")
+            return
+        with redirect_stdout(StringIO()):  # the names of the files
+            status = write_report([str(self.work), "--output", str(folder)])
+        _check(status, "the report cannot be written, see above.")
+        write_text(mark, made_from)
+        say(f"report: {page}")
 
 
 def _check(status: int, message: str) -> None:
