@@ -1,5 +1,6 @@
 """The log file of a training."""
 
+import pytest
 from fairseq.logging import progress_bar
 
 import wean_fairseq
@@ -18,6 +19,18 @@ def test_an_epoch_writes_every_line_of_the_log_once(tmp_path, caplog):
     assert log.read_text(encoding="utf-8").splitlines() == [
         line for epoch in (1, 2, 3) for line in (f"epoch {epoch:03d} | valid | loss 1", f"epoch {epoch:03d} | loss 2")
     ]
+
+
+def test_tensorboard_gets_the_values_of_a_training(tmp_path):
+    """With the package that fairseq's message names."""
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    training = progress_bar.progress_bar([], log_format="simple", tensorboard_logdir=str(tmp_path))
+    for step in (10, 20):
+        training.log({"loss": step / 2, "num_updates": step}, tag="train", step=step)
+    progress_bar._close_writers()
+    read = events.EventAccumulator(str(tmp_path / "train"))
+    read.Reload()
+    assert [(value.step, value.value) for value in read.Scalars("loss")] == [(10, 5.0), (20, 10.0)]
 
 
 def test_a_log_file_on_a_full_disk_is_reported_once(caplog):
