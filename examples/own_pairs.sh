@@ -34,7 +34,7 @@ for name in BASELINE SYSTEMS CASE BPE UNIT SEEDS SBATCH TRAIN_FLAGS RATES DROPOU
 done
 if [[ ${TASK:=pairs} == essay ]]; then
   RECIPE=own_essays
-  : "${BASELINE:=essay_transformer_small}" "${CASE:=keep}"
+  : "${BASELINE:=mta_lstm}" "${CASE:=keep}"
 fi
 : "${BASELINE:=seq2seq_lstm}" "${CASE:=truecase}" "${BPE:=0}" "${UNIT:=joiner}" "${SPLIT_SEED:=1}" "${HEADER:=}"
 : "${ARCH:=}" "${TEST:=}" "${VALID:=}" "${COLUMNS:=}" "${LANGUAGE:=}"

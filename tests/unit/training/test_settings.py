@@ -252,8 +252,7 @@ def test_sizes_follow_the_number_of_pairs():
     assert sizes_for(10_000) == (128, 25, 0.002, "copynet")
     assert sizes_for(50_000) == (256, 8, 0.001, "wean_lstm")
     assert main(["sizes", "10000", "pairs"]) == "128 25 0.002 copynet"
-    assert main(["sizes", "9999", "essay"]) == "128 25 0.002 mta_lstm"
-    assert main(["sizes", "10000", "essay"]) == "128 25 0.002 essay_transformer"
+    assert main(["sizes", "10000", "essay"]) == "128 25 0.002 essay_transformer_small"
 
 
 @pytest.fixture
