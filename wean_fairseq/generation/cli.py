@@ -142,8 +142,9 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
             bar.update(len(lines))
     number, seconds = output.done - already_done, time.monotonic() - started
     rate = f" ({number / seconds:,.1f} a second)" if seconds > 0 else ""
-    forced = {} if args.constraints is None else {"constraints": args.constraints}
-    searched = model.describe_search(args.nbest, args.beam, **generation, **forced)
+    if args.constraints:
+        generation["constraints"] = args.constraints
+    searched = model.describe_search(args.nbest, args.beam, **generation)
     lines_done = f"{number:,} line{'' if number == 1 else 's'}"
     print_message("wean-generate", f"{lines_done} in {seconds:,.1f} s{rate}; search: {searched}")
     if cut:

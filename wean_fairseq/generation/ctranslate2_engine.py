@@ -18,8 +18,8 @@ from ..errors import UserError
 from ..optional import import_optional
 
 # Options without an equivalent, with fairseq's defaults. The library samples, but takes its seed only when it starts.
-_UNSUPPORTED = {"sampling": False, "unkpen": 0, "diverse_beam_groups": -1, "diverse_beam_strength": 0.5}
-_UNSUPPORTED |= {"constraints": None}
+_UNSUPPORTED: dict[str, Any] = {"constraints": None}
+_UNSUPPORTED |= {"sampling": False, "unkpen": 0, "diverse_beam_groups": -1, "diverse_beam_strength": 0.5}
 
 
 class CTranslate2Engine:

@@ -292,8 +292,7 @@ class TextModel:
             tokens = [self.text.prepare(line) for line in lines]
             places = ["" if isinstance(text, str) else f"line {n}: " for n in range(first, first + len(lines))]
             fitting = [self._fitting(line, place, cut) for line, place in zip(tokens, places, strict=True)]
-            if forced is not None:
-                forced = [self._constraints(*line) for line in zip(forced, places, strict=True)]
+            ids = None if forced is None else [self._constraints(*line) for line in zip(forced, places, strict=True)]
             results = [Generated()] * len(lines)
             for batch in self.search(
                 fitting,
@@ -302,7 +301,7 @@ class TextModel:
                 essay_length=essay_length,
                 batch_size=batch_size,
                 traces=details,
-                forced=forced,
+                forced=ids,
                 **generation,
             ):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
