@@ -26,7 +26,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
     """The parser of a command; its help ends with ``examples``, in the lines that they have."""
-    return argparse.ArgumentParser(
+    return OneLineParser(
         prog=program,
         description=description,
         epilog=examples,

@@ -17,6 +17,7 @@ from ..storage.files import read_regular
 
 NAME = "search.txt"
 PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
+NO_UNKNOWN = 1000.0  # penalty by which <unk> is never written
 TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
 
 

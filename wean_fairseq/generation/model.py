@@ -287,6 +287,8 @@ class TextModel:
                 raise UserError(
                     f"there are {len(lines)} sentences, and constraints for {len(forced)}: give one list each."
                 )
+            if _replaces_preset({**self.search_options, **generation}):
+                raise UserError("constraints are for beam search, without sampling and diverse beams: leave these out.")
             generation["constraints"] = "ordered" if ordered else "unordered"
         with _SEARCHING, _seeded(seed):
             tokens = [self.text.prepare(line) for line in lines]

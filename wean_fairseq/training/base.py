@@ -56,11 +56,10 @@ def read_base(settings: Settings) -> Base:
         raise UserError(f"there is no model {path}: name a folder of wean-export, or a checkpoint of fairseq-train.")
     state = read_model(path)
     model, task = options_of(state, "model"), options_of(state, "task")
-    if model.get("_name") not in ARCHS:
-        raise UserError(
-            f"{path} is of arch {model.get('_name')}, which is not for pairs: choose from {', '.join(ARCHS)}."
-        )
-    arch, width = model["_name"], int(model["embed_dim"])
+    arch = model.get("_name") or model.get("arch")
+    if arch not in ARCHS:
+        raise UserError(f"{path} is of arch {arch}, which is not for pairs: choose from {', '.join(ARCHS)}.")
+    width = int(model["embed_dim"])
     for name, old in (("arch", arch), ("width", width)):
         new = getattr(settings, name)
         if new not in (None, old):

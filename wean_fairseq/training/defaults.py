@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ..checkpoints.search import NO_UNKNOWN
 from ..storage.files import read_regular
 
 #: Archs for sentence pairs.
@@ -148,7 +149,7 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
     optimisation += ("--best-checkpoint-metric", "nll_loss")
     length = ("--essay-length", str(words)) if arch == "mta_lstm" else ()
     search = (*reads, *length, "--beam", "5", "--max-len-a", "0", "--max-len-b", str(2 * words))
-    search += ("--min-len", str(words // 2), "--unkpen", "1000")  # no <unk>
+    search += ("--min-len", str(words // 2), "--unkpen", f"{NO_UNKNOWN:g}")
     criterion = "query_embedding" if "_transformer" in arch else "model_loss"
     return Options(criterion, (*sizes, "--dropout", "0.3", *reads), optimisation, search, _ESSAY_SCORES)
 

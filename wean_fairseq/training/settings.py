@@ -207,6 +207,8 @@ def _check_training(settings: Settings) -> None:
     if settings.task == "essay" and (settings.from_ or settings.case == "truecase"):
         name = "from" if settings.from_ else "case truecase"
         raise UserError(f"{name} is for sentence pairs, not for the task essay: leave it out.")
+    if settings.language and settings.unit != "moses":
+        raise UserError("language is for the unit moses: leave it out.")
     parse_search(settings.search, "search")
 
 
