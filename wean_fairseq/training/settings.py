@@ -2,14 +2,16 @@
 
 import json
 import os
+import sys
 import tomllib
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert, structs
 
-from ..checkpoints.search import parse_search
+from ..checkpoints.search import check_generation, parse_search
 from ..console import whole_number
 from ..errors import UserError, name_some
 from ..ranges import check_positive
@@ -209,7 +211,7 @@ def _check_training(settings: Settings) -> None:
         raise UserError(f"{name} is for sentence pairs, not for the task essay: leave it out.")
     if settings.language and settings.unit != "moses":
         raise UserError("language is for the unit moses: leave it out.")
-    parse_search(settings.search, "search")
+    check_generation(Namespace(**{"beam": 1, **parse_search(settings.search, "search")}), sys.maxsize)
 
 
 def split_value(words: Sequence[str]) -> int | list[str]:

@@ -276,6 +276,7 @@ def test_constraints_that_cannot_be_met_are_refused(text, constraints, message, 
         ({"sampling_topk": 3}, "--sampling-topk .* --sampling"),
         ({"seed": 1 << 63}, "seed must be a whole number of less than 64 bits, but is 9223372036854775808"),
         ({"seed": 1.5}, r"seed must be a whole number of less than 64 bits, but is 1\.5"),
+        ({"sampling": True, "constraints": ["way"]}, "constraints are for beam search, without sampling and diverse"),
         ({"min_len": 500, "max_len_a": 1.0}, r"--min-len 500 is more than the \d+ words that an output may have"),
     ],
 )

@@ -217,6 +217,15 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, capsys, name, content, argu
     assert not (tmp_path / "out").exists()
 
 
+def test_a_language_without_rules_is_refused(tmp_path: Path, capsys):
+    """Moses's tokeniser takes an unknown language as English."""
+    file = write_table(tmp_path / "pairs.csv", [(f"a {n}", f"b {n}") for n in range(20)])
+    line = ("--data", file, "--unit", "moses", "--output", tmp_path / "out", "--language")
+    assert prepare(*line, "xx") == 2
+    assert "there are no Moses rules for --language xx: choose from as, bn, ca, cs, de, " in capsys.readouterr().err
+    assert prepare(*line, "de") == 0
+
+
 def test_tables_given_as_sides_are_noticed(tmp_path: Path, capsys):
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("one side\tother side\n" * 30)

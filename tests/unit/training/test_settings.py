@@ -83,6 +83,8 @@ def refused(capsys, *arguments):
             ["pairs.csv", "--output", "model", "--search=--prefix-size=2"],
             "is not a search option: choose from --beam, ",
         ),
+        (["pairs.csv", "--output", "model", "--search", "--beam 0"], "--beam must be 1 or more, but is 0."),
+        (["pairs.csv", "--output", "model", "--language", "de"], "language is for the unit moses: leave it out."),
         (["pairs.csv", "--output", "model", "--processes", "0"], "'0' is not a whole number of 1 or more"),
         (["pairs.csv", "--output", "model", "--epochs", "0"], "'0' is not a whole number of 1 or more"),
         (["pairs.csv", "--output", "model", "--seed", "x"], "'x' is not a whole number of 0 or more"),
