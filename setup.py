@@ -99,7 +99,7 @@ setup(
         "zh": ["jieba"],
         "vectors": ["gensim"],
         "inspect": ["starlette", "uvicorn"],
-        "tensorboard": ["tensorboardX"],
+        "tensorboard": ["tensorboard"],
         "wandb": ["wandb"],
         "ctranslate2": ["ctranslate2"],
         "arrow": ["pyarrow"],

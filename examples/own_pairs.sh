@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
 # Your own sentence pairs -> a trained model that rewrites running text, compared with a baseline, with scores and a
-# report.
+# report; or your own topics and essays -> a model that writes an essay about topics.
 #
 #   DATA=pairs.csv bash examples/own_pairs.sh
+#   TASK=essay DATA=essays.csv bash examples/own_pairs.sh
 #
 # DATA is a table with both sides (CSV, TSV, JSON lines, a folder that Hugging Face `datasets` saved, ...), or two text
 # files ("mine.src mine.tgt"). In addition to the variables of every recipe:
 #
+#   TASK         pairs (default), or essay: topics between spaces, commas or semicolons, and an essay
 #   COLUMNS=a,b  source and target column by name or number (default: the only two); further names are columns with
 #                further references
 #   HEADER       yes or no: whether the first row has the names of the columns (default: a guess, which is printed)
 #   TEST, VALID  number of test and of validation pairs, or files with them in the form of DATA (default: 5 %, at most 1,000)
 #   SPLIT_SEED   seed of the draw of the splits (default: 1); SEED and SEEDS are only seeds of the trainings
-#   BASELINE     arch that the others are compared with (default: seq2seq_lstm)
+#   BASELINE     arch that the others are compared with (default: seq2seq_lstm; for essays mta_lstm)
 #   ARCH         archs to train in addition to the baseline (default: copynet below 50,000 pairs, otherwise wean_lstm):
 #                wean_lstm, copynet, pointer_generator, residual_lstm, paraphrase_transformer, copy_transformer,
-#                granularity_transformer and its presets
-#   CASE         truecase (default), lowercase or keep
+#                granularity_transformer and its presets; for essays essay_transformer_small (default),
+#                essay_transformer, mta_lstm, tat_lstm, tav_lstm, sc_lstm
+#   CASE         truecase (default), lowercase or keep (default for essays)
 #   UNIT         joiner (default): words, with marks from which the text is restored; moses, words, characters, jieba
 #   BPE          merges of byte pair encoding (default: 0 = whole words)
 #   LANGUAGE     language of UNIT=moses, two letters (default: en)
@@ -29,9 +32,13 @@ set -euo pipefail
 shopt -u checkwinsize # otherwise bash sets COLUMNS to the width of the terminal
 RECIPE=own_pairs${FROM:+_tuned}
 not_with_FROM=''
-for name in BASELINE SYSTEMS CASE BPE UNIT SEEDS SBATCH TRAIN_FLAGS SEARCH_FLAGS RATES DROPOUTS TOKENS PATIENCE; do
+for name in BASELINE SYSTEMS CASE BPE UNIT SEEDS SBATCH TRAIN_FLAGS RATES DROPOUTS TOKENS; do
   [[ -z ${!name:-} ]] || not_with_FROM+=" $name"
 done
+if [[ ${TASK:=pairs} == essay ]]; then
+  RECIPE=own_essays
+  : "${BASELINE:=mta_lstm}" "${CASE:=keep}"
+fi
 : "${BASELINE:=seq2seq_lstm}" "${CASE:=truecase}" "${BPE:=0}" "${UNIT:=joiner}" "${SPLIT_SEED:=1}" "${HEADER:=}"
 : "${ARCH:=}" "${TEST:=}" "${VALID:=}" "${COLUMNS:=}" "${LANGUAGE:=}"
 [[ ${SMOKE:-0} != 1 ]] || : "${LIMIT:=400}" "${TEST_LIMIT:=20}"
@@ -46,7 +53,8 @@ defaults() { python -P -m wean_fairseq.training.defaults "$@"; }
 
 # --- settings ---------------------------------------------------------------------------------------------------------
 
-archs=$(defaults archs)
+need_each TASK "$TASK" "pairs essay"
+archs=$(defaults archs "$TASK")
 [[ -z $unwanted ]] || die "SYSTEMS is not a setting of own_pairs: give ARCH, one or several, and BASELINE."
 need_each BASELINE "$BASELINE" "$archs"
 need_each ARCH "$ARCH" "$archs"
@@ -89,13 +97,14 @@ own_split() {
 continue_model() {
   local name options=()
   [[ -z $not_with_FROM ]] || die "with FROM the settings of the model are used again: leave out$not_with_FROM."
-  for name in COLUMNS HEADER TEST VALID SPLIT_SEED ARCH WIDTH EPOCHS RATE SEED LIMIT OLD_TEST; do
+  for name in COLUMNS HEADER TEST VALID SPLIT_SEED ARCH WIDTH EPOCHS RATE PATIENCE SEED LIMIT OLD_TEST; do
     [[ -n ${!name:-} ]] || continue
     files=("${!name}")
     [[ $name != @(TEST|VALID|OLD_TEST) ]] || files_of "$name"
     options+=("--$(tr '[:upper:]_' '[:lower:]-' <<<"$name")" "${files[@]}")
   done
   ((GPUS > 0)) || options+=(--device cpu)
+  options+=(--task "$TASK" --processes "$(processes)" "--search=${SEARCH_FLAGS:-}")
   files_of DATA
   exec python -P -m wean_fairseq.training.cli "${files[@]}" --from "$FROM" --work "$RUN" --output "$RUN/model" "${options[@]}"
 }
@@ -112,11 +121,12 @@ own_split VALID --valid
 [[ -z $COLUMNS ]] || text+=(--columns "$COLUMNS")
 [[ -z $LANGUAGE ]] || text+=(--language "$LANGUAGE")
 [[ $CASE == keep ]] || text+=("--$CASE")
+[[ $TASK == pairs ]] || text+=(--topics) task=topic_essay
 
 # choose_defaults PAIRS: sets WIDTH, EPOCHS, RATE and ARCH if they are not given.
 choose_defaults() {
   local width epochs rate arch
-  read -r width epochs rate arch < <(defaults sizes "$1")
+  read -r width epochs rate arch < <(defaults sizes "$1" "$TASK")
   [[ $SMOKE != 1 ]] || epochs=2
   : "${WIDTH:=$width}" "${EPOCHS:=$epochs}" "${RATE:=$rate}" "${ARCH:=$arch}"
 }
@@ -124,7 +134,7 @@ choose_defaults() {
 # settings SYSTEM: sets the criterion, and the arguments `optimisation`, `search` and `metrics` of a system.
 settings() {
   local lines
-  lines=$(defaults options "$1" "$WIDTH" "$RATE")
+  lines=$(defaults options "$1" "$WIDTH" "$RATE" "$RUN/text")
   criterion=$(sed -n 's/^criterion //p' <<<"$lines")
   mapfile -t optimisation < <(sed -n 's/^training //p' <<<"$lines")
   mapfile -t search < <(sed -n 's/^search //p' <<<"$lines")
@@ -133,9 +143,11 @@ settings() {
 
 # --- data: the same for all seeds and systems ---------------------------------------------------------------------------
 
-of_seed=$RUN RUN=$TABLE
+of_seed=$RUN RUN=$TABLE tasks=()
+[[ $TASK == pairs ]] || tasks=("TASK=$TASK")
 remember_data "DATA=$data" ${COLUMNS:+"COLUMNS=$COLUMNS"} ${HEADER:+"HEADER=$HEADER"} ${TEST:+"TEST=$TEST"} \
-  ${VALID:+"VALID=$VALID"} "SPLIT_SEED=$SPLIT_SEED" "CASE=$CASE" "BPE=$BPE" "UNIT=$UNIT" ${LANGUAGE:+"LANGUAGE=$LANGUAGE"}
+  ${VALID:+"VALID=$VALID"} "SPLIT_SEED=$SPLIT_SEED" "CASE=$CASE" "BPE=$BPE" "UNIT=$UNIT" ${LANGUAGE:+"LANGUAGE=$LANGUAGE"} \
+  "${tasks[@]}"
 prepared='.' prepare own_pairs "${text[@]}"
 test_of_text test
 raw_test_set

@@ -19,7 +19,7 @@ Sources without targets, one per line, become test.src only, tokenised like the 
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from corpus.command import build_parser, run, whole_number
@@ -36,6 +36,7 @@ from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
 FEWEST = 10  # pairs
 SHARE, MOST = 20, 1000  # valid and test: 1 of 20 pairs each, but at most 1,000
 HELD_OUT = ("test", "valid")
+MOST_TOPICS = 50  # words of a source with --topics
 
 
 def parser() -> ArgumentParser:
@@ -52,6 +53,12 @@ def parser() -> ArgumentParser:
         "as translation.en in nested JSON",
     )
     options.add_argument("--header", choices=("yes", "no"), help="whether the first row has the names of the columns")
+    options.add_argument(
+        "--topics",
+        action="store_const",
+        const=True,
+        help="the sources are topic words, with spaces, commas or semicolons between them, and the targets are texts",
+    )
     for split in ("valid", "test"):
         options.add_argument(
             f"--{split}",
@@ -105,6 +112,8 @@ def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
 def inputs(options: Namespace) -> list[Path]:
     """The source files."""
     use_saved_splits(options)
+    if options.topics and options.truecase:
+        raise InputError("--topics have no first word of a sentence, which --truecase changes: leave it out.")
     for split in HELD_OUT:
         values = getattr(options, split) or []
         if len(values) > 2 or (len(values) == 2 and len(own_files(options, split)) < 2):
@@ -143,6 +152,18 @@ def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
     tables = {name: pairs.facts() for name, pairs in pairs_by_split.items() if isinstance(pairs, Table)}
     preparation.output.facts["tables"] = tables
     return pairs_by_split
+
+
+def texts_of(preparation: Preparation, pairs: Pairs) -> Iterator[Texts]:
+    """Yield the pairs, with topics as words between spaces. Raises ``InputError`` for a text among the topics."""
+    for source, *others in pairs.pairs():
+        topics = preparation.text.source(source)
+        if preparation.text.settings.topics and topics.count(" ") >= MOST_TOPICS:
+            raise InputError(
+                f"{pairs.name} has {topics.count(' ') + 1} topic words in one row ({topics[:40]!r} ...), and a row has "
+                f"at most {MOST_TOPICS}: name the column of the topics first in --columns."
+            )
+        yield topics, *others
 
 
 def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts], references: int) -> None:
@@ -220,12 +241,16 @@ def build(options: Namespace, preparation: Preparation) -> None:
     splits = draw_splits(options, data, set(pairs_by_split))
     for split in HELD_OUT:
         if split in pairs_by_split:
-            write_held_out(preparation, split, pairs_by_split[split].pairs(), pairs_by_split[split].references)
+            pairs = pairs_by_split[split]
+            write_held_out(preparation, split, texts_of(preparation, pairs), pairs.references)
         else:
-            drawn = (texts for chosen, texts in zip(splits, data.pairs(), strict=True) if chosen == split)
+            drawn = (
+                texts for chosen, texts in zip(splits, texts_of(preparation, data), strict=True) if chosen == split
+            )
             write_held_out(preparation, split, drawn, data.references)
     with preparation.split("train") as writer:
-        writer.add_all(texts[:2] for chosen, texts in zip(splits, data.pairs(), strict=True) if chosen == "train")
+        train = zip(splits, texts_of(preparation, data), strict=True)
+        writer.add_all(texts[:2] for chosen, texts in train if chosen == "train")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

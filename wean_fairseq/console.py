@@ -16,25 +16,17 @@ BROKEN_PIPE = 141
 _DIGITS = 18  # of a whole number; Python refuses to read one of thousands
 
 
-class CommandParser(argparse.ArgumentParser):
-    """A parser that escapes control characters of arguments, such as names of files, in its errors."""
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line without control characters: argparse prints the usage before them."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and what is wrong, and leave with status 2."""
-        super().error(printable(message))
-
-
-class OneLineParser(CommandParser):
-    """A parser whose errors are one line: the usage that argparse prints before them hides them."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and leave with status 2."""
+        """Print the error message and exit with status 2."""
         self.exit(2, f"{self.prog}: {printable(message)}; see --help.\n")
 
 
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
     """The parser of a command; its help ends with ``examples``, in the lines that they have."""
-    return CommandParser(
+    return OneLineParser(
         prog=program,
         description=description,
         epilog=examples,

@@ -16,6 +16,7 @@
 #   SEEDS    several seeds, each in RUN/seed<N>; scored together, as mean and deviation, if they share the test set
 #   JOBS     systems and seeds trained at a time, with one core or GPU each (default: 1); logs are in RUN/jobs
 #   GPUS     number of GPUs (default: those found); 0 = CPU
+#   PROCESSES  processes of one training, each with its own batches, also on a CPU (default: GPUS, or one)
 #   SBATCH   file to write the trainings to as a Slurm job array, instead of running them
 #   TRAIN_FLAGS  more options of fairseq-train for every system, as in TRAIN_FLAGS="--lr 0.0005"
 #   SEARCH_FLAGS  more options of fairseq-generate for every system; changed options decode again
@@ -106,7 +107,7 @@ decay_linearly() {
   local pairs batch batches
   [[ -z ${TOKENS:-} ]] || die "the rate falls to 0 over batches of BATCH pairs here, so TOKENS cannot be set."
   pairs=$(wc -l <"$RUN/text/train.src")
-  batch=$(($2 * (GPUS > 1 ? GPUS : 1)))
+  batch=$(($2 * $(processes)))
   batches=$(((pairs + batch - 1) / batch))
   # shellcheck disable=SC2034
   schedule=(

@@ -56,7 +56,7 @@ outputs() {
 # curves of their trainings. With several SEEDS also score all of them together, with mean, standard deviation and one
 # test, if their test sets are equal, which is not the case for test sets generated from a seed.
 score() {
-  local set=$1 references=() systems=() inside=${RUN#"$TABLE/seed$SEED"} seed side together
+  local set=$1 references=() systems=() inside=${RUN#"$TABLE/seed$SEED"} seed side together role=--src
   [[ -z ${JOB:-} ]] || return 0
   shift
   while (($# > 0)) && [[ $1 != -- ]]; do
@@ -64,7 +64,8 @@ score() {
     shift
   done
   shift || true
-  set -- --src "$(read_text "$set")/test.src" --ref "${references[@]}" "$@"
+  [[ $task != topic_essay ]] || role=--topics
+  set -- "$role" "$(read_text "$set")/test.src" --ref "${references[@]}" "$@"
   mapfile -t systems < <(outputs "$set")
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
   tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md"

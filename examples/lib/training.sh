@@ -63,9 +63,12 @@ check_search() {
   search_is_checked=yes
 }
 
+# processes: the number of processes of a training.
+processes() { printf '%s' "${PROCESSES:-$((GPUS > 1 ? GPUS : 1))}"; }
+
 # train_once NAME ARCH [ARGUMENTS...]: one training in $RUN/NAME.
 train_once() {
-  local system=$1 arch=$2 folder=$RUN/$1 launcher=(fairseq-train) device=()
+  local system=$1 arch=$2 folder=$RUN/$1 device=()
   shift 2
   set -- --task "$task" --arch "$arch" --criterion "$criterion" --seed "$SEED" "$@"
   keep_command "$folder" "$@"
@@ -75,14 +78,9 @@ train_once() {
     return
   fi
   say "training $system (fairseq-train; stop it and start again as you like; log: $folder/train.log)"
-  if ((GPUS == 0)); then
-    device=(--cpu)
-  elif ((GPUS > 1)); then
-    launcher=(torchrun --standalone --nproc-per-node "$GPUS" --no-python fairseq-train)
-    device=(--distributed-world-size "$GPUS")
-  fi
-  beside_others python -P -m wean_fairseq.training.progress --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" -- \
-    "${launcher[@]}" "$(binary_data)" --user-dir "$ROOT/wean_fairseq" "$@" "${device[@]}" --save-dir "$folder" \
+  ((GPUS > 0)) || device=(--cpu)
+  beside_others python -P -m wean_fairseq.training.progress --label "$system" --output "$folder/train.out" --epochs "$EPOCHS" \
+    --processes "$(processes)" -- fairseq-train "$(binary_data)" --user-dir "$ROOT/wean_fairseq" "$@" "${device[@]}" --save-dir "$folder" \
     --max-epoch "$EPOCHS" --log-format simple --log-interval 20 --log-file "$folder/train.log" ||
     stopped "training" "$folder/train.out"
   [[ -f $folder/checkpoint_best.pt ]] || die "the training ended without a checkpoint, see $folder/train.log."

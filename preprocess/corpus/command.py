@@ -15,7 +15,7 @@ from corpus.binarise import binarise
 from corpus.errors import InputError, say
 from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
-from wean_fairseq.console import BROKEN_PIPE, CommandParser, positive_number, whole_number  # noqa: F401 - for scripts
+from wean_fairseq.console import BROKEN_PIPE, OneLineParser, positive_number, whole_number  # noqa: F401 - used by the scripts
 from wean_fairseq.errors import printable, sentence_of
 from wean_fairseq.text import cleaning, steps
 
@@ -58,7 +58,7 @@ def output_parser(name: str, doc: str | None) -> ArgumentParser:
         name: of the script, without its suffix.
         doc: the module's docstring; its first paragraph is the description.
     """
-    parser = CommandParser(
+    parser = OneLineParser(
         prog=f"{name}.py", description=(doc or "").strip().partition("\n\n")[0], formatter_class=HelpFormatter
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="directory to write")
@@ -287,6 +287,8 @@ def prepare(
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
         raise InputError("--unknown needs unchanged words: leave out --unit, --bpe and --truecase.")
+    if options.unit == "moses" and options.language not in (None, *(known := steps.moses_languages())):
+        raise InputError(f"there are no Moses rules for --language {options.language}: choose from {', '.join(known)}.")
     if options.bpe and options.unit == "characters":
         raise InputError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
     sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))

@@ -8,7 +8,7 @@ from corpus.command import exit_status
 from corpus.errors import InputError
 from corpus.output import write_atomically
 from corpus.reading import read_lines
-from wean_fairseq.console import CommandParser
+from wean_fairseq.console import OneLineParser
 
 
 def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
@@ -18,7 +18,7 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
         name: of the script, without its suffix.
         doc: the module's docstring; its first line is the description.
     """
-    parser = CommandParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
+    parser = OneLineParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
     group.add_argument("--input", type=Path, metavar="FILE", help="plain text, one output per line")

@@ -184,6 +184,7 @@ def _settings(options: Any) -> TextSettings:
         unicode=options.unicode,
         specials=options.specials,
         unknown=options.unknown or "",
+        topics=bool(getattr(options, "topics", False)),
     )
 
 

@@ -33,7 +33,7 @@ END_WITHIN = 60  # seconds: processes notice a closed connection immediately, bu
 SETTINGS = [*WEAN, *TINY, *TASK, *ADAM, "--batch-size", 16, "--dropout", 0.0, "--lr", 0.01, "--log-interval", 1]
 SETTINGS += ["--no-epoch-checkpoints", "--disable-validation", "--max-update", UPDATES]
 # The launcher defines the number of processes.
-TOGETHER = ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp", "--save-interval-updates", SAVED_EVERY]
+TOGETHER = ["--save-interval-updates", SAVED_EVERY]
 TORCHRUN = ["--standalone", "--nproc-per-node", 2, "--no-python"]
 
 

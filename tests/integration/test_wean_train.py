@@ -17,11 +17,13 @@ from safetensors.torch import load_file
 
 from tests.integration.commands import ENVIRONMENT, ROOT, TIMEOUT, search_path
 from tests.integration.test_own_pairs_walk import ROWS, contents, write_table
+from wean_fairseq import load
 from wean_fairseq.training import cli
 
 pytestmark = pytest.mark.slow
 
 SMALL = ("--columns", "long,short", "--test", "6", "--width", "8", "--rate", "0.1", "--device", "cpu")
+SEARCH = "--beam 3 --lenpen 0.5"
 START = "import sys; sys.argv[0] = 'wean-train'; from wean_fairseq.training.cli import main; sys.exit(main())"
 
 
@@ -83,7 +85,7 @@ def trained(site: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     """Train for two epochs; return the folder with ``pairs.csv`` and the model, and the output of the command."""
     folder = tmp_path_factory.mktemp("run")
     write_table(folder / "pairs.csv", ROWS)
-    out, err = wean_train(site, folder, "pairs.csv", *SMALL, "--epochs", 2, "--output", "model")
+    out, err = wean_train(site, folder, "pairs.csv", *SMALL, "--epochs", 2, "--search", SEARCH, "--output", "model")
     assert (folder / "model" / "config.json").is_file(), err
     return folder, out, err
 
@@ -97,6 +99,7 @@ def test_a_table_becomes_a_scored_model(site: Path, trained: tuple[Path, str, st
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["copy-source", "copynet"]
     scores = json.loads((folder / "model.work" / "test.json").read_text(encoding="utf-8"))
     assert scores["data"]["sentences"] == 6
+    assert "copynet" in (folder / "model.work" / "report" / "report.md").read_text(encoding="utf-8")
     script = "import sys, wean_fairseq\nmodel = wean_fairseq.load('model', device='cpu')\n"
     script += "print(wean_fairseq.__file__)\nprint(*model.generate(sys.stdin.read().splitlines()), sep='\\n')"
     source = (folder / "model.work" / "text" / "test.raw.src").read_text(encoding="utf-8")
@@ -119,7 +122,7 @@ def test_a_repeated_command_changes_nothing(site: Path, trained: tuple[Path, str
     before = contents(folder)
     again, err = wean_train(site, folder, "--config", "model/run.toml")
     assert again == out
-    for step in ("text", "training copynet", "decoding test with copynet", "model"):
+    for step in ("text", "training copynet", "decoding test with copynet", "model", "report"):
         assert f"wean-train: {step}: done before" in err
     assert contents(folder) == before
 
@@ -202,6 +205,7 @@ def test_the_recipe_trains_the_same_model(trained: tuple[Path, str, str]) -> Non
     folder = trained[0]
     given = {"DATA": "pairs.csv", "RUN": str(folder / "recipe"), "COLUMNS": "long,short", "TEST": "6", "WIDTH": "8"}
     given |= {"RATE": "0.1", "EPOCHS": "2", "ARCH": "copynet", "BASELINE": "copynet", "GPUS": "0"}
+    given |= {"SEARCH_FLAGS": SEARCH}
     environment = ENVIRONMENT | {"PATH": search_path()} | given
     line = ["bash", str(ROOT / "examples" / "own_pairs.sh")]
     subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=True)
@@ -248,6 +252,9 @@ def test_a_training_continues_from_a_model(site: Path, trained: tuple[Path, str,
         assert rows["before"] == rows["tuned"]
     for name in ("dict.src.txt", "dict.tgt.txt", "text.json", "truecase.model"):
         assert (folder / "tuned" / name).read_bytes() == (folder / "model" / name).read_bytes()
+    options = ("beam", "lenpen", "max_len_a", "max_len_b")
+    searches = [load(folder / name, device="cpu").search_options for name in ("model", "tuned")]
+    assert [[search[name] for name in options] for search in searches] == [[3, 0.5, 2.0, 10]] * 2
     before, after = (load_file(folder / name / "model.safetensors") for name in ("model", "tuned"))
     for name, tensor in before.items():
         torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-6)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wean_fairseq.console import CommandParser, OneLineParser, exit_status, print_message, print_text, whole_number
+from wean_fairseq.console import OneLineParser, exit_status, print_message, print_text, whole_number
 
 #: Prints more than a pipe holds.
 PROGRAM = """
@@ -51,11 +51,10 @@ def test_control_characters_of_names_are_escaped(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("system\tBLEU\nWEAN\\x1b]0;x\\x07\t3.00\n", "prog: a\\x1b[2Jb\n")
 
 
-@pytest.mark.parametrize("kind", [CommandParser, OneLineParser])
-def test_control_characters_of_arguments_are_escaped(kind: type[CommandParser], capsys: pytest.CaptureFixture[str]):
+def test_control_characters_of_arguments_are_escaped(capsys: pytest.CaptureFixture[str]):
     """A file of a pattern such as * may be called ESC [ 2 J, which would clear a terminal."""
     with pytest.raises(SystemExit):
-        kind(prog="prog").parse_args(["a\x1b[2J"])
+        OneLineParser(prog="prog").parse_args(["a\x1b[2J"])
     assert "unrecognized arguments: a\\x1b[2J" in capsys.readouterr().err
 
 

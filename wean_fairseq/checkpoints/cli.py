@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..console import CommandParser, exit_status
+from ..console import OneLineParser, exit_status
 from ..errors import UserError
 from .average import average, newest
 from .export import export
@@ -13,7 +13,7 @@ from .search import add_search_options
 
 def main_average(arguments: list[str] | None = None) -> int:
     """Run ``wean-average`` and return the exit status."""
-    parser = CommandParser(prog="wean-average", description="Average the parameters of several checkpoints.")
+    parser = OneLineParser(prog="wean-average", description="Average the parameters of several checkpoints.")
     parser.add_argument("checkpoints", nargs="+", help="files, or with --last the folder of a training")
     parser.add_argument("--last", type=int, metavar="N", help="average the N newest checkpoints of the folder")
     parser.add_argument("--output", required=True, metavar="FILE", help="checkpoint to write")
@@ -23,7 +23,7 @@ def main_average(arguments: list[str] | None = None) -> int:
 
 def main_export(arguments: list[str] | None = None) -> int:
     """Run ``wean-export`` and return the exit status."""
-    parser = CommandParser(
+    parser = OneLineParser(
         prog="wean-export",
         description="Export a checkpoint to a self-contained model folder: safetensors, dictionaries and tokenisation. "
         "It is read by wean-generate, wean-inspect, wean_fairseq.load and fairseq-generate --path.",

@@ -1,5 +1,6 @@
 """Load a trained model for use: a checkpoint of fairseq-train, or a folder of ``wean-export``."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,20 @@ from ..storage.files import sha256_of
 from ..storage.manifest import NAME as CHECKSUMS
 from .export import WEIGHTS, is_export
 from .reading import check_intact
-from .search import TASK_OPTIONS, kept_search
+from .search import GENERATION, TASK_OPTIONS, kept_search
+
+
+def chosen_search(generation: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a search that differ from fairseq's defaults, by name.
+
+    Args:
+        generation: generation options of fairseq.
+        task: options of the task, among them those of the search.
+    """
+    usual = vars(GenerationConfig())
+    given = {name: generation.get(name) for name in ("beam", "replace_unk", *GENERATION)}
+    chosen = {name: value for name, value in given.items() if value not in (None, usual[name])}
+    return chosen | {name: str(task[name]) for name in TASK_OPTIONS if task.get(name) not in (None, 0, "fairseq")}
 
 
 class Loaded(NamedTuple):

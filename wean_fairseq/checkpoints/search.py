@@ -7,6 +7,7 @@ the commands of this package read it, and ``wean-export`` stores its options.
 import argparse
 import math
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..storage.files import read_regular
 
 NAME = "search.txt"
 PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
+NO_UNKNOWN = 1000.0  # penalty by which <unk> is never written
 TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
 
 
@@ -116,6 +118,50 @@ def _check_sampling(sampling: bool, args: Any, words: int) -> None:
         raise UserError(f"--sampling-{name} is for --sampling: give both, or leave it out.")
 
 
+def parse_search(text: str, name: str) -> dict[str, Any]:
+    """Return the options of a search in a line of options, by name.
+
+    Args:
+        text: a command line.
+        name: of the setting, for messages.
+
+    Raises:
+        UserError: if an option or a value is not valid.
+    """
+    try:
+        found, others = read_search(shlex.split(text))
+    except (ValueError, argparse.ArgumentError) as error:
+        raise UserError(f"{name} is {text!r}: {error}.") from error
+    if others:
+        known = sorted(flag for flag in _parser()._option_string_actions)
+        raise UserError(f"{name} is {text!r}, and {others[0]} is not a search option: choose from {', '.join(known)}.")
+    return found
+
+
+def read_search(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the options of a search by name, and the other words."""
+    found, others = _parser().parse_known_args(words)
+    return vars(found), others
+
+
+def options_line(search: Mapping[str, Any]) -> list[str]:
+    """Return the options of a search as words of a command line."""
+    words: list[str] = []
+    for name, value in search.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words += [f"--{flag}", str(value)]
+    return words
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    add_search_options(parser)
+    return parser
+
+
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:
     """Return the stored search of a checkpoint by name, without options that do not concern the search.
 
@@ -123,12 +169,9 @@ def kept_search(checkpoint: str | Path) -> dict[str, Any]:
         UserError: if fairseq-generate would not accept the file.
     """
     file = Path(checkpoint).parent / NAME
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    add_search_options(parser)
     try:
-        found, _ = parser.parse_known_args(shlex.split(read_regular(file).decode("utf-8")))
+        return read_search(shlex.split(read_regular(file).decode("utf-8")))[0]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, argparse.ArgumentError) as error:
         raise UserError(f"{file} does not hold options of fairseq-generate ({error}): fix or delete it.") from error
-    return vars(found)

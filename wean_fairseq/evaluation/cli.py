@@ -56,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_system_arguments(files)
     files.add_argument("--ref", metavar="FILE", help="raw reference text", **SEVERAL)
     files.add_argument("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
+    files.add_argument("--topics", metavar="FILE", help="topic words instead of --src, without the copy-the-source row")
     files.add_argument(
         "--groups", metavar="FILE", help="file with one group name per line: also score each group by itself"
     )
@@ -138,7 +139,9 @@ def _share(text: str) -> float:
 
 def score(args: argparse.Namespace) -> Evaluation:
     """Run the scoring command."""
-    corpus = read_corpus(args.ref, args.src, args.groups)
+    if args.src and args.topics:
+        raise UserError("--topics are the sources of essays, and --src of other texts: give one of them.")
+    corpus = read_corpus(args.ref, args.src or args.topics, args.groups, copyable=args.topics is None)
     systems = read_systems(args, corpus.sources)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
     models = {"bert_model": args.bert_model, "bert_layer": args.bert_layer, "sentence_model": args.sentence_model}
@@ -194,7 +197,14 @@ def score_command(arguments: list[str]) -> str:
     shared, sets = parse(arguments)
     inputs = []
     for args in sets.values():
-        inputs += [*args.ref, *paths_of([*args.hyp, *args.generated]), args.src, args.groups, args.oov_source]
+        inputs += [
+            *args.ref,
+            *paths_of([*args.hyp, *args.generated]),
+            args.src,
+            args.topics,
+            args.groups,
+            args.oov_source,
+        ]
     check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs)
     evaluations = {}
     for name, args in sets.items():

@@ -32,6 +32,7 @@ class Corpus:
         files: name, SHA-256 and number of lines of every file, by role.
         groups: group of each sentence, if groups are scored separately, too.
         notes: oddities of the files, one sentence each.
+        copyable: whether a copy of the source is a row of the table. Topic words are not.
     """
 
     references: list[list[str]]
@@ -39,6 +40,7 @@ class Corpus:
     files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     groups: list[str] | None = None
     notes: list[str] = field(default_factory=list)
+    copyable: bool = True
 
     def __len__(self) -> int:
         return len(self.references[0])
@@ -50,7 +52,11 @@ def describe_file(path: PathLike, lines: int) -> dict[str, Any]:
 
 
 def read_corpus(
-    references: Sequence[PathLike], source: PathLike | None = None, groups: PathLike | None = None
+    references: Sequence[PathLike],
+    source: PathLike | None = None,
+    groups: PathLike | None = None,
+    *,
+    copyable: bool = True,
 ) -> Corpus:
     """Read reference files, the source file and the file of groups; check that all have the same number of lines."""
     if not references:
@@ -77,7 +83,7 @@ def read_corpus(
     if names is not None and not all(names):
         raise UserError(f"line {names.index('') + 1} of {groups} is empty; name the group of every sentence.")
     notes = [] if sources is None or source is None else _source_notes(sources, source)
-    return Corpus(texts, sources, files, names, notes)
+    return Corpus(texts, sources, files, names, notes, copyable)
 
 
 def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:

@@ -65,7 +65,7 @@ def evaluate(
     usable, warnings = drop_sourceless(columns, corpus)
     usable = add_groups(usable, corpus)
     outputs: dict[str, list[SystemOutput]] = {}
-    if corpus.sources is not None:
+    if corpus.sources is not None and corpus.copyable:
         outputs[COPY_ROW] = [SystemOutput(COPY_ROW, [[line] for line in corpus.sources], "")]
     for system in [*leads, *systems]:
         outputs.setdefault(system.name, []).append(system)

@@ -59,6 +59,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_generation_options(group)
     add(
+        "--constraints",
+        nargs="?",
+        const="unordered",
+        choices=("ordered", "unordered"),
+        help="the input has words and phrases that an output must contain, after each line, separated by tabs",
+    )
+    add(
         "--essay-length",
         type=whole_number(1),
         metavar="N",
@@ -115,9 +122,12 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     with tqdm(total=_count(args.input), desc="wean-generate", unit=" lines", disable=None, initial=already_done) as bar:
         for lines in output.remaining(read_typed_lines(args.input, buffer_size)):
             first = output.done + 1
+            sources, *forced = zip(*(_split(line) for line in lines), strict=True) if args.constraints else (lines,)
             results = model.explain(
-                lines,
+                sources,
                 args.nbest,
+                constraints=forced[0] if forced else None,
+                ordered=args.constraints == "ordered",
                 beam=args.beam,
                 seed=args.seed,
                 essay_length=args.essay_length,
@@ -132,7 +142,11 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
             bar.update(len(lines))
     number, seconds = output.done - already_done, time.monotonic() - started
     rate = f" ({number / seconds:,.1f} a second)" if seconds > 0 else ""
-    print_message("wean-generate", f"{number:,} line{'' if number == 1 else 's'} in {seconds:,.1f} s{rate}")
+    if args.constraints:
+        generation["constraints"] = args.constraints
+    searched = model.describe_search(args.nbest, args.beam, **generation)
+    lines_done = f"{number:,} line{'' if number == 1 else 's'}"
+    print_message("wean-generate", f"{lines_done} in {seconds:,.1f} s{rate}; search: {searched}")
     if cut:
         print_message(
             "wean-generate",
@@ -148,7 +162,7 @@ def _generation_options(args: argparse.Namespace) -> dict[str, Any]:
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     """All options that affect the outputs of a line."""
     names = ["nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text"]
-    names += ["engine", "compute_type"]
+    names += ["engine", "compute_type", *["constraints"] * bool(args.constraints)]
     stored = StoredModel(args.model)
     options = {name: getattr(args, name) for name in names}
     generation = _generation_options(args)
@@ -157,6 +171,12 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     # JSON has no numbers that are not finite.
     exact = {name: value if -math.inf < value < math.inf else str(value) for name, value in generation.items()}
     return {"model": stored.identity, "search": stored.search, **options, **exact}
+
+
+def _split(line: str) -> tuple[str, list[str]]:
+    """A line of the input, and its constraints."""
+    source, *constraints = line.split("\t")
+    return source, constraints
 
 
 def _count(given: str) -> int | None:

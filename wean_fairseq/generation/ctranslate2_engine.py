@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 
 from ..checkpoints.ctranslate2_format import convert
+from ..checkpoints.search import NO_UNKNOWN
 from ..errors import UserError
 from ..optional import import_optional
 
 # Options without an equivalent, with fairseq's defaults. The library samples, but takes its seed only when it starts.
-_UNSUPPORTED = {"sampling": False, "unkpen": 0, "diverse_beam_groups": -1, "diverse_beam_strength": 0.5}
+_UNSUPPORTED: dict[str, Any] = {"constraints": None}
+_UNSUPPORTED |= {"sampling": False, "diverse_beam_groups": -1, "diverse_beam_strength": 0.5}
 
 
 class CTranslate2Engine:
@@ -60,6 +62,10 @@ class CTranslate2Engine:
         for name, default in _UNSUPPORTED.items():
             if options.get(name, default) != default:
                 raise UserError(f"CTranslate2 has no option {name}: leave it out, or search with PyTorch.")
+        if options.get("unkpen", 0) not in (0, NO_UNKNOWN):
+            raise UserError(
+                f"CTranslate2 has no option unkpen: leave it out, give {NO_UNKNOWN:g}, or search with PyTorch."
+            )
         return CTranslate2Generator(self._translator, task, options, self._longest)
 
 
@@ -115,6 +121,7 @@ class CTranslate2Generator:
             "min_decoding_length": options.get("min_len", 1),
             "no_repeat_ngram_size": options.get("no_repeat_ngram_size", 0),
             "max_input_length": 0,
+            "disable_unk": options.get("unkpen", 0) == NO_UNKNOWN,
             "return_scores": True,
             "return_attention": True,
         }

@@ -20,15 +20,18 @@ from typing import Any, NamedTuple, overload
 import torch
 from fairseq.data.data_utils import batch_by_size
 from fairseq.models import MODEL_REGISTRY
+from fairseq.token_generation_constraints import pack_constraints
 from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
 from ..capabilities import capabilities_of
-from ..checkpoints.loading import Loaded
-from ..checkpoints.search import GENERATION
+from ..checkpoints.loading import Loaded, chosen_search
+from ..checkpoints.search import GENERATION, TASK_OPTIONS, options_line
 from ..data.topics import SEPARATOR
+from ..data.typed_text import are_known
 from ..errors import UserError
 from ..text import Text
+from ..text.casing import CASE_MARK
 from .ctranslate2_engine import CTranslate2Engine
 from .outputs import Generated, describe
 
@@ -68,11 +71,18 @@ def _check_generation(generation: Mapping[str, Any]) -> None:
     """Refuse options that no call takes, and values of another type; raises ``UserError``."""
     for name, value in generation.items():
         if name not in GENERATION:
-            names = ", ".join(["beam", "essay_length", "batch_size", "seed", *GENERATION])
+            names = ", ".join(
+                ["n_best", "beam", "essay_length", "batch_size", "seed", "constraints", "ordered", *GENERATION]
+            )
             raise UserError(f"{name} is not an option of generate: choose from {names}.")
         kind = GENERATION[name][0]
         if isinstance(value, bool) != (kind is bool) or not isinstance(value, (int, float) if kind is float else kind):
             raise UserError(f"{name} must be of type {kind.__name__}, but is {value!r}.")
+
+
+def _replaces_preset(options: Mapping[str, Any]) -> bool:
+    """Return whether a search is of a kind that no preset of a paper has."""
+    return bool(options.get("sampling") or options.get("constraints") or options.get("diverse_beam_groups", -1) > 0)
 
 
 @contextmanager
@@ -132,7 +142,7 @@ class TextModel:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         device = next(self.model.parameters()).device
         text = self.text.settings.describe()
-        return f"TextModel({self.arch}, {parameters:,} parameters on {device}; {text}; beam {self.beam})"
+        return f"TextModel({self.arch}, {parameters:,} parameters on {device}; {text}; {self.describe_search()})"
 
     # --- properties of the model
 
@@ -173,6 +183,23 @@ class TextModel:
         maximum = resolve_max_positions(self.task.max_positions(), self.model.max_positions())
         maximum = int(maximum[0] if isinstance(maximum, tuple) else maximum) - 1  # without the end symbol
         return min(maximum, int(self.task.cfg.max_topics)) if self.reads_topics else maximum
+
+    def describe_search(self, n_best: int = 1, beam: int | None = None, **generation: Any) -> str:
+        """The options of a search that differ from fairseq's defaults, and the beam, as on its command line.
+
+        Args:
+            n_best: this and the following arguments are those of ``explain``.
+        """
+        options = self._search_options(n_best, beam, generation)
+        task = {name: getattr(self.task.cfg, name, None) for name in TASK_OPTIONS if not _replaces_preset(options)}
+        replace = {} if self.replaces_unknown != self.copies else {"replace_unk": self.replaces_unknown}
+        chosen = {"beam": options["beam"], **chosen_search(options | replace, task)}
+        return " ".join([*options_line(chosen), *["--constraints"] * bool(options.get("constraints"))])
+
+    def _search_options(self, n_best: int, beam: int | None, generation: Mapping[str, Any]) -> dict[str, Any]:
+        """The generation options of a search, as fairseq reads them."""
+        options = {**self.search_options, **generation, "nbest": n_best}
+        return options | {"beam": max(beam or (1 if options.get("sampling") else self.beam), n_best)}
 
     # --- use
 
@@ -219,6 +246,8 @@ class TextModel:
         cut: bool = False,
         first: int = 1,
         seed: int | None = None,
+        constraints: Sequence[Any] | None = None,
+        ordered: bool = False,
         **generation: Any,
     ) -> list[Generated]:
         """Like ``generate``, with scores, tokens, attention, copies and granularities.
@@ -233,6 +262,9 @@ class TextModel:
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
             seed: random seed of ``sampling``; ``None`` uses the current state of PyTorch's generator.
+            constraints: words and phrases that an output must contain: a list for a string, a list of lists for a list
+                of sentences. fairseq's constrained beam search replaces the search preset.
+            ordered: whether the constraints must follow one another in their order.
             generation: generation options of fairseq, which replace the model's own: ``sampling``, ``sampling_topk``,
                 ``sampling_topp``, ``temperature``, ``max_len_a``, ``max_len_b``, ``min_len``, ``lenpen``, ``unkpen``,
                 ``no_repeat_ngram_size``, ``diverse_beam_groups`` and ``diverse_beam_strength``. Sampling draws
@@ -252,12 +284,20 @@ class TextModel:
             raise UserError(f"seed must be a whole number of less than 64 bits, but is {seed!r:.40}.")
         _check_generation(generation)
         lines = _sentences(text)
+        forced = None if constraints is None else [constraints] if isinstance(text, str) else constraints
+        if forced is not None:
+            if len(forced) != len(lines):
+                raise UserError(
+                    f"there are {len(lines)} sentences, and constraints for {len(forced)}: give one list each."
+                )
+            if _replaces_preset({**self.search_options, **generation}):
+                raise UserError("constraints are for beam search, without sampling and diverse beams: leave these out.")
+            generation["constraints"] = "ordered" if ordered else "unordered"
         with _SEARCHING, _seeded(seed):
             tokens = [self.text.prepare(line) for line in lines]
-            fitting = [
-                self._fitting(line, "" if isinstance(text, str) else f"line {n}: ", cut)
-                for n, line in enumerate(tokens, first)
-            ]
+            places = ["" if isinstance(text, str) else f"line {n}: " for n in range(first, first + len(lines))]
+            fitting = [self._fitting(line, place, cut) for line, place in zip(tokens, places, strict=True)]
+            ids = None if forced is None else [self._constraints(*line) for line in zip(forced, places, strict=True)]
             results = [Generated()] * len(lines)
             for batch in self.search(
                 fitting,
@@ -266,6 +306,7 @@ class TextModel:
                 essay_length=essay_length,
                 batch_size=batch_size,
                 traces=details,
+                forced=ids,
                 **generation,
             ):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
@@ -290,6 +331,22 @@ class TextModel:
             f"{where}the text has {len(words)} {kind}, and the model reads at most {self.longest}: shorten it."
         )
 
+    def _constraints(self, phrases: Sequence[str], where: str) -> list[Tensor]:
+        """The ids of the tokens of each phrase. Raises ``UserError`` for a word that is not in the dictionary."""
+        if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
+            raise UserError(f"{where}the constraints are {phrases!r:.40}: give a list of strings for each sentence.")
+        dictionary, found = self.task.target_dictionary, []
+        for phrase in phrases:
+            tokens = self.text.tokens(self.text.clean(phrase)).removeprefix(f"{CASE_MARK} ")
+            ids = dictionary.encode_line(tokens, append_eos=False, add_if_not_exist=False).long()
+            if not tokens or not all(are_known(ids, dictionary)):
+                raise UserError(
+                    f"{where}the constraint {phrase!r:.60} has no word, or one that is not in the dictionary of the "
+                    "model: choose other words."
+                )
+            found.append(ids)
+        return found
+
     @torch.no_grad()
     def search(
         self,
@@ -300,6 +357,7 @@ class TextModel:
         essay_length: int | None = None,
         batch_size: int = BATCH,
         traces: bool = True,
+        forced: Sequence[list[Tensor]] | None = None,
         **generation: Any,
     ) -> Iterator[Found]:
         """Search with the task, in batches of lines of similar length.
@@ -308,6 +366,7 @@ class TextModel:
             lines: tokens separated by spaces; empty lines are skipped.
             n_best: this and the following arguments are those of ``explain``.
             traces: give each hypothesis its ``trace``, if the model has one.
+            forced: the token ids of the constraints of each line.
 
         Raises:
             UserError: if the task rejects a line.
@@ -326,7 +385,8 @@ class TextModel:
             return
         reader = copy.copy(task)  # a copy, because the task counts lines across texts
         lengths = [len(line) for line in tokens]
-        dataset = reader.build_dataset_for_inference(tokens, lengths)
+        packed = None if forced is None else pack_constraints([forced[number] for number in numbers])
+        dataset = reader.build_dataset_for_inference(tokens, lengths, constraints=packed)
         device = next(self.model.parameters()).device
         # Batches of similar length waste little padding; the longest come first, so that a lack of memory shows at
         # once.
@@ -336,20 +396,17 @@ class TextModel:
             sample = dataset.collater([dataset[member] for member in members])
             if device.type == "cuda":
                 sample = move_to_cuda(sample, device)
-            hypotheses = task.inference_step(generator, [self.model], sample)
+            hypotheses = task.inference_step(generator, [self.model], sample, constraints=sample.get("constraints"))
             batch_lines = [numbers[member] for member in sample["id"].tolist()]
             yield Found(batch_lines, sample["net_input"]["src_tokens"], hypotheses)
 
     def _build_generator(self, n_best: int, beam: int | None, length: int, generation: Mapping[str, Any]) -> Any:
-        options = {**self.search_options, **generation}
-        sampling = bool(options.get("sampling"))
-        options["beam"] = max(beam or (1 if sampling else self.beam), n_best)
-        options["nbest"] = n_best
+        options = self._search_options(n_best, beam, generation)
         options["lenpen"] = float(options.get("lenpen", 1))  # whole powers of lengths may have more than 64 bits
         options["max_len_b"] = max(options.get("max_len_b", 200), length)
         if self._generator is None or self._generator[0] != options:
             task = copy.copy(self.task)
-            if sampling or options.get("diverse_beam_groups", -1) > 0:  # no preset of a paper does that
+            if _replaces_preset(options):
                 task.cfg = copy.copy(task.cfg)
                 task.cfg.search_preset = "fairseq"
             with quiet():

@@ -4,9 +4,39 @@ import os
 
 import torch
 from fairseq.dataclass.configs import DistributedTrainingConfig
+from omegaconf import DictConfig, open_dict
 
 from ..errors import UserError
 from .patches import Original
+
+_LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # variables of torchrun
+
+
+def prepare(cfg: DictConfig) -> None:
+    """Let processes on CPUs exchange their gradients through gloo, because fairseq's defaults are for GPUs.
+
+    Args:
+        cfg: the configuration of a command; its section ``distributed_training`` is changed in place.
+
+    Raises:
+        UserError: if fairseq would start no process.
+    """
+    distributed, env = cfg.distributed_training, os.environ
+    if torch.cuda.is_available() and not cfg.common.cpu:
+        return
+    launched = all(name in env for name in _LAUNCHED) or "SLURM_NTASKS" in env
+    if not (launched or distributed.distributed_no_spawn) and distributed.distributed_world_size > 1:
+        number = distributed.distributed_world_size
+        raise UserError(
+            f"--distributed-world-size {number} starts a process per GPU, but there is none or --cpu is given: leave "
+            f"it out, and start the command by torchrun --standalone --nproc-per-node {number} --no-python."
+        )
+    if max(int(env.get("WORLD_SIZE", 1)), int(env.get("SLURM_NTASKS", 1)), distributed.distributed_world_size) > 1:
+        with open_dict(distributed):
+            if distributed.distributed_backend == "nccl":
+                distributed.distributed_backend = "gloo"
+            if distributed.ddp_backend == "pytorch_ddp":  # needs the number of a GPU
+                distributed.ddp_backend = "legacy_ddp"
 
 
 def infer_init_method(original: Original, cfg: DistributedTrainingConfig, force_distributed: bool = False) -> None:
@@ -14,7 +44,7 @@ def infer_init_method(original: Original, cfg: DistributedTrainingConfig, force_
     env = os.environ
     if cfg.distributed_world_size < 1:
         raise UserError(f"--distributed-world-size must be 1 or more, but is {cfg.distributed_world_size}.")
-    if all(name in env for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")):
+    if all(name in env for name in _LAUNCHED):
         cfg.distributed_world_size = int(env["WORLD_SIZE"])
     elif cfg.distributed_port > 0 and int(env.get("SLURM_NTASKS", 0)) > 1:
         cfg.distributed_world_size = int(env["SLURM_NTASKS"])  # fairseq counts GPUs if each machine has one task

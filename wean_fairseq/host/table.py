@@ -32,7 +32,7 @@ PATCHES = (
           "A wrong name is answered by pages of choices, a missing one by a traceback, and --help ignores --arch.",
           "unit/host/test_command_line.py::test_a_misspelt_name_is_corrected", "e7f96c62d0470427"),
     Patch("fairseq.distributed.utils:call_main", interruption.run_command,
-          "--bf16 is taken for a TPU's, and Ctrl-C for a crash.",
+          "--bf16 is taken for a TPU's, Ctrl-C for a crash, and processes on CPUs are to exchange by NCCL.",
           "unit/host/test_precision.py::test_a_command_starts_with_valid_half_precision", "7e1e783c5fb2397e"),
     Patch("fairseq_cli.train:validate_and_save", interruption.validate_and_save,
           "Ctrl-C loses all updates since the last checkpoint.",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..console import CommandParser, exit_status
+from ..console import OneLineParser, exit_status
 from ..errors import UserError
 from .data_files import record
 from .files import is_special, sha256_of
@@ -11,7 +11,7 @@ from .manifest import Manifest
 
 def main_checksum(arguments: list[str] | None = None) -> int:
     """Run ``wean-checksum`` and return the exit status."""
-    parser = CommandParser(
+    parser = OneLineParser(
         prog="wean-checksum",
         description="Record SHA-256 checksums of data folders or checkpoints. Later commands reject files that no "
         "longer match.",

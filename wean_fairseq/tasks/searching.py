@@ -1,6 +1,7 @@
 """The guarded translation task with the searches of the papers, and the faster search for models that support it."""
 
 import logging
+import sys
 from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any
@@ -139,6 +140,15 @@ class SearchingTask(GuardedTask):
             sample = {name: value for name, value in sample.items() if name != "id"}
         hypotheses: list[list[dict[str, Any]]] = super().inference_step(generator, models, sample, *args, **kwargs)
         return hypotheses
+
+
+def check_search(options: dict[str, Any]) -> None:
+    """Check options of a search by name, before there is a model. Raises ``UserError`` for contradictions."""
+    args = Namespace(**{**vars(GenerationConfig()), **options})
+    preset = options.get("search_preset", "fairseq")
+    if preset != "fairseq":
+        _check_plain_beam_search(preset, args, None)
+    check_generation(args, sys.maxsize)
 
 
 def _options(args: GenerationConfig | Namespace) -> dict[str, Any]:

@@ -29,6 +29,7 @@ EXAMPLE = "example.txt"
 _BEGINNING, _LONGEST = 1 << 16, 300
 _LOG = "preprocess.log"  # log of fairseq-preprocess with its options
 _LARGEST_LOG = 1 << 24  # bytes
+_BETWEEN_TOPICS = re.compile(r"[;；，、|]|,(?!\d)")
 _OPTION = r"\b{}=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 
 
@@ -48,6 +49,7 @@ class TextSettings:
         unicode: Unicode normalisation form.
         specials: treatment of ``<unk>``, ``</s>``, ... in the text.
         unknown: the corpus's own word for unknown words; empty = none.
+        topics: a source is topic words, with spaces, commas or semicolons between them.
     """
 
     unit: str = "words"
@@ -60,6 +62,7 @@ class TextSettings:
     unicode: str = "NFC"
     specials: str = "escape"
     unknown: str = ""
+    topics: bool = False
 
     def __post_init__(self) -> None:
         """Reject an invalid language code, which becomes part of a file name. Raises ``UserError``."""
@@ -168,6 +171,10 @@ class Text:
         check_size(self.folder / name)
         return self.folder / name
 
+    def source(self, line: str) -> str:
+        """A line of the source side, without the punctuation between topics."""
+        return " ".join(_BETWEEN_TOPICS.sub(" ", line).split()) if self.settings.topics else line
+
     def clean(self, line: str) -> str:
         """A cleaned line that is not split into tokens yet."""
         line = self.cleaner.clean(line)
@@ -186,12 +193,12 @@ class Text:
         return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
     def prepare(self, line: str) -> str:
-        """The tokens that a model reads, separated by spaces; empty if the line has none.
+        """The tokens of a source that a model reads, separated by spaces; empty if the line has none.
 
         Raises:
             UserError: if a file or a library of the steps is missing.
         """
-        return self.tokens(self.clean(line))
+        return self.tokens(self.clean(self.source(line)))
 
     def tokens(self, clean: str) -> str:
         """Tokens of a cleaned line, with all steps."""

@@ -52,6 +52,11 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
     return str
 
 
+def moses_languages() -> list[str]:
+    """The codes of the languages that Moses's rules know."""
+    return sorted(set(import_optional("sacremoses.corpus").NonbreakingPrefixes().available_langs.values()))
+
+
 def _jieba() -> Step:
     """Chinese words. The dictionary's cache is in a private directory of the user, not in the shared /tmp."""
     jieba = import_optional("jieba")

@@ -9,7 +9,9 @@ from typing import Any
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from ..checkpoints.export import WEIGHTS, is_export, read_model, sides_of
+from ..checkpoints.loading import chosen_search
 from ..checkpoints.reading import options_of
+from ..checkpoints.search import kept_search
 from ..errors import UserError
 from ..host.command_line import arch_defaults
 from ..text import prepared_text, read_text_settings
@@ -32,6 +34,7 @@ class Base:
         text: folder with the text settings.
         dictionaries: of source and target.
         old_test: sources and references of its test set, if they are there.
+        search: options of its search that differ from fairseq's, by name.
     """
 
     weights: Path
@@ -41,6 +44,7 @@ class Base:
     text: Path
     dictionaries: list[Path]
     old_test: list[Path]
+    search: dict[str, Any]
 
 
 def read_base(settings: Settings) -> Base:
@@ -52,11 +56,10 @@ def read_base(settings: Settings) -> Base:
         raise UserError(f"there is no model {path}: name a folder of wean-export, or a checkpoint of fairseq-train.")
     state = read_model(path)
     model, task = options_of(state, "model"), options_of(state, "task")
-    if model.get("_name") not in ARCHS:
-        raise UserError(
-            f"{path} is of arch {model.get('_name')}, which is not for pairs: choose from {', '.join(ARCHS)}."
-        )
-    arch, width = model["_name"], int(model["embed_dim"])
+    arch = model.get("_name") or model.get("arch")
+    if arch not in ARCHS:
+        raise UserError(f"{path} is of arch {arch}, which is not for pairs: choose from {', '.join(ARCHS)}.")
+    width = int(model["embed_dim"])
     for name, old in (("arch", arch), ("width", width)):
         new = getattr(settings, name)
         if new not in (None, old):
@@ -69,7 +72,9 @@ def read_base(settings: Settings) -> Base:
         {name: value for name, value in task.items() if name in _OF_TASK}, TASK_DATACLASS_REGISTRY["paraphrase"]()
     )
     dictionaries = [data / f"dict.{side}.txt" for side in sides_of(task, data).values()]
-    return Base(path, arch, width, options, text, dictionaries, _old_test(settings, path, text))
+    generation = state["cfg"].get("generation") or {}
+    search = chosen_search(generation, task) if is_export(path) else kept_search(path)
+    return Base(path, arch, width, options, text, dictionaries, _old_test(settings, path, text), search)
 
 
 def _text_folder(path: Path, data: Path) -> Path:

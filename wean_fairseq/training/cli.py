@@ -9,7 +9,7 @@ from typing import get_args
 
 from ..console import OneLineParser, configure_logging, exit_status, print_message, whole_number
 from ..errors import UserError
-from .defaults import ARCHS
+from .defaults import ARCHS_OF
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
 
 _EPILOG = """examples:
@@ -40,6 +40,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="table with both sides (CSV, TSV, JSON, Parquet, a folder saved by datasets), or two text files",
     )
     add("--output", metavar="DIR", help="folder of the model")
+    add("--task", choices=tuple(ARCHS_OF), help="pairs of sentences, or topic words and an essay (default: pairs)")
     add("--work", metavar="DIR", help="folder of all other files (default: OUTPUT.work)")
     add("--from", dest="from_", metavar="MODEL", help="model folder or checkpoint, from which the training continues")
     add(
@@ -62,17 +63,23 @@ def build_parser() -> argparse.ArgumentParser:
         )
     add("--split-seed", type=whole_number(0), metavar="N", help="seed of the draw of the splits (default: 1)")
     add("--unit", choices=get_args(Unit), help="kind of tokens (default: joiner)")
-    add("--case", choices=get_args(Case), help="treatment of upper case (default: truecase)")
+    add("--case", choices=get_args(Case), help="treatment of upper case (default: truecase, for essays keep)")
     add("--bpe", type=whole_number(0), metavar="N", help="merges of byte pair encoding (default: 0 = whole words)")
     add("--language", metavar="XX", help="two letters, for --unit moses (default: en)")
     add("--limit", type=whole_number(0), metavar="N", help="largest number of pairs per split (default: 0 = all)")
     model = parser.add_argument_group("training", "the defaults depend on the number of pairs")
     add = model.add_argument
-    add("--arch", choices=ARCHS, metavar="ARCH", help=f"system: {', '.join(ARCHS)}")
+    archs = [arch for archs in ARCHS_OF.values() for arch in archs]
+    add("--arch", choices=archs, metavar="ARCH", help="; ".join(f"{k}: {', '.join(v)}" for k, v in ARCHS_OF.items()))
     add("--width", type=whole_number(1), metavar="N", help="size of embeddings and layers")
     add("--epochs", type=whole_number(1), metavar="N", help="largest number of passes over the data")
     add("--rate", type=float, metavar="X", help="learning rate")
+    add(
+        "--patience", type=whole_number(1), metavar="N", help="validations without improvement that end it (default: 4)"
+    )
+    add("--search", metavar="OPTIONS", help="search options of fairseq-generate, such as '--beam 8 --lenpen 1.2'")
     add("--seed", type=whole_number(0), metavar="N", help="seed of the training (default: 1)")
+    add("--processes", type=whole_number(1), metavar="N", help="processes (default: one per GPU)")
     add("--device", choices=("cpu", "cuda"), help="where to train (default: a GPU, if there is one)")
     return parser
 

@@ -1,6 +1,6 @@
 """Run a command with its output in a file and its progress as one bar on the terminal.
 
-    python -m wean_fairseq.training.progress --label TEXT --output FILE --epochs N -- fairseq-train ...
+    python -m wean_fairseq.training.progress --label TEXT --output FILE --epochs N --processes N -- fairseq-train ...
     python -m wean_fairseq.training.progress --label TEXT --output FILE --count '^H-' --total N -- fairseq-generate ...
 
 The exit status is the command's. Without a terminal, it prints a line from time to time instead of the bar.
@@ -86,6 +86,12 @@ class Progress:
         self.bar.close()
 
 
+def in_processes(command: list[str], number: int) -> list[str]:
+    """The command that starts ``command`` in a number of processes that train together."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(number)]
+    return [*launcher, "--no-python", *command] if number > 1 else command
+
+
 def run(
     command: list[str], output: Path, errors: Path | None, progress: Progress, env: dict[str, str] | None = None
 ) -> int:
@@ -126,11 +132,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True, help="file to append the command's output to")
     parser.add_argument("--errors", type=Path, help="separate file for its standard error")
     parser.add_argument("--epochs", type=int, default=1, help="epochs of a training")
+    parser.add_argument("--processes", type=int, default=1, help="processes of a training")
     parser.add_argument("--count", default="", help="regular expression of the output lines to count")
     parser.add_argument("--total", type=int, default=0, help="expected number of these lines")
     parser.add_argument("command", nargs="+", help="after --: the command")
     args = parser.parse_args(arguments)
-    return run(args.command, args.output, args.errors, Progress(args.label, args.total, args.count, args.epochs))
+    command = in_processes(args.command, args.processes)
+    return run(command, args.output, args.errors, Progress(args.label, args.total, args.count, args.epochs))
 
 
 if __name__ == "__main__":

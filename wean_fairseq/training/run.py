@@ -8,23 +8,29 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..checkpoints.export import export, is_export
+from ..checkpoints.search import options_line, read_search
 from ..console import print_message
 from ..errors import UserError
 from ..evaluation.cli import main as evaluate
 from ..generation import TextModel, load
 from ..generation.cli import main as generate
+from ..reporting.report_cli import main as write_report
 from ..storage.files import sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.saved_tables import is_saved_table, table_files
+from ..tasks.searching import check_search
 from ..text import read_text_settings
 from . import progress, state, trainings
 from .base import read_base
@@ -81,7 +87,23 @@ class Run:
     def options(self) -> Options:
         """Options of the arch."""
         width = self.base.width if self.base else self.settings.width
-        return options_for(self.arch, str(width), f"{self.settings.rate:g}")
+        return options_for(self.arch, str(width), f"{self.settings.rate:g}", self.text, self.settings.patience)
+
+    @property
+    def task(self) -> str:
+        """The task of fairseq."""
+        return "topic_essay" if self.settings.task == "essay" else "paraphrase"
+
+    @property
+    def search(self) -> list[str]:
+        """Options of the search: that of the original model or of the arch, and the user's."""
+        stored = options_line(self.base.search) if self.base else []
+        return [*(stored or self.options.search), *shlex.split(self.settings.search)]
+
+    @property
+    def processes(self) -> int:
+        """The number of processes of the training."""
+        return self.settings.processes or (1 if self.on_cpu else torch.cuda.device_count())
 
     @property
     def on_cpu(self) -> list[str]:
@@ -147,6 +169,7 @@ class Run:
             for name in _OF_TEXT
             if (value := getattr(self.settings, name))
         ]
+        lines += ["task=essay"] * (self.settings.task == "essay")
         inputs = [file for path in self.inputs for file in table_files(path)]
         inputs += [self.base.weights] if self.base else []
         changes = state.record(self.work / "settings", lines + state.input_lines(inputs))
@@ -158,7 +181,8 @@ class Run:
             say(f"text: writing {self.text}")
             self._run_preparation()
         pairs = json.loads((self.text / "manifest.json").read_text(encoding="utf-8"))["splits"]["train"]["kept"]
-        self.settings = self.settings.with_sizes(sizes_for(pairs))
+        self.settings = self.settings.with_sizes(sizes_for(pairs, self.settings.task))
+        check_search(read_search(self.search)[0])
 
     def _run_preparation(self) -> None:
         given = self.settings
@@ -179,6 +203,7 @@ class Run:
                 str(given.bpe),
             ]
             line += [] if given.case == "keep" else [f"--{given.case}"]
+            line += ["--topics"] if given.task == "essay" else []
         for name in ("data", "valid", "test"):
             value = getattr(given, name)
             files = [f"./{file}" if file.startswith("-") else file for file in given.files(name)]
@@ -197,7 +222,7 @@ class Run:
     def train(self) -> None:
         """Train, or continue a training."""
         given = self.settings
-        options = ["--task", "paraphrase", "--arch", self.arch, "--criterion", self.options.criterion]
+        options = ["--task", self.task, "--arch", self.arch, "--criterion", self.options.criterion]
         options += ["--seed", str(given.seed), *self.options.optimisation]
         options += self.base.options if self.base else self.options.sizes
         changes = state.record(self.system / "command", option_lines(options))
@@ -214,6 +239,7 @@ class Run:
         line += ["--log-format", "simple", "--log-interval", "20", "--log-file", str(self.system / "train.log")]
         output = self.system / "train.out"
         bar = progress.Progress(self.arch, 0, "", given.epochs or 1)
+        line = progress.in_processes(line, self.processes)
         status = progress.run(line, output, None, bar, self.environment)
         if status in _STOPPED:
             raise KeyboardInterrupt
@@ -254,12 +280,12 @@ class Run:
 
     def decode(self) -> None:
         """Rewrite the test sources with the trained models, as their users will."""
-        write_text(self.system / "search.txt", "".join(f"{word}\n" for word in self.options.search))
+        write_text(self.system / "search.txt", "".join(f"{shlex.quote(word)}\n" for word in self.search))
         for test_set, (sources, *_) in self.test_sets().items():
             for system, model in self.systems().items():
                 output = self.output(system, test_set)
                 mark = output.with_suffix(".source")
-                made_from = f"{sha256_of(Path(model[1]))} {sha256_of(sources)}\n"
+                made_from = f"{sha256_of(Path(model[1]))} {sha256_of(sources)} {shlex.join(self.search)}\n"
                 if output.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == made_from:
                     say(f"decoding {test_set} with {system}: done before")
                     continue
@@ -281,7 +307,8 @@ class Run:
         sets = self.test_sets()
         for test_set, (sources, *references) in sets.items():
             outputs = [f"{system}={self.output(system, test_set)}" for system in self.systems()]
-            own = ["--hyp", *outputs, "--src", str(sources), "--ref", *map(str, references)]
+            role = "--topics" if self.settings.task == "essay" else "--src"
+            own = ["--hyp", *outputs, role, str(sources), "--ref", *map(str, references)]
             line += own if len(sets) == 1 else ["--set", test_set, *own]
         _check(evaluate(line), "the outputs cannot be scored, see above.")
 
@@ -311,6 +338,20 @@ class Run:
         export(checkpoint, folder, self.data, self.text, verify=True, overwrite=True, **options)
         write_text(mark, f"{_checksums_of(folder)}\n{made_from}\n")
         say(f"model: {folder} (wean-generate --model {folder} --input sentences.txt)")
+
+    def report(self) -> None:
+        """Write the page about the training, unless it is there for this model and these scores."""
+        folder, mark = self.work / "report", self.work / "report.source"
+        made_from = f"{sha256_of(self.system / 'checkpoint_best.pt')} {sha256_of(self.work / 'test.json')}\n"
+        page = folder / "report.html"
+        if page.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == made_from:
+            say(f"report: done before ({page})")
+            return
+        with redirect_stdout(StringIO()):  # the names of the files
+            status = write_report([str(self.work), "--output", str(folder)])
+        _check(status, "the report cannot be written, see above.")
+        write_text(mark, made_from)
+        say(f"report: {page}")
 
 
 def _check(status: int, message: str) -> None:
@@ -352,6 +393,7 @@ def run(settings: Settings) -> None:
     training.decode()
     training.score()
     training.publish()
+    training.report()
 
 
 def train(

@@ -2,18 +2,21 @@
 
 import json
 import os
+import sys
 import tomllib
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert, structs
 
+from ..checkpoints.search import check_generation, parse_search
 from ..console import whole_number
 from ..errors import UserError, name_some
 from ..ranges import check_positive
 from ..storage.files import read_regular
-from .defaults import ARCHS, HEADS, Sizes
+from .defaults import ARCHS_OF, HEADS, Sizes
 
 PROGRAM = "wean-train"
 FILE = "run.toml"
@@ -24,7 +27,7 @@ NotNegative = Annotated[int, Meta(ge=0, le=999_999_999)]
 Files = str | list[str]
 Unit = Literal["joiner", "moses", "words", "characters", "jieba"]
 Case = Literal["truecase", "lowercase", "keep"]
-_OF_TEXT: dict[str, Any] = {"unit": "joiner", "case": "truecase", "bpe": 0}
+_OF_TEXT: dict[str, Any] = {"unit": "joiner", "case": "truecase", "bpe": 0}  # defaults
 
 
 class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -39,13 +42,14 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         work: folder for all other files (default: ``output`` with the suffix ``.work``).
         from_: a model folder or a checkpoint, from which the training continues.
         old_test: two text files, the test sources and references of ``from``.
+        task: ``pairs`` of sentences, or topic words and an ``essay``.
         columns: names or numbers of the source and the target column; further ones are references.
         header: whether the first row has the names of the columns.
         valid: number of validation pairs, or files with them.
         test: number of test pairs, or files with them.
         split_seed: seed of the draw of the splits.
         unit: kind of tokens.
-        case: truecase, lowercase or keep.
+        case: truecase (the default for pairs), lowercase or keep (the default for essays).
         bpe: merges of byte pair encoding; 0 = whole words.
         language: two letters, for the unit moses.
         limit: largest number of training and of validation pairs; 0 = all.
@@ -53,7 +57,10 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         width: size of embeddings and layers.
         epochs: largest number of passes over the data.
         rate: learning rate.
+        patience: validations without improvement that end the training.
+        search: options of fairseq-generate, which replace the default search or that of ``from``.
         seed: of the training.
+        processes: of the training, each with its own batches; None = one per GPU.
         device: where to train; empty = a GPU if there is one.
     """
 
@@ -62,6 +69,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     work: str = ""
     from_: str = ""
     old_test: list[str] | None = None
+    task: Literal["pairs", "essay"] = "pairs"
     columns: str = ""
     header: Literal["", "yes", "no"] = ""
     valid: Positive | Files | None = None
@@ -76,7 +84,10 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     width: Positive | None = None
     epochs: Positive | None = None
     rate: float | None = None
+    patience: Positive = 4
+    search: str = ""
     seed: NotNegative = 1
+    processes: Positive | None = None
     device: Literal["", "cpu", "cuda"] = ""
 
     @property
@@ -130,7 +141,11 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
         try:
             checked[name] = convert(value, kind)
         except ValidationError as error:
-            raise UserError(f"{prefix}{name} is {value!r}: {str(error)[:1].lower()}{str(error)[1:]}.") from error
+            choices = [
+                choice for part in (kind, *get_args(kind)) for choice in get_args(part) if isinstance(choice, str)
+            ]
+            reason = f"choose from {', '.join(filter(None, choices))}" if choices else f"{error}"
+            raise UserError(f"{prefix}{name} is {value!r}: {reason[:1].lower()}{reason[1:]}.") from error
     if folder is not None:
         checked |= {name: _below(folder, checked[name]) for name in _PATHS if name in checked}
     return checked
@@ -173,8 +188,16 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
         raise UserError("old_test takes two text files: sources and references.")
     if not 1 <= len(settings.files("data")) <= 2:
         raise UserError("data takes one file with both sides, or two text files.")
-    if settings.arch is not None and settings.arch not in ARCHS:
-        raise UserError(f"there is no arch {settings.arch} for pairs: choose from {', '.join(ARCHS)}.")
+    _check_training(settings)
+    own = {"case": "keep"} if settings.task == "essay" else {}
+    return settings if settings.from_ else settings._with_missing(_OF_TEXT | own)
+
+
+def _check_training(settings: Settings) -> None:
+    """Refuse settings of the training that do not fit together. Raises ``UserError``."""
+    archs = ARCHS_OF[settings.task]
+    if settings.arch is not None and settings.arch not in archs:
+        raise UserError(f"there is no arch {settings.arch} for {settings.task}: choose from {', '.join(archs)}.")
     if settings.rate is not None:
         check_positive("rate", [settings.rate])
     if settings.width is not None and "_transformer" in (settings.arch or "") and settings.width % HEADS:
@@ -183,7 +206,12 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
         )
     if settings.bpe and settings.unit == "characters":
         raise UserError("bpe splits words, and the unit characters has no words: leave one of them out.")
-    return settings if settings.from_ else settings._with_missing(_OF_TEXT)
+    if settings.task == "essay" and (settings.from_ or settings.case == "truecase"):
+        name = "from" if settings.from_ else "case truecase"
+        raise UserError(f"{name} is for sentence pairs, not for the task essay: leave it out.")
+    if settings.language and settings.unit != "moses":
+        raise UserError("language is for the unit moses: leave it out.")
+    check_generation(Namespace(**{"beam": 1, **parse_search(settings.search, "search")}), sys.maxsize)
 
 
 def split_value(words: Sequence[str]) -> int | list[str]:

@@ -107,6 +107,7 @@ def _change(name: str, old: str | None, new: str | None) -> str:
     if name.startswith(_HASH) and old and new:
         return f"the content of {_printable(name.removeprefix(_HASH))}: SHA-256 {_printable(old)[:12]} -> {new[:12]}"
     empty = "on" if name.startswith("--") else "not set"
+    old, new = (value and value[:12] if name.startswith(_HASH) else value for value in (old, new))
     shown = ("not given" if value is None else _printable(value) or empty for value in (old, new))
     return f"{_printable(name)}: {' -> '.join(shown)}"
 

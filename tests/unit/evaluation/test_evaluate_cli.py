@@ -191,7 +191,16 @@ def test_without_source_it_says_what_is_missing(run: Run) -> None:
     assert "left out, because they compare with the source (--src): sari, ibleu, ibleu-0.7, self-bleu" in out
 
 
+def test_topics_are_sources_without_a_copy(run: Run) -> None:
+    _, plain, _ = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src", "--metric", "topic-coverage")
+    _, out, _ = run("--hyp", "X=hyp", "--ref", "ref", "--topics", "src", "--metric", "topic-coverage")
+    assert "copy" not in out
+    rows = [line.split() for line in plain.splitlines() if "copy" not in line]
+    assert [line.split() for line in out.splitlines()] == rows
+
+
 BAD = [
+    (["--hyp", "X=hyp", "--ref", "ref", "--src", "src", "--topics", "src"], "give one of them"),
     (["--hyp", "X=hyp"], "no reference file; give one or more with --ref"),
     (["--ref", "ref"], "no system to score; give --hyp NAME=FILE"),
     (["--hyp", "hyp", "--ref", "ref"], "--hyp 'hyp' is not of the form NAME=FILE"),

@@ -52,6 +52,31 @@ def test_lines_are_counted(model: TextModel, tmp_path: Path, capsys: pytest.Capt
     assert f"wean-generate: {said} " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "search"),
+    [
+        ([], "--beam 4 --max-len-b 12 --search-preset copynet"),
+        (["--beam", 3, "--nbest", 5, "--lenpen", 2], "--beam 5 --max-len-b 12 --lenpen 2.0 --search-preset copynet"),
+        (["--sampling", "--sampling-topp", 0.5], "--beam 1 --max-len-b 12 --sampling --sampling-topp 0.5"),
+        (["--constraints"], "--beam 4 --max-len-b 12 --constraints"),
+    ],
+)
+def test_the_search_is_printed(model: TextModel, given: Path, tmp_path: Path, capsys, arguments, search):
+    """Expected: the settings of the model and of the call, without a preset that the call replaces."""
+    model.task.cfg.search_preset = "copynet"
+    assert generate("--input", given, "--output", tmp_path / "out", *arguments) == 0
+    assert capsys.readouterr().err.endswith(f"; search: {search}\n")
+
+
+def test_constraints_follow_the_line_after_tabs(model: TextModel, tmp_path: Path):
+    (tmp_path / "in").write_text("what is it\tlose weight\tway\n\nhow do i\n", encoding="utf-8")
+    line = ("--input", tmp_path / "in", "--output", tmp_path / "out", "--beam", 6)
+    assert generate(*line, "--constraints") == 0
+    lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
+    assert lines[0] == model.generate("what is it", constraints=["lose weight", "way"], beam=6)
+    assert lines[1:] == ["", model.generate("how do i", constraints=[], beam=6)]
+
+
 def test_a_full_disk_is_one_sentence(model: TextModel, given: Path, capsys: pytest.CaptureFixture[str]):
     assert generate("--input", given, "--output", "/dev/full") == 2
     said = capsys.readouterr().err

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tests.unit.generation.models import ARCHS, TRANSFORMER, build
+from wean_fairseq.checkpoints.search import NO_UNKNOWN
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation import TextModel
 from wean_fairseq.generation.cli import build_parser
@@ -58,6 +59,8 @@ def test_an_unknown_first_word_is_replaced_as_in_fairseqs_search(models):
     model, other = models
     other.engine, other._generator = CTranslate2Engine(other.model, other.task, CPU, "float32"), None
     assert {one.outputs[0].tokens[0] for one in other.explain(LINES) if one.outputs} == {"<unk>"}
+    without = other.explain(LINES, unkpen=NO_UNKNOWN)
+    assert not any("<unk>" in output.tokens for one in without for output in one.outputs)
     assert other.generate(LINES) == model.generate(LINES)
 
 

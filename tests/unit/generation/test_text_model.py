@@ -229,10 +229,47 @@ def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
     assert together == [model.generate(line, 2, **options) for line in LINES]
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_an_output_has_its_constraints(arch, tmp_path):
+    """Each line has its own, and the words of a phrase follow one another."""
+    model = build(tmp_path, arch)
+    lines, _ = texts_of(arch)
+    model.task.cfg.search_preset = "copynet"
+    options = {"beam": 6, "max_len_b": 12, **({"essay_length": 6} if model.needs_length else {})}
+    forced = [["friend"], ["way", "lose weight"], []]
+    outputs = model.generate(lines[:1] * 3, constraints=forced, **options)
+    for output, phrases in zip(outputs, forced, strict=True):
+        assert all(f" {phrase} " in f" {output} " for phrase in phrases)
+    assert outputs[2] == model.generate(lines[0], constraints=[], **options)
+    for phrases in (["way", "friend"], ["friend", "way"]):
+        words = model.generate(lines[0], constraints=phrases, ordered=True, **options).split()
+        assert words.index(phrases[0]) < len(words) - 1 - words[::-1].index(phrases[1])
+
+
+def test_constraints_are_prepared_like_the_text(tmp_path):
+    model = build(tmp_path, "wean_lstm", MOSES)
+    assert "café, " in model.generate("what is it ?", constraints=["Café,"], beam=6)
+
+
+@pytest.mark.parametrize(
+    ("text", "constraints", "message"),
+    [
+        ("what", ["way of"], "the constraint 'way of' has no word, or one that is not in the dictionary of the model"),
+        (["what", "how"], [[], [" "]], "line 2: the constraint ' ' has no word"),
+        (["what", "how"], ["way"], "there are 2 sentences, and constraints for 1: give one list each"),
+        (["what"], ["way"], "line 1: the constraints are 'way': give a list of strings for each sentence"),
+        ("what", [7], r"the constraints are \[7\]: give a list of strings"),
+    ],
+)
+def test_constraints_that_cannot_be_met_are_refused(text, constraints, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        build(tmp_path, "wean_lstm").generate(text, constraints=constraints)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"topk": 5}, r"topk is not an option of generate: choose from beam, essay_length, .*, sampling_topk, "),
+        ({"topk": 5}, r"topk is not an option of generate: choose from n_best, beam, .*, sampling_topk, "),
         ({"sampling": 1}, "sampling must be of type bool, but is 1"),
         ({"min_len": 1.5}, r"min_len must be of type int, but is 1\.5"),
         ({"lenpen": True}, "lenpen must be of type float, but is True"),
@@ -245,6 +282,7 @@ def test_diverse_beams_of_a_line_are_those_that_it_has_alone(tmp_path):
         ({"sampling_topk": 3}, "--sampling-topk .* --sampling"),
         ({"seed": 1 << 63}, "seed must be a whole number of less than 64 bits, but is 9223372036854775808"),
         ({"seed": 1.5}, r"seed must be a whole number of less than 64 bits, but is 1\.5"),
+        ({"sampling": True, "constraints": ["way"]}, "constraints are for beam search, without sampling and diverse"),
         ({"min_len": 500, "max_len_a": 1.0}, r"--min-len 500 is more than the \d+ words that an output may have"),
     ],
 )
@@ -285,7 +323,7 @@ def test_printed_models_and_results_are_short(tmp_path: Path):
     number = sum(parameter.numel() for parameter in model.model.parameters())
     assert (
         repr(model)
-        == f"TextModel(copynet, {number:,} parameters on cpu; Moses tokens (en), lower-cased; beam {model.beam})"
+        == f"TextModel(copynet, {number:,} parameters on cpu; Moses tokens (en), lower-cased; --beam 4 --max-len-b 12)"
     )
     [found] = model.explain(["what is the best way"], 2)
     first = found.outputs[0]

@@ -5,8 +5,11 @@ from argparse import Namespace
 
 import pytest
 import torch
+from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed import utils as distributed_utils
+from omegaconf import OmegaConf
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.host import launchers
 
 
@@ -50,6 +53,42 @@ def test_the_launcher_sets_the_number_of_processes(monkeypatch, environment, por
     cfg = Namespace(distributed_world_size=1, distributed_port=port)
     launchers.infer_init_method(lambda cfg, force: seen.append(cfg.distributed_world_size), cfg)
     assert seen == [expected]
+
+
+def training(cpu=True, size=1, no_spawn=False):
+    """The part of fairseq's configuration that depends on the processes, with the defaults for GPUs."""
+    distributed = DistributedTrainingConfig(distributed_world_size=size, distributed_no_spawn=no_spawn)
+    return OmegaConf.create({"common": {"cpu": cpu}, "distributed_training": OmegaConf.structured(distributed)})
+
+
+@pytest.mark.parametrize(
+    ("environment", "cpu", "expected"),
+    [
+        (TORCHRUN, True, ("gloo", "legacy_ddp")),
+        ({"SLURM_NTASKS": "2"}, True, ("gloo", "legacy_ddp")),
+        ({}, True, ("nccl", "pytorch_ddp")),  # one process, whose recorded options stay the same
+        (TORCHRUN, False, ("nccl", "pytorch_ddp")),
+    ],
+)
+def test_processes_on_cpus_exchange_through_gloo(monkeypatch, environment, cpu, expected):
+    """Expected: docs of PyTorch: NCCL is for GPUs, gloo for CPUs."""
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    cfg = training(cpu)
+    launchers.prepare(cfg)
+    distributed = cfg.distributed_training
+    assert (distributed.distributed_backend, str(distributed.ddp_backend)) == expected
+
+
+def test_processes_that_fairseq_would_not_start_are_refused(monkeypatch):
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match="start the command by torchrun --standalone --nproc-per-node 2"):
+        launchers.prepare(training(size=2))
+    launchers.prepare(training(size=2, no_spawn=True))
 
 
 @pytest.mark.parametrize(("gpus", "expected"), [(0, 0), (1, 0), (8, 3)], ids=["none", "its own", "all of the node"])

@@ -28,6 +28,18 @@ def test_an_epoch_writes_every_line_of_the_log_once(tmp_path, caplog):
     ]
 
 
+def test_tensorboard_gets_the_values_of_a_training(tmp_path):
+    """With the package that fairseq's message names."""
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    training = progress_bar.progress_bar([], log_format="simple", tensorboard_logdir=str(tmp_path))
+    for step in (10, 20):
+        training.log({"loss": step / 2, "num_updates": step}, tag="train", step=step)
+    progress_bar._close_writers()
+    read = events.EventAccumulator(str(tmp_path / "train"))
+    read.Reload()
+    assert [(value.step, value.value) for value in read.Scalars("loss")] == [(10, 5.0), (20, 10.0)]
+
+
 def test_a_log_file_on_a_full_disk_is_reported_once(caplog):
     """Python's logging would print a traceback for every line and continue."""
     caplog.set_level("INFO", logger=progress_bar.__name__)

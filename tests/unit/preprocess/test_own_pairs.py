@@ -110,6 +110,36 @@ def test_sources_alone_are_what_they_were_at_training(tmp_path: Path):
     assert [again.prepare(source) for source, _ in PAIRS] == found
 
 
+ESSAYS = [(f"{a}, {b}; New-York；1,5|{n}", f"The {a} is near the {b}.") for n, a in enumerate("abcdef") for b in "xyz"]
+
+
+def test_punctuation_between_topics_is_left_out(tmp_path: Path):
+    """Also at use, and not in the essay. A comma in a number and a hyphen are parts of a topic."""
+    file = write_table(tmp_path / "essays.csv", ESSAYS)
+    assert prepare("--data", file, "--topics", "--unit", "joiner", "--output", tmp_path / "out") == 0
+    expected = {f"{a} {b} New-York 1,5 {n}": "The" for n, a in enumerate("abcdef") for b in "xyz"}
+    found = [pair for split in SPLITS for pair in sentences(tmp_path / "out", split)]
+    assert {source for source, _ in found} == set(expected)
+    assert {target[-3:] for _, target in found} == {" \uffed."}
+    assert set(lines_of(tmp_path / "out", "test.raw.src")) <= set(expected)
+    text = Text(read_text_settings(tmp_path / "out"), tmp_path / "out")
+    assert text.prepare("a, b;c、d") == "a b c d"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--columns", "2,1"], "topic words in one row ('a a a a "),
+        (["--truecase"], "--topics have no first word of a sentence, which --truecase changes: leave it out."),
+    ],
+)
+def test_topics_that_are_a_text_are_refused(tmp_path: Path, capsys, arguments, says):
+    file = write_table(tmp_path / "essays.csv", [("sea", f"{'a ' * 60}{n}") for n in range(20)])
+    assert prepare("--data", file, "--topics", "--output", tmp_path / "out", *arguments) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("kind", ["text", "model"])
 def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
     """Expected: the tokens of the earlier text for the same pairs, although no step is learnt from them again."""
@@ -191,6 +221,15 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, capsys, name, content, argu
     assert prepare("--data", *given, *arguments, "--output", tmp_path / "out") == 2
     assert re.search(says, capsys.readouterr().err)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_language_without_rules_is_refused(tmp_path: Path, capsys):
+    """Moses's tokeniser takes an unknown language as English."""
+    file = write_table(tmp_path / "pairs.csv", [(f"a {n}", f"b {n}") for n in range(20)])
+    line = ("--data", file, "--unit", "moses", "--output", tmp_path / "out", "--language")
+    assert prepare(*line, "xx") == 2
+    assert "there are no Moses rules for --language xx: choose from as, bn, ca, cs, de, " in capsys.readouterr().err
+    assert prepare(*line, "de") == 0
 
 
 def test_tables_given_as_sides_are_noticed(tmp_path: Path, capsys):

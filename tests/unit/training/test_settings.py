@@ -9,7 +9,7 @@ import pytest
 from wean_fairseq.errors import UserError
 from wean_fairseq.host.command_line import arch_defaults
 from wean_fairseq.training import base, cli, run, settings, tables
-from wean_fairseq.training.defaults import ARCHS, main, options_for, sizes_for
+from wean_fairseq.training.defaults import ARCHS_OF, main, options_for, sizes_for
 
 PAIRS = "source,target\nA dog barks.,The dog is barking.\n"
 
@@ -69,6 +69,25 @@ def refused(capsys, *arguments):
         (["pairs.csv", "--output", "model", "--rate", "nan"], "--rate must be a finite number above 0, but is nan."),
         (["pairs.csv", "--output", "model", "--rate", "-1"], "--rate must be a finite number above 0, but is -1.0."),
         (["pairs.csv", "--output", "model", "--rate", "fast"], "argument --rate: invalid float value: 'fast'"),
+        (["pairs.csv", "--output", "model", "--task", "summary"], "invalid choice: 'summary' (choose from 'pairs', "),
+        (["pairs.csv", "--output", "model", "--arch", "mta_lstm"], "there is no arch mta_lstm for pairs: choose from"),
+        (
+            ["pairs.csv", "--output", "model", "--task", "essay", "--arch", "copynet"],
+            "there is no arch copynet for essay: choose from mta_lstm, ",
+        ),
+        (["pairs.csv", "--output", "model", "--task", "essay", "--case", "truecase"], "case truecase is for sentence"),
+        (["pairs.csv", "--output", "model", "--task", "essay", "--from", "m"], "from is for sentence pairs"),
+        (
+            ["pairs.csv", "--output", "model", "--search", "--beam x"],
+            "search is '--beam x': argument --beam: invalid int",
+        ),
+        (
+            ["pairs.csv", "--output", "model", "--search=--prefix-size=2"],
+            "is not a search option: choose from --beam, ",
+        ),
+        (["pairs.csv", "--output", "model", "--search", "--beam 0"], "--beam must be 1 or more, but is 0."),
+        (["pairs.csv", "--output", "model", "--language", "de"], "language is for the unit moses: leave it out."),
+        (["pairs.csv", "--output", "model", "--processes", "0"], "'0' is not a whole number of 1 or more"),
         (["pairs.csv", "--output", "model", "--epochs", "0"], "'0' is not a whole number of 1 or more"),
         (["pairs.csv", "--output", "model", "--seed", "x"], "'x' is not a whole number of 0 or more"),
         (["pairs.csv", "--output", "model", "--speed", "9"], "unrecognized arguments: --speed 9"),
@@ -144,7 +163,7 @@ def test_unusable_tables_are_refused(here, capsys, content, message):
         ("epochs = true", "epochs is True: expected `int | null`, got `bool`."),
         ("rate = nan", "--rate must be a finite number above 0, but is nan."),
         ("rate = inf", "--rate must be a finite number above 0, but is inf."),
-        ("case = 'Title'", "case is 'Title': invalid enum value 'Title'."),
+        ("case = 'Title'", "case is 'Title': choose from truecase, lowercase, keep."),
         ("arch = 'bart'", "there is no arch bart for pairs: choose from wean_lstm, "),
         ("data = []", "data is missing"),
         ("data = ['a', 'b', 'c']", "data takes one file with both sides, or two text files."),
@@ -244,30 +263,51 @@ def test_sizes_follow_the_number_of_pairs():
     assert sizes_for(2000) == (64, 30, 0.003, "copynet")
     assert sizes_for(10_000) == (128, 25, 0.002, "copynet")
     assert sizes_for(50_000) == (256, 8, 0.001, "wean_lstm")
-    assert main(["sizes", "10000"]) == "128 25 0.002 copynet"
+    assert main(["sizes", "10000", "pairs"]) == "128 25 0.002 copynet"
+    assert main(["sizes", "10000", "essay"]) == "128 25 0.002 essay_transformer_small"
 
 
-@pytest.mark.parametrize("arch", ARCHS)
-def test_an_arch_takes_its_default_options(arch):
+@pytest.fixture
+def essays(tmp_path):
+    """Prepared text with at most 6 topics, and essays of 10 words on average."""
+    for split, topics in (("train", "a b c"), ("valid", "a b c d e f"), ("test", "a")):
+        (tmp_path / f"{split}.src").write_text(f"{topics}\na\n", encoding="utf-8")
+    (tmp_path / "train.tgt").write_text(f"{'x ' * 6}\n{'x ' * 14}\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_lengths_of_essays_are_those_of_the_text(essays):
+    """Expected: the mean of 10 words and the end symbol, half and twice of it."""
+    chosen = options_for("mta_lstm", "8", "0.003", essays)
+    search = " ".join(chosen.search)
+    assert search.startswith("--max-topics 6 --essay-length 11 --beam 5 --max-len-a 0 --max-len-b 22 --min-len 5 ")
+    assert " ".join(chosen.sizes).endswith("--topic-slots 6 --dropout 0.3 --max-topics 6")
+
+
+@pytest.mark.parametrize(
+    ("task", "arch"),
+    [(task, arch) for task, name in (("paraphrase", "pairs"), ("topic_essay", "essay")) for arch in ARCHS_OF[name]],
+)
+def test_an_arch_takes_its_default_options(task, arch, essays):
     """fairseq's parser accepts the options of every arch, and of every search."""
     import wean_fairseq
 
     wean_fairseq.register()
     from fairseq import options
 
-    chosen = options_for(arch, "8", "0.003")
-    line = ["data", "--task", "paraphrase", "--arch", arch, "--criterion", chosen.criterion, *chosen.sizes]
+    chosen = options_for(arch, "8", "0.003", essays)
+    line = ["data", "--task", task, "--arch", arch, "--criterion", chosen.criterion, *chosen.sizes]
     line += chosen.optimisation
     assert options.parse_args_and_arch(options.get_training_parser(), line).lr == [0.003]
     # Models without attention cannot replace <unk>.
     assert not (arch in ("residual_lstm", "stacked_lstm") and "--replace-unk" in chosen.search)
-    line = ["data", "--task", "paraphrase", "--path", "none", *chosen.search]
+    line = ["data", "--task", task, "--path", "none", *chosen.search]
     assert options.parse_args_and_arch(options.get_generation_parser(), line).beam == 5
 
 
 def test_a_training_continues_from_every_arch():
-    """Only options that differ from the preset of the arch are given; for most archs no group of options has their name."""
-    for arch in ARCHS:
+    """Only options that differ from the preset of the arch are given. Most archs share a group of options."""
+    for arch in ARCHS_OF["pairs"]:
         preset = arch_defaults(arch)
         values = {field.name: getattr(preset, field.name) for field in fields(preset)}
         assert base._given(values, preset) == []
