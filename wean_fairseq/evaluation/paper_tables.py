@@ -25,7 +25,7 @@ from .published import LEFT_OUT, SCORERS, TABLES, PublishedRow, PublishedTable, 
 from .released import read_released
 from .results import Result, read_result
 from .score_file import format_score
-from .tables import Table
+from .tables import Table, counted
 from .text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.
@@ -143,8 +143,8 @@ def _measured_lines(
 def _describe(result: Result, signatures: Sequence[str]) -> str:
     """Describe the origin of a measured number: file, data, seed, commit, command, signatures, note."""
     data = result.evaluation.data
-    facts = [result.where or f"results/{result.experiment}.json", f"{data.sentences} sentences"]
-    facts += [f"{data.references} reference(s)"] if data.references else []
+    facts = [result.where or f"results/{result.experiment}.json", counted(data.sentences, "sentence")]
+    facts += [counted(data.references, "reference")] if data.references else []
     if not result.where:
         facts += [f"seed {result.seed}", f"commit {(result.commit or 'unknown')[:12]}"]
     measured = ", ".join(facts) + f", `{result.command}`"

@@ -97,7 +97,7 @@ def test_table_has_the_copy_row_signatures_counts_and_warnings(run: Run) -> None
     status, out, _ = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src")
     lines = out.splitlines()
     assert status == 0
-    assert lines[0] == "3 sentences, 1 reference(s)"
+    assert lines[0] == "3 sentences, 1 reference"
     assert lines[3].split()[:3] == ["system", "BLEU", "BLEU-2"]
     assert [line.split()[0] for line in lines[4:6]] == ["copy-source", "X"]
     assert "bleu: nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in out
