@@ -148,7 +148,7 @@ class Loader:
     Attributes:
         start_s: seconds to load and check the data, once.
         epoch_s: seconds to make an epoch's batches, up to the first.
-        batches: of an epoch.
+        batches: batches of one epoch.
         latest: the batch that was loaded last.
     """
 

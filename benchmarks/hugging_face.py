@@ -74,7 +74,7 @@ class HuggingFaceStep:
     """A call trains a model on a batch of another step: forward with its own loss, backward, clip, AdamW.
 
     Args:
-        model: of Transformers.
+        model: model of Transformers.
         step: gives the batches and the norm for clipping.
     """
 
@@ -116,7 +116,7 @@ class HuggingFaceSearch(HuggingFaceStep):
     """A call searches with ``generate`` on a batch of another step, for outputs of the same length.
 
     Args:
-        model: of Transformers.
+        model: model of Transformers.
         step: gives the batches.
         beam: number of hypotheses of a sentence.
         length: words of an output, including the end symbol.

@@ -262,7 +262,7 @@ def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, war
 
     Args:
         parser: to extend.
-        name: of the result files.
+        name: name of the result files.
         rounds: default number of counted rounds.
         warmup: default number of rounds before.
         hint: addition to the help of rounds.

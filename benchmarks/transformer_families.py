@@ -120,7 +120,7 @@ class SearchProducts:
     """Only the products of the output layer in a search, step by step.
 
     Args:
-        size: of the layer.
+        size: size of the layer.
         factors: precision of the products.
     """
 
@@ -244,10 +244,10 @@ class TrainedStep(BeamSearchStep):
     """A call searches with a trained model on one batch of its test sentences, without a fixed output length.
 
     Args:
-        checkpoint: of the model.
-        data: with its test sentences.
+        checkpoint: checkpoint of the model.
+        data: data directory with its test sentences.
         flags: options of the task by name.
-        sentences: of a batch.
+        sentences: number of sentences per batch.
     """
 
     def __init__(self, checkpoint: str, data: str, flags: dict[str, bool], sentences: int) -> None:

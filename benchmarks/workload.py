@@ -75,10 +75,10 @@ class TrainingStep:
 
     Args:
         variant: to build.
-        size: of model and batches.
+        size: size of the model and of the batches.
         data_dir: a folder with the dictionaries.
         batches: used in turn.
-        seed: of the parameters and dropout.
+        seed: seed of the parameters and of dropout.
     """
 
     device = torch.device("cpu")
@@ -144,8 +144,8 @@ class OutputProducts:
     """Only the three matrix products of an output layer, which every exact softmax over all words needs.
 
     Args:
-        size: of the layer.
-        seed: of its numbers.
+        size: size of the layer.
+        seed: seed of its numbers.
         library: creates the context that selects PyTorch's library for the products.
     """
 
@@ -178,9 +178,9 @@ class OutputLayer:
     """Loss and gradients of only the output layer, as in training: the products, the softmax and the rest.
 
     Args:
-        size: of the layer.
-        seed: of its numbers.
-        loss: of queries (N, D), candidates' rows (V, D), no bias, and targets (N,): a scalar.
+        size: size of the layer.
+        seed: seed of its numbers.
+        loss: function that returns a scalar from queries (N, D), candidates' rows (V, D), no bias, and targets (N,).
     """
 
     def __init__(self, size: Size, seed: int, loss: Callable[..., torch.Tensor]) -> None:

@@ -52,7 +52,7 @@ def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document
     """Yield (score, text, summary) of every document.
 
     Args:
-        lines: of a released file, with the tags on separate lines, or around the text on one line.
+        lines: lines of a released file, with the tags on separate lines, or around the text on one line.
         broken: gets the number of each document without an end.
     """
     fields: dict[str, str] = {}

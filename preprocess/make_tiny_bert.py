@@ -182,9 +182,9 @@ def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: An
 
     Args:
         lines: ids of each line.
-        tokenizer: of the model.
+        tokenizer: tokenizer of the model.
         chance: a ``torch.Generator``.
-        device: of the model.
+        device: device of the model.
     """
     import torch
 

@@ -64,7 +64,7 @@ class Measured:
         runs: numbers of runs.
         error: standard error of the difference, from sentences and runs.
         run_error: its standard error over runs only; 0 if a system has one run.
-        p_value: of the paired test, else of the 95 % intervals.
+        p_value: p value of the paired test, else of the 95 % intervals.
     """
 
     metric: str
@@ -290,7 +290,7 @@ def judge(measured: Measured, p_value: float, published: float, margin: float = 
     """Return the verdict on a difference whose trainings can decide it.
 
     Args:
-        p_value: of the main metric, corrected for all comparisons of the paper.
+        p_value: p value of the main metric, corrected for all comparisons of the paper.
         published: difference in the paper; 0 if there is none, in which case any size is accepted.
         margin: how much lower the system may be and count as equally good; 0 if it must be above.
     """

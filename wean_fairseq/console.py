@@ -20,7 +20,7 @@ class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line: the usage that argparse prints before them hides them."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and leave with status 2."""
+        """Print the error message and exit with status 2."""
         self.exit(2, f"{self.prog}: {message}; see --help.\n")
 
 

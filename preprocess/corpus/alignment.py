@@ -61,7 +61,7 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
     Args:
         source: without empty sentences.
         target: the other side of the same sentences.
-        iterations: of expectation maximisation.
+        iterations: number of iterations of expectation maximisation.
 
     Returns:
         For every word of ``target`` the position of its source word in the sentence, from 0; -1 = none.

@@ -74,7 +74,7 @@ class Evidence:
         stray: marks that enclose no cell, the first one on line ``first_stray``; the first one in a row without a
             problem on line ``kept_stray``.
         other_escapes: backslashes before characters that no program escapes, and in paths of Windows.
-        lines: of the rows without a problem.
+        lines: number of lines of the rows without a problem.
         marks: whether the dialect treats quotation marks or backslashes in the table as text.
         widths: number of rows by number of cells.
     """
@@ -149,8 +149,8 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
     """Yield all rows of a table, with or without a problem. Empty lines between rows are skipped.
 
     Args:
-        lines: of the file, without their ends.
-        dialect: of the table; with a width, rows of another width have a problem.
+        lines: lines of the file, without their ends.
+        dialect: dialect of the table. If it has a width, rows of another width have a problem.
         evidence: gets the counts.
     """
     source = _Lines(lines, dialect)

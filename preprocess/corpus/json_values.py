@@ -41,7 +41,7 @@ class JsonFile:
     """The values of a JSON file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         replace_bad: replace bytes that are not UTF-8 instead of refusing the file.
 
     Attributes:

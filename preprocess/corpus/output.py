@@ -48,8 +48,8 @@ class Output:
         path: the directory.
         script: the name of the script, stored in the manifest: a script replaces only its own outputs.
         options: the options that determine the content, as JSON values.
-        version: of the script, to be raised when the same options give other bytes.
-        versions: of the libraries that the content depends on.
+        version: version of the script, to be raised when the same options give other bytes.
+        versions: versions of the libraries that the content depends on.
         overwrite: replace an earlier output.
     """
 
@@ -223,7 +223,7 @@ class Split:
         """Write one line to every side.
 
         Args:
-            lines: of text.
+            lines: lines of text.
             beside: lines of the additional files, which may be empty.
 
         Raises:

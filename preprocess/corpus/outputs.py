@@ -14,7 +14,7 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
     """The options that name the outputs and the file to write.
 
     Args:
-        name: of the script, without its suffix.
+        name: name of the script, without its suffix.
         doc: the module's docstring; its first line is the description.
     """
     parser = ArgumentParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
@@ -29,8 +29,8 @@ def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]],
     """Write the changed outputs in the order of the test set; return the exit status.
 
     Args:
-        name: of the script.
-        options: of ``outputs_parser``.
+        name: name of the script.
+        options: options of ``outputs_parser``.
         change: returns one line for each output.
     """
 

@@ -50,7 +50,7 @@ class Preparation:
         """The lines of a source file, unchanged. The file is recorded in the manifest.
 
         Args:
-            path: of the file.
+            path: path of the file.
             count: count the corrections, for the first reading of the file only.
         """
         counts = self.cleaner.counts if count else None
@@ -100,7 +100,7 @@ class Preparation:
         """Write a split.
 
         Args:
-            name: of the split.
+            name: name of the split.
             sides: suffixes of its text files: the source, then its target or references.
             beside: suffixes of additional files with one line for each line of text.
             required: raise an error if no line is left; otherwise the split is omitted.

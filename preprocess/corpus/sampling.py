@@ -19,7 +19,7 @@ class Draw:
     """Draws the split of every pair: call ``add`` for each pair, then ``assign``, and read the pairs again.
 
     Args:
-        seed: of the draw.
+        seed: seed of the draw.
         disjoint: put pairs that share a sentence into the same split, so that no sentence is in two splits.
         key: comparison of sentences (``leaks.digest``).
     """

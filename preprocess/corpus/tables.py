@@ -38,7 +38,7 @@ class Pairs(ABC):
     """Sentence pairs of one file or two.
 
     Attributes:
-        name: of the file, for messages.
+        name: name of the file, for messages.
         rows: number of rows; known after ``survey``.
         left_out: dropped rows, by reason.
         first: for each reason, the line of the first dropped row and details.
@@ -175,15 +175,16 @@ class Table(Pairs):
 
     Args:
         preparation: reads and counts.
-        path: of the file.
-        columns: of the source, the target and further references, by name or number; may be omitted for two columns.
+        path: path of the file.
+        columns: names or numbers of the columns of source, target and further references. Optional if there are two
+            columns.
         header: ``yes`` or ``no`` instead of a guess.
         partly: ignore columns of further references that the table does not have.
         advice: last sentence of errors about columns.
 
     Attributes:
-        names: of all columns, by their keys.
-        keys: of the columns that are read.
+        names: names of all columns, by their keys.
+        keys: keys of the columns that are read.
         header: the cells of the header; empty if there is none.
 
     Raises:

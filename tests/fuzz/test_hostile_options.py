@@ -41,7 +41,7 @@ def audited(
     """Findings of ``audited.py``; with every kind of event where Python's own ``eval`` was given the expressions.
 
     Args:
-        number: of variants; each tool gets one in ``share`` of them.
+        number: number of variants. Each tool gets one in ``share`` of them.
     """
     given = {
         "checkpoint": str(checkpoint),

@@ -26,7 +26,7 @@ class StoredModel:
     """A model on the disk, before it is loaded.
 
     Args:
-        path: of a checkpoint, or of a folder of ``wean-export`` or the weights in it.
+        path: path of a checkpoint, or of a folder of ``wean-export`` or the weights in it.
         data: directory of the dictionaries of a checkpoint (default: its original path).
 
     Attributes:
@@ -55,7 +55,7 @@ class StoredModel:
         """Load the model.
 
         Args:
-            options: of the task. They replace options of the search, which replace options of the training.
+            options: options of the task. They replace options of the search, which replace options of the training.
 
         Raises:
             UserError: if a file is missing or damaged, or the files do not match.

@@ -218,7 +218,7 @@ def draw(
 
     Args:
         model: its decoder is a ``StepDecoder``.
-        net_input: of the batch.
+        net_input: network input of the batch.
         target: (B, T), including the end symbol.
         given: ``L``; a target of at most this length is given completely.
         longest: maximum number of words, including the end symbol.

@@ -79,7 +79,7 @@ class TopicFeatures:
 
         Args:
             src_tokens: (B, S), padded on either side.
-            dictionary: of the source, including the spelling of unknown words.
+            dictionary: dictionary of the source, including the spelling of unknown words.
 
         Returns:
             Shape (B, S, L, H), float32.

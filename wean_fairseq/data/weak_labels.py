@@ -66,7 +66,7 @@ class LabelledPairs(BaseWrapperDataset):
 
 @dataclass
 class WeakLabelsConfig(FairseqDataclass):
-    """The option of the task."""
+    """The option of tasks that train on weak labels."""
 
     granularity_labels: Optional[str] = option(  # fairseq cannot read `str | None`
         None, "directory with the weak labels of words for training dnpg (from preprocess/weak_labels.py)"

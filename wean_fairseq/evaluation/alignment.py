@@ -23,8 +23,8 @@ _RARE, _SHARED, _CANDIDATES = 50, 3, 5
 _FOUND, _LOST, _CLOSER = 0.5, 0.3, 0.3
 #: Shares of the compared lines from which a text is called shifted, or in another order, and the smallest number.
 _SHIFTED, _SHUFFLED, _FEWEST = 0.05, 0.5, 3
-#: Standard errors by which lines are nearer to their own line than to others. Fewer lines than the second number, and
-#: texts that have less in common than the third, such as texts of two languages, are not judged.
+#: Standard errors by which lines are nearer to their own line than to others. Texts are not judged if they have fewer
+#: lines than the second number, or less in common than the third (such as texts in two languages).
 _SIGNIFICANT, _TELLING, _COMMON = 2.0, 30, 0.002
 
 

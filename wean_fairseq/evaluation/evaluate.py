@@ -30,7 +30,7 @@ class Resampling:
     Attributes:
         resamples: bootstrap resamples, for intervals and the paired bootstrap test.
         trials: approximate randomisation trials.
-        seed: of both.
+        seed: seed of both tests.
         all_pairs: compare every pair of systems, not only each with the first one.
         correction: ``holm`` corrects the p-values of a metric for the number of systems compared with the same one.
     """

@@ -44,7 +44,7 @@ def size_of(evaluation: Evaluation) -> str:
 
 
 def notes(evaluation: Evaluation) -> list[str]:
-    """Return the notes of the paper presets in the table."""
+    """Return the notes on the paper presets that the table uses."""
     used = dict.fromkeys(column.preset for column in evaluation.columns.values() if column.preset in PRESETS)
     return [f"{preset}: {PRESETS[preset].note}." for preset in used if PRESETS[preset].note]
 

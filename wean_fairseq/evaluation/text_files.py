@@ -101,7 +101,10 @@ def read_typed_json(path: PathLike, kind: type[Item], remedy: str = "give a file
 
 
 def read_described(path: PathLike, kind: type[Item], fault: str) -> dict[int, Item]:
-    """Read the JSON lines in which fairseq-generate described sentences: number, from 0 -> content of the line.
+    """Read a JSON Lines file in which fairseq-generate describes sentences.
+
+    Returns:
+        The number of the sentence (from 0) -> the content of its line.
 
     Raises:
         UserError: naming the first line that has another content, and its ``fault``.

@@ -26,9 +26,9 @@ class CTranslate2Engine:
 
     Args:
         model: in evaluation mode, on the CPU.
-        task: of the model.
-        device: of the search.
-        compute_type: of the products, such as ``"float32"`` or ``"int8"``.
+        task: task of the model.
+        device: device of the search.
+        compute_type: type of the products, such as ``"float32"`` or ``"int8"``.
 
     Raises:
         UserError: if the library is not installed, or lacks the model, its search preset or the type.

@@ -42,7 +42,7 @@ class GrowingFile:
         reads: files that are read, which must not be among the files that are written.
 
     Attributes:
-        path: of the file; ``None`` if the output is not a regular file.
+        path: path of the file. ``None`` if the output is not a regular file.
         done: lines of the input whose outputs are already in the file.
 
     Raises:

@@ -1,4 +1,6 @@
-"""A model for running text: it prepares its input, searches with its task, and restores running text.
+"""A model that reads and writes untokenised text.
+
+It prepares its input, runs the task's search, and converts the outputs back to text.
 
     import wean_fairseq
 
@@ -89,7 +91,7 @@ class Found(NamedTuple):
     Attributes:
         lines: their indices, from 0.
         spelt: its source tokens with the ids of real words, (B, S).
-        hypotheses: of each line, best first.
+        hypotheses: hypotheses of each line, best first.
     """
 
     lines: list[int]

@@ -30,7 +30,7 @@ class Output:
         score: to the base 2, as fairseq prints it: the mean log-probability per token, or the search's own score.
         tokens: the generated tokens, including the end symbol.
         known: whether the dictionary has them; the others were copied.
-        probabilities: of each token, given the previous ones; (T,).
+        probabilities: probabilities of the tokens, each given the previous ones, (T,).
         attention: attention weights of each token, (T, S); ``None`` for models without attention.
         copied: probability that each token was copied, (T,); ``None`` for models that do not copy.
         copied_from: distribution over the source tokens from which it was copied, (T, S); ``None`` like ``copied``.

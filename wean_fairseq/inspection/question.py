@@ -46,7 +46,7 @@ def read_question(body: bytes, names: Collection[str]) -> Question:
     Args:
         body: ``{"text": ..., "systems": [name, ...], "beam": 5, "outputs": 5, "length": 100}``; the last three may be
             missing.
-        names: of the loaded checkpoints.
+        names: names of the loaded checkpoints.
 
     Raises:
         UserError: with the first problem.

@@ -60,7 +60,7 @@ class PunctualProtocol(H11Protocol):
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
 
     def on_response_complete(self) -> None:
-        """Restart the time limit for the next request on the connection, after an answer was sent."""
+        """Restart the time limit for the next request on the connection when a response has been sent."""
         super().on_response_complete()
         self._late.cancel()
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)

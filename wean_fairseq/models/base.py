@@ -221,7 +221,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
 
         Args:
             words: the word before each step, (N, T): one word, or all words from the first step on.
-            memory: of B sentences, whose hypotheses are next to each other in ``words``; N is a multiple of B.
+            memory: memory of B sentences, whose hypotheses are next to each other in ``words``. N is a multiple of B.
             state: after the previous step.
 
         Returns:
@@ -250,9 +250,9 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """Apply the terms of ``scores`` that do not depend on the features alone to the scores of one step.
 
         Args:
-            step: of one word, (N, 1, ...).
+            step: the ``Step`` of one word, (N, 1, ...).
             memory: as for ``step``.
-            scores: of all words, from the features.
+            scores: scores of all words, from the features.
             log_sum: log of the summed exponentials of the scores, (N,).
 
         Returns:

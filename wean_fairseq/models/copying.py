@@ -60,8 +60,8 @@ CopyMemoryT = TypeVar("CopyMemoryT", bound=CopyMemory)
 class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     """A decoder over ``V`` base words and ``K`` slots, whose steps score the copying of words.
 
-    ``copies`` is false for the baseline of a family that does not copy. There a slot counts as ``<unk>``. fairseq's own
-    dictionaries have no slots.
+    ``copies`` is false for the baseline of a family that does not copy. In that case, slots are treated as ``<unk>``.
+    fairseq's own dictionaries have no slots.
     """
 
     copies: bool = True

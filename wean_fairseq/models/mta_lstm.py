@@ -194,7 +194,10 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     def _attend(
         self, output: Tensor, memory: TopicMemory, coverage: Tensor, query_map: LoopedLinear
     ) -> tuple[Tensor, Tensor]:
-        """Attention (N, k) from the top layer's last output (N, H), and the coverage C (N, k) after it."""
+        """Return the attention weights (N, k) and the updated coverage C (N, k).
+
+        The weights are computed from the top layer's last output (N, H).
+        """
         scores = self.attention.scores(output, memory.keys, query_map=query_map)  # (N, k)
         if memory.importance is None:
             return attention_weights(scores.float(), memory.padding_mask), coverage

@@ -123,7 +123,7 @@ class PcSanEncoder(SourceEncoder):
 
     Args:
         words: topic vectors G, (V, D).
-        bert_states: of the same topics; ``None`` = only topic vectors.
+        bert_states: BERT states of the same topics. ``None`` = only topic vectors.
         dropout: on the decoder's memory.
     """
 

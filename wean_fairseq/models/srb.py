@@ -42,7 +42,7 @@ class SrbConfig(OutputLayerConfig):
 
 
 class SrbDecoder(AttentiveLstmDecoder):
-    """An LSTM that starts from the last state of the source. Words are scored from tanh(W_o [c_t; s_t] + b_o).
+    """An LSTM whose initial state is the final state of the encoder. Words are scored from tanh(W_o [c_t; s_t] + b_o).
 
     ``relevance_weight`` is lambda of sec. 3.4.
     """
@@ -77,7 +77,10 @@ class SrbDecoder(AttentiveLstmDecoder):
 
 @register_family("srb", SrbConfig)
 class SrbModel(LossModel):
-    """A gated LSTM encoder, an LSTM decoder with attention, and the cosine of source and summary in the loss."""
+    """A gated LSTM encoder and an LSTM decoder with attention.
+
+    The loss includes the cosine similarity of source and summary.
+    """
 
     capabilities = Capabilities(adds_losses=True)
     encoder: LstmEncoder

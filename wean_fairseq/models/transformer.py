@@ -207,7 +207,8 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
 
         Args:
             decoded: outputs of the network for the words ``previous``.
-            log_attention: of the last layer, the mean over heads, (N, T, S); ``None`` if the loss does not need it.
+            log_attention: log of the last layer's attention (mean over heads), (N, T, S). ``None`` if the loss does
+                not need it.
             previous: the word before each step, with slots as ``<unk>``, (N, T).
             memory: as for ``step``.
         """

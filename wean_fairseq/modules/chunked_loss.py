@@ -105,7 +105,7 @@ TokenLoss = Callable[..., Tensor]
 
 
 def read_scores(scores: Tensor, words: Tensor, totals: bool) -> Readings:
-    """The readings of scores (n, V) at the words (n, M)."""
+    """Return the ``Readings`` of the scores (n, V): the log-sum per row and the scores of the given words (n, M)."""
     total = scores.sum(dim=1) if totals else None
     return Readings(torch.logsumexp(scores, dim=1), scores.gather(1, words), total)
 

@@ -54,7 +54,7 @@ def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
     covers V words and S positions (CopyNet, eq. 4-8; the sum is over positions).
 
     Args:
-        copying: of N hypotheses.
+        copying: the ``Copying`` of N hypotheses.
         log_sum: log of the summed exponentials of the words' scores, float32, (N, T).
         no_copy: ``True`` at positions that must not be copied (padding, sentence boundaries), (N, S). A sentence in
             which no position can be copied only generates.
@@ -95,8 +95,8 @@ def mixture_sums(
     or copied.
 
     Args:
-        mixture: of one step, (N, 1, ...).
-        scores: of ``words_to_read``, (N, 1 + S).
+        mixture: mixture of one step, (N, 1, ...).
+        scores: scores of ``words_to_read``, (N, 1 + S).
         total: the sum of the scores of all base words, (N,); read only with ``smoothing``.
         target: including slots, (N,).
         source: including slots, (N, S).

@@ -142,7 +142,7 @@ class LevelsDecoder(nn.Module):
             tokens: shape (N, T), padding only on the right. One word, or all words from the first one on.
             memory: from ``remember``.
             state: after the previous words.
-            temperature: of the labels.
+            temperature: temperature of the labels.
             noisy: sample labels instead of using their probabilities.
             given_labels: labels of the words to be written, 0, 1 or negative for none, shape (N, T). The sentence level
                 reads these instead of the aggregator's labels, for all steps at once, and its state is not returned.

@@ -1,7 +1,7 @@
-"""One step of an LSTM or a GRU from gates that were summed outside, for loops that cannot use a fused layer.
+"""One step of an LSTM or a GRU, for loops that cannot call a fused layer.
 
-The gates have PyTorch's order, so that the weights of ``nn.LSTM`` and ``nn.GRUCell`` can be used. On a GPU, each step
-calls the kernel of PyTorch's cells. CPUs have no such kernel.
+The caller computes the inputs of the gates. The gates have PyTorch's order, so that the weights of ``nn.LSTM`` and
+``nn.GRUCell`` can be used. On a GPU, each step calls the kernel of PyTorch's cells. CPUs have no such kernel.
 
 Legend: ``B`` batch, ``T`` steps, ``E`` width of words, ``H`` hidden width.
 """

@@ -58,7 +58,7 @@ class KeywordGate(nn.Module):
 
         Args:
             keywords: d_{t-1}, float32, (N, k).
-            word_part: of this step, (N, k).
+            word_part: result of ``word_part`` for this step, (N, k).
             outputs: h_{t-1} of all layers, (N, L * H).
             rows: from ``pick``; N is a multiple of B.
         """

@@ -44,7 +44,7 @@ def scatter_to_source(values: Tensor, slot: Tensor) -> Tensor:
 
     Args:
         values: one for each step and slot, (B, T, k).
-        slot: of ``TopicWords``, (B, S).
+        slot: the slots of ``TopicWords``, (B, S).
 
     Returns:
         Shape (B, T, S).

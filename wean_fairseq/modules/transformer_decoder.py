@@ -111,10 +111,10 @@ class DecoderLayer(nn.Module):
         Args:
             states: (B, Q, D).
             source: from ``remember``.
-            state: of this layer after the previous words.
+            state: state of this layer after the previous words.
             read: all words read, including the current ones.
-            self_bias: of the self-attention, broadcast to (B, A, Q, W).
-            cross_bias: of the attention to the source, broadcast to (B, A, Q, S).
+            self_bias: bias of the self-attention, broadcast to (B, A, Q, W).
+            cross_bias: bias of the attention to the source, broadcast to (B, A, Q, S).
             with_weights: return the weights of the attention to the source.
         """
         query_input, sums = self.query_input(states, source, state.sums)
@@ -208,10 +208,10 @@ def decode(
     Args:
         layers: ``DecoderLayer`` modules, from bottom to top.
         states: embedded words, (B, Q, D).
-        memory: of the source.
+        memory: memory of the source.
         kept: the states of the layers.
         read: all words read, including the current ones.
-        self_bias: of the self-attention, broadcast to (B, A, Q, W).
+        self_bias: bias of the self-attention, broadcast to (B, A, Q, W).
         with_weights: return the weights of the last layer's attention to the source.
 
     Returns:

@@ -200,7 +200,8 @@ def _read_settings(run: Run) -> None:
             break
     named = _SEED_FOLDER.fullmatch(run.path.name)
     seed = run.settings.pop("SEED", "")
-    run.seed = named[1] if named else seed  # the settings in the directory above may be those of all seeds
+    # The settings file of the parent directory may cover all seeds, so the seed in the directory name takes precedence.
+    run.seed = named[1] if named else seed
 
 
 def _training_notes(file: Path) -> list[str]:

@@ -189,7 +189,7 @@ def comparable(keys: Mapping[Entry, str]) -> dict[Entry, str]:
 
 
 def cell_beside(entry: Entry, system: str, keys: Mapping[Entry, str], absent: str, *, interval: bool = True) -> Cell:
-    """Return a score beside scores of other experiments.
+    """Return the cell with an experiment's score for a table that compares several experiments.
 
     Args:
         keys: key of the metric in each experiment that has it.

@@ -4,8 +4,8 @@ fairseq's generator normalises, masks and sums the scores of all words of all hy
 all words of a sentence at once, computes the first step once per hypothesis although all of them are equal, and
 reorders all tensors of the source after every step. This generator avoids all of that.
 
-Legend: ``B`` sentences that are still searched, ``K`` beam size, ``N`` hypotheses (B at the first step, B * K
-afterwards), ``M`` candidates of a sentence, 2 * K.
+Legend: ``B`` = number of sentences still being searched, ``K`` = beam size, ``N`` = number of hypotheses (B at the
+first step, B * K afterwards), ``M`` = 2 * K candidates per sentence.
 """
 
 from dataclasses import dataclass, field

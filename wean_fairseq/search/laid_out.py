@@ -25,9 +25,9 @@ class LaidOut:
 
     Args:
         given: the decoder; its parameters are shared.
-        num_words: of the dictionary.
+        num_words: number of words in the dictionary.
         max_rows: maximum number of hypotheses of a step.
-        factors: of the products, see ``FastSequenceGenerator``.
+        factors: precision of the products, see ``FastSequenceGenerator``.
     """
 
     def __init__(self, given: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> None:

@@ -50,7 +50,7 @@ class OutputWriter:
 
         Args:
             sample: the batch, with the ids of real words.
-            hypotheses: of the search, with traces and the ids of real words.
+            hypotheses: hypotheses of the search, with traces and the ids of real words.
             source: dictionary of the sources.
             target: dictionary of the outputs.
         """

@@ -71,7 +71,7 @@ class Int8Linear:
 
 
 def _steps(rows: Tensor) -> Tensor:
-    """The step to which each row of numbers (N, D) is rounded, (N, 1)."""
+    """Rounding step of each row of a matrix (N, D), with shape (N, 1)."""
     return rows.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(rows.dtype).tiny) / LARGEST_CODE
 
 

@@ -60,9 +60,10 @@ def add_traces(
     Args:
         model: the model.
         sample: the batch, with slots.
-        encoder_out: of the batch.
-        hypotheses: of each sentence, with slots.
-        steps: of all hypotheses of all sentences in this order, the tensors of ``StepDecoder.trace``, (T, ...) each.
+        encoder_out: output of the encoder for the batch.
+        hypotheses: hypotheses of each sentence, with slots.
+        steps: the tensors of ``StepDecoder.trace`` for every hypothesis, sentence by sentence. Each has the shape
+            (T, ...).
     """
     remaining = iter(steps)
     padding = model.decoder.padding_idx

@@ -77,7 +77,7 @@ def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> byte
     """Return the content of a file, see ``open_regular``.
 
     Args:
-        path: of the file.
+        path: path of the file.
         most: largest size in bytes; -1 = any size.
 
     Raises:
@@ -93,7 +93,7 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
     """Return the content of a JSON file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         most: largest size in bytes.
 
     Raises:
@@ -104,7 +104,7 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the content of a text in JSON.
+    """Parse a JSON text and return its value.
 
     Raises:
         ValueError: if it is not JSON, has numbers that are not finite or too long, or is nested too deeply.
@@ -122,7 +122,7 @@ def _finite(number: str) -> float:
 
 
 class HashedFile:
-    """A file being written: counts its SHA-256 on the way, and remembers why the disk refused it."""
+    """A file that computes its SHA-256 while it is written and keeps the error if the disk rejects a write."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

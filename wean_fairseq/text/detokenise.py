@@ -92,7 +92,7 @@ def detokeniser(language: str, *, pieces: bool = False) -> Callable[[str], str]:
     """The step that turns tokens into running text.
 
     Args:
-        language: of sacremoses's rules.
+        language: language whose sacremoses rules are used.
         pieces: tokens are joined word pieces, in which all punctuation is separate.
     """
     moses = import_optional("sacremoses").MosesDetokenizer(lang=language)

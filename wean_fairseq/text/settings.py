@@ -142,7 +142,7 @@ class Text:
 
     @property
     def example(self) -> str:
-        """A typical input sentence of about ten words, in running text; empty if none is stored."""
+        """A typical input sentence of about ten words as untokenised text. Empty if none is stored."""
         stored = self._beginning(EXAMPLE)
         if stored:
             return " ".join(stored.split())
@@ -181,7 +181,7 @@ class Text:
             return self.cleaner.guard(self._split(clean))
         cased, is_marked = true_case(clean, self._usual_forms)
         tokens = self.cleaner.guard(self._split(cased))
-        # A typed mark: restoring removes the one before it.
+        # If the text itself starts with the mark, add another one, because restoring removes the first mark.
         is_marked = is_marked or tokens.split(" ", 1)[0] == CASE_MARK
         return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 

@@ -30,7 +30,7 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
 
     Args:
         wordpiece: the vocabulary of word pieces.
-        language: of Moses's abbreviations and apostrophes.
+        language: language whose Moses rules for abbreviations and apostrophes are used.
 
     Raises:
         UserError: if a library or a file is missing.
@@ -143,7 +143,7 @@ def bpe(path: Path, mark: str = "") -> Step:
     """The step that splits words with the learnt codes, with ``@@`` at the end of all pieces but the last.
 
     Args:
-        path: of the codes.
+        path: path of the codes.
         mark: a mark at the beginning or the end of tokens that does not belong to the word; it stays on the first or
             the last piece.
 

@@ -30,7 +30,7 @@ class Base:
         width: size of its embeddings.
         options: the options of model and task that differ from the defaults, for fairseq-train.
         text: folder with the text settings.
-        dictionaries: of source and target.
+        dictionaries: dictionaries of source and target.
         old_test: sources and references of its test set, if they are there.
     """
 

@@ -56,7 +56,7 @@ class Run:
     """The work folder of a training.
 
     Args:
-        settings: of the training.
+        settings: settings of the training.
     """
 
     def __init__(self, settings: Settings) -> None:

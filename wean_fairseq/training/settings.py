@@ -53,7 +53,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         width: size of embeddings and layers.
         epochs: largest number of passes over the data.
         rate: learning rate.
-        seed: of the training.
+        seed: seed of the training.
         device: where to train; empty = a GPU if there is one.
     """
 

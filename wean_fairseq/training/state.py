@@ -116,7 +116,7 @@ def is_used(folder: Path) -> bool:
 
 
 def _is_training(lock: Path) -> bool:
-    """Return True if a running training holds the lock of its folder (``checkpoints.training_lock``)."""
+    """Return True if a training process holds the lock of its folder (``checkpoints.training_lock``)."""
     try:
         with lock.open("r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

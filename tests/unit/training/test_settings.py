@@ -266,7 +266,10 @@ def test_an_arch_takes_its_default_options(arch):
 
 
 def test_a_training_continues_from_every_arch():
-    """Only options that differ from the preset of the arch are given; for most archs no group of options has their name."""
+    """Only options that differ from the preset of the arch are given.
+
+    For most archs, no option group has their name.
+    """
     for arch in ARCHS:
         preset = arch_defaults(arch)
         values = {field.name: getattr(preset, field.name) for field in fields(preset)}

@@ -222,7 +222,7 @@ class MeanMetric(RatioMetric):
 
     @abstractmethod
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """Score one sentence, usually between 0 and 1.
+        """Return the score of one sentence, usually between 0 and 1.
 
         Args:
             hypothesis: tokens, joined by spaces.

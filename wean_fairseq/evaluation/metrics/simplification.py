@@ -27,7 +27,7 @@ _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
 
 
 def count_sentences(tokens: str) -> int:
-    """Count the sentences of tokens that are joined by single spaces. Marks alone are sentences, too."""
+    """Count the sentences in a text whose tokens are separated by single spaces. Marks alone are sentences, too."""
     return len(_END.findall(tokens)) + bool(_END.split(tokens)[-1].strip())
 
 

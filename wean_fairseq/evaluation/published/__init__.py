@@ -58,7 +58,7 @@ class PublishedRow(Struct):
         scorer: key of `SCORERS`. Empty = scorer of the table.
         runs: names of the system in our result files. Empty if it is not implemented here: reported, not run.
         outputs: name of the file of its released outputs. Empty if none were released.
-        experiments: our result files that hold it, if not those of the whole table.
+        experiments: name patterns of the result files that contain this system, if they are not those of the table.
         command: command that measures it, if not the command of the whole table.
     """
 
