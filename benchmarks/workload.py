@@ -45,7 +45,7 @@ TOY = Size(vocabulary=300, dim=8, batch_size=4, source_length=5, target_length=7
 
 @dataclass(frozen=True)
 class Variant:
-    """One row: an arch of fairseq or of the plugin with its criterion."""
+    """One row: a fairseq arch or an arch of the plugin with its criterion."""
 
     name: str
     arch: str

@@ -2,10 +2,10 @@
 
     python preprocess/dialogue_patterns.py --output data/dialogue
 
-writes DS-I (names, places, ... of the test set also occur in the training set) into DIR/ds1 and DS-II (all of them are
-new) into DIR/ds2: {train,valid,test}.{src,tgt}, one token per character, and for each pair its pattern (.pattern), the
-kind of its response (.kind: copied, free or foreign) and all acceptable responses, its own first (.responses, separated
-by tabs). The same options give the same bytes on every machine.
+Write two data sets. In DS-I (DIR/ds1), the names, places and other slot fillers of the test set also occur in the
+training set. In DS-II (DIR/ds2), all of them are new. Each has {train,valid,test}.{src,tgt}, one token per character,
+and for each pair its pattern (.pattern), the kind of its response (.kind: copied, free or foreign) and all acceptable
+responses, its own first (.responses, separated by tabs). The same options give identical bytes on every machine.
 """
 
 import argparse

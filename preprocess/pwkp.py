@@ -5,8 +5,9 @@
 DIR contains PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, with placeholders such as PERSON@1 for named
 entities, and PWKP_108016.tag.80.aner.ori.*, without placeholders (``--form original``). Missing splits are skipped.
 With the anonymised form, each line of the file ``<split>.entities`` maps the placeholders of that pair to their words,
-as JSON. They come from the bundle's map (``.aner.map.t7``) if there is one, else from the two forms of the source.
-restore_entities.py restores the words in outputs. WikiLarge: ``--name wiki.full.aner``.
+as JSON. The words come from the bundle's map (``.aner.map.t7``) if there is one, otherwise from comparing the
+anonymised and the original form of the source. restore_entities.py restores the words in outputs. WikiLarge: ``--name
+wiki.full.aner``.
 """
 
 import json

@@ -9,7 +9,7 @@ gets no pair.
 
     python preprocess/retrieve_pairs.py --data data/new --pairs data/quora --output data/new-pairs
 
-Sentences of another directory, with or without targets, get pairs from the training data in ``--pairs``.
+Sentences in another directory, with or without targets, are given pairs from the training data in ``--pairs``.
 """
 
 import sys

@@ -2,7 +2,7 @@
 
     python preprocess/synthetic_paraphrase.py --output data/synthetic
 
-writes {train,valid,test}.{src,tgt} and manifest.json. The same options give the same bytes on every machine.
+writes {train,valid,test}.{src,tgt} and manifest.json. The same options give identical bytes on every machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ REMARK = (
     "compare it with the score of copying the source."
 )
 
-# The tokens of the grammar are equal to the output of these steps for running text. wean-generate and wean-inspect read
+# The tokens of the grammar are equal to the output of these steps for plain text. wean-generate and wean-inspect read
 # the steps from the manifest, so that a model of this text accepts ordinary sentences.
 TEXT = TextSettings(unit="moses", lowercase=True)
 

@@ -1,4 +1,4 @@
-"""Restore running text from a model's outputs by undoing the steps of a script of this folder.
+"""Restore untokenised text from a model's outputs by undoing the steps of a script of this folder.
 
     python preprocess/undo_text.py --prepared data/quora --generated LOG --output outputs.txt
 

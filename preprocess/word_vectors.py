@@ -3,7 +3,7 @@
     python preprocess/word_vectors.py --text data/essays/train.src data/essays/train.tgt --output data/vectors --dim 300
 
 PC-SAN starts from GloVe vectors of BERT's width and MTA-LSTM from word2vec's, both learnt from unpublished corpora.
-These vectors are learnt from the given text. With one worker and a seed, the same options give the same bytes on one
+These vectors are learnt from the given text. With one worker and a seed, the same options give identical bytes on one
 machine.
 """
 

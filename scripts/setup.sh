@@ -280,7 +280,7 @@ import wean_fairseq.models, wean_fairseq.tasks, wean_fairseq.evaluation.cli, wea
 '
 
 # fairseq requires torchaudio and imports it for speech only. The build on PyPI needs the libraries of CUDA. If it cannot
-# be loaded beside a torch without CUDA, its modules are removed, because transformers would find and import it for every
+# be loaded with a torch without CUDA, its modules are removed, because transformers would find and import it for every
 # sequence-to-sequence model and fail. The metadata stays for `pip check`.
 readonly REMOVE_BROKEN_TORCHAUDIO='
 import shutil

@@ -90,7 +90,7 @@ def configure_logging(program: str) -> None:
 
 
 def print_message(program: str, text: str) -> None:
-    """Write a line about the work itself, beside what the program prints; it is lost if standard error is closed."""
+    """Write a line about the work to standard error. It is lost if standard error is closed."""
     if sys.stderr is None:
         return
     with suppress(OSError):

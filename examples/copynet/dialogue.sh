@@ -35,7 +35,7 @@ for set in $SETS; do
   decay_linearly "$RATE" "$BATCH"
   for system in $SYSTEMS; do
     # Each system has a suitable dictionary: all characters, but with new names CopyNet has to learn to copy unknown
-    # characters, so those seen less than 15 times are unknown to it in training.
+    # characters, so those that occur fewer than 15 times are unknown to it in training.
     threshold=2
     [[ $set/$system == ds2/copynet* ]] && threshold=15
     BIN=$RUN/bin-$threshold

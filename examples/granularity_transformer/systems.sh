@@ -76,7 +76,7 @@ compare() {
     fi
     generate "$system" test "${decoding[@]}"
     if [[ $system == cdnpg* ]]; then
-      say "z per layer of ten questions: $RUN/$system/granularity.png; means of function and content words beside it"
+      say "z per layer of ten questions: $RUN/$system/granularity.png; means of function and content words next to it"
       tool wean-plot granularity --dump "$dump" --number 10 --output "$RUN/$system/granularity" >/dev/null
     fi
   done

@@ -17,8 +17,8 @@
 #   JOBS     systems and seeds trained at a time, with one core or GPU each (default: 1); logs are in RUN/jobs
 #   GPUS     number of GPUs (default: those found); 0 = CPU
 #   SBATCH   file to write the trainings to as a Slurm job array, instead of running them
-#   TRAIN_FLAGS  more options of fairseq-train for every system, as in TRAIN_FLAGS="--lr 0.0005"
-#   SEARCH_FLAGS  more options of fairseq-generate for every system; changed options decode again
+#   TRAIN_FLAGS  more fairseq-train options for every system, as in TRAIN_FLAGS="--lr 0.0005"
+#   SEARCH_FLAGS  more fairseq-generate options for every system; changed options decode again
 #   EVALUATE  updates between validations (default: 500, fewer on small data)
 #   TOKENS   batch size in tokens of the longer side, padding included (default: the batch is counted in pairs)
 #   LIMIT, TEST_LIMIT  maximum number of training and of validation pairs, and of test sentences

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# NTS, NTS-w2v and EncDecA beside WEAN on public simplification pairs, tested on PWKP-100 and Turk-359. The papers have
+# NTS, NTS-w2v and EncDecA compared with WEAN on public simplification pairs, tested on PWKP-100 and Turk-359. The papers have
 # other training data.
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/nts/simplification.sh
 #
 # This is not the papers' training data, but that of examples/wean_lstm/simplification.sh, described in the README
-# there. All systems make EPOCHS passes over it. Words seen less than THRESHOLD times are <unk>. Sizes and word vectors:
+# there. All systems make EPOCHS passes over it. Words that occur fewer than THRESHOLD times are <unk>. Sizes and word vectors:
 # see systems.sh.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}"

@@ -1,4 +1,4 @@
-"""Write a trained model as plain files, with the data that it needs to read and write running text, and read them.
+"""Write a trained model as plain files, with the data that it needs to read and write untokenised text, and read them.
 
 Weights are safetensors. The configuration and the steps from text to tokens are JSON. Dictionaries and the learnt data
 of these steps are text. Tensors that share memory (tied embeddings) are written once, and ``config.json`` maps their
@@ -74,7 +74,7 @@ def export(
         data: directory of the dictionaries (default: that of the training).
         text: output directory of the ``preprocess/`` script for the training text (default: recorded in the data).
         search: generation options by name, search_preset and essay_length, which replace those of the checkpoint and
-            of the file beside it.
+            of the file next to it.
         ctranslate2: also write ``folder``/ctranslate2 for that library.
         example: write a sentence of the validation data to example.txt, if the text is known.
         note: text for note.txt, such as that the training had not converged.

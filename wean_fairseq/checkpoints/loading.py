@@ -31,10 +31,10 @@ class StoredModel:
 
     Attributes:
         is_export: whether it is a folder of ``wean-export``.
-        search: the options beside a checkpoint; those of an export are in its configuration.
+        search: options stored next to a checkpoint. The options of an export are in its configuration.
 
     Raises:
-        UserError: if the options beside the checkpoint cannot be read.
+        UserError: if the options next to the checkpoint cannot be read.
     """
 
     def __init__(self, path: str | Path, data: str | Path | None = None) -> None:

@@ -74,7 +74,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def check_intact(path: Path) -> None:
-    """Compare a checkpoint with its checksum in the manifest beside it, or else with its own checksums.
+    """Compare a checkpoint with its checksum in the manifest next to it, or else with its own checksums.
 
     Raises:
         Damaged: if they differ.

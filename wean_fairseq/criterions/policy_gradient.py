@@ -171,7 +171,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     @torch.no_grad()
     def reward(self, sample: dict[str, Any], words: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """r of the sentences ``words`` (B, T), and its terms by name: (B,) each."""
+        """Return r of the sentences ``words`` (B, T), and its terms by name, each of shape (B,)."""
         sources, outputs, targets = (
             self._sentences(tokens) for tokens in (sample["net_input"]["src_tokens"], words, sample["target"])
         )
@@ -205,7 +205,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
 
 def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
-    """Sums of rewards (B,) each, for the log, over the sentences for which ``rewarded`` (B,) is ``True``."""
+    """Sums of the rewards, each of shape (B,), over the sentences with ``True`` in ``rewarded`` (B,), for the log."""
     sums = {f"{_REWARD}{name}": (values * rewarded).sum() for name, values in rewards.items()}
     return {**sums, "rewarded": int(rewarded.sum())}
 

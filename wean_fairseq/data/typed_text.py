@@ -80,7 +80,7 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
-    """Return for each word (T,) whether the dictionary has it. Slots and spelling ids are above its own words."""
+    """Return for each word (T,) whether the dictionary contains it. Slots and spelling ids are above its own words."""
     base = getattr(dictionary, "first_slot", len(dictionary))
     return [index < base and index != dictionary.unk() for index in tokens.tolist()]
 

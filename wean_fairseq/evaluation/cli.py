@@ -35,7 +35,7 @@ other commands (each with --help):
   wean-evaluate record     keep a measured evaluation in results/
   wean-evaluate tables     write the tables in documents from results/
   wean-evaluate rerank     choose search and entry of n-best lists on a tuning set
-  wean-evaluate paper-tables   the papers' tables, published numbers beside ours
+  wean-evaluate paper-tables   the papers' tables, published numbers next to ours
   wean-evaluate parameters     parameters of the output layer, counted: WEAN's Table 5
 """
 

@@ -58,7 +58,7 @@ def evaluate(
         columns: from `presets.columns_for`.
         resampling: intervals and paired tests.
         quiet: show no progress bar. None is shown outside a terminal.
-        leads: rows beside the copy row, see `leads.lead_rows`.
+        leads: rows in addition to the copy row, see `leads.lead_rows`.
     """
     check_systems(systems, corpus, may_be_none=bool(leads))
     oddities = find_oddities(systems, corpus)

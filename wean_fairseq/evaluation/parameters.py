@@ -54,7 +54,7 @@ def parameter_table() -> Table:
 
 
 def parameters_command(argv: list[str]) -> str:
-    """Run ``wean-evaluate parameters``: the table, counted beside published."""
+    """Run ``wean-evaluate parameters``: the table of counted and published numbers."""
     OneLineParser(
         prog="wean-evaluate parameters",
         description="Count the output layer's parameters at the sizes of the WEAN paper (its Table 5).",

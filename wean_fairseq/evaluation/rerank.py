@@ -50,7 +50,7 @@ class Candidate(Struct, frozen=True):
 
 
 def hypotheses_at_rank(system: SystemOutput, rank: int) -> list[str]:
-    """Return hypothesis number ``rank`` (from 1) of every sentence, or its last one if it has fewer."""
+    """Return hypothesis number ``rank`` (from 1) of every sentence, or the last hypothesis if there are fewer."""
     return [entries[min(rank, len(entries)) - 1] for entries in system.nbest]
 
 

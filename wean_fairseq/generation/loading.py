@@ -28,7 +28,7 @@ def load(
     compute_type: str = COMPUTE_TYPE,
     **options: Any,
 ) -> TextModel:
-    """Load a trained model that reads and writes running text.
+    """Load a trained model that reads and writes untokenised text.
 
     Args:
         path: a folder that ``wean-export`` wrote, or a checkpoint of fairseq-train.

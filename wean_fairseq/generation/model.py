@@ -103,10 +103,10 @@ class TextModel:
     """A loaded model with its text steps and its search, created by ``wean_fairseq.load``.
 
     Args:
-        loaded: the model on its device, its task and its search: generation options of fairseq by name, such as
+        loaded: the model on its device, its task and its search: fairseq generation options by name, such as
             ``beam``, and ``replace_unk``: whether the source word with most attention replaces an ``<unk>`` (``None``:
             unless the model copies).
-        text: the steps from running text to tokens and back.
+        text: the steps from plain text to tokens and back.
         engine: searches instead of PyTorch.
 
     Attributes:
@@ -189,7 +189,7 @@ class TextModel:
         """Rewrite one or several sentences, or write essays from topics.
 
         Args:
-            text: running text, a sentence or a list of them.
+            text: untokenised text, a sentence or a list of them.
             n_best: number of outputs per sentence, best first; ``None`` = the best one, as a string.
             options: ``beam``, ``essay_length``, ``batch_size``, ``seed`` and the generation options of ``explain``.
 
@@ -232,7 +232,7 @@ class TextModel:
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
             seed: random seed of ``sampling``; ``None`` uses the current state of PyTorch's generator.
-            generation: generation options of fairseq, which replace the model's own: ``sampling``, ``sampling_topk``,
+            generation: fairseq generation options, which replace the model's own: ``sampling``, ``sampling_topk``,
                 ``sampling_topp``, ``temperature``, ``max_len_a``, ``max_len_b``, ``min_len``, ``lenpen``, ``unkpen``,
                 ``no_repeat_ngram_size``, ``diverse_beam_groups`` and ``diverse_beam_strength``. Sampling draws
                 ``n_best`` outputs if no ``beam`` is given. Sampling and diverse beams replace the search preset.

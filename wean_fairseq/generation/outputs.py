@@ -26,7 +26,7 @@ class Output:
     """One output.
 
     Attributes:
-        text: running text.
+        text: the untokenised output.
         score: to the base 2, as fairseq prints it: the mean log-probability per token, or the search's own score.
         tokens: the generated tokens, including the end symbol.
         known: whether the dictionary has them; the others were copied.

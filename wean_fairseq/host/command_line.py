@@ -143,13 +143,13 @@ def _print_help(command: str, named: Namespace) -> None:
             group = parser.add_argument_group(title)
             gen_parser_from_dataclass(group, options() if isinstance(options, type) else options)
             for action in group._group_actions:
-                if str(action.default).startswith("${") or not action.option_strings:  # an option of fairseq
+                if str(action.default).startswith("${") or not action.option_strings:  # a fairseq option
                     action.help = argparse.SUPPRESS
     parser.print_help()
 
 
 def arch_defaults(arch: str) -> Any:
-    """The options of an arch with their defaults; ``None`` for an arch of fairseq without a dataclass."""
+    """The options of an arch with their defaults; ``None`` for a fairseq arch without a dataclass."""
     kind = getattr(ARCH_MODEL_REGISTRY[arch], "__dataclass", None)
     if kind is None:
         return None

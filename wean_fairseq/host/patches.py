@@ -27,7 +27,7 @@ _PACKAGES = ("fairseq", "fairseq_cli")
 
 @dataclass(frozen=True)
 class Patch:
-    """A function of fairseq that is replaced, or a setting of a library or of Python that is changed.
+    """A fairseq function that is replaced, or a setting of a library or of Python that is changed.
 
     Attributes:
         target: the function, such as ``fairseq.trainer:Trainer.train_step``, or a description of the setting.

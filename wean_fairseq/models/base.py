@@ -181,7 +181,7 @@ class WordScores(Protocol):
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best continuations of each sentence: sums, words and hypotheses, (B, M) each."""
+        """The best continuations of each sentence: sums, words and hypotheses, each of shape (B, M)."""
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
         """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)). Weights are (N,)."""
@@ -261,7 +261,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return log_sum
 
     def trace(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
-        """Tensors of one step for display by name, (N, ...) each. The arguments are those of ``finish``, before it."""
+        """Tensors of one step for display by name, each of shape (N, ...).
+
+        The arguments are those of ``finish``, before it.
+        """
         return {name: step.extra[name][:, 0] for name in self.traced if name in step.extra}
 
     def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:

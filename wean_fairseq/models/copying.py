@@ -117,7 +117,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return traced | {"copied": share.nan_to_num(0.0), "copied_from": place.nan_to_num(0.0)}
 
     def _copied(self, step: Step, memory: CopyMemoryT, log_sum: Tensor) -> tuple[Tensor, Tensor, CopyMixture]:
-        """The source words and the log-probabilities of copying them, (N, S) each, and the mixture of one step.
+        """The source words and the log-probabilities of copying them, each (N, S), and the mixture of one step.
 
         A word of the source can be generated, or copied from any of its positions. Its log-probability of being copied
         sums over these positions.

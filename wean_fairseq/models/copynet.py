@@ -104,7 +104,7 @@ class CopyNetMemory(CopyMemory):
 
 @dataclass(frozen=True)
 class CopyNetState(State):
-    """State after a step, which the next step reads, (N, ...) each."""
+    """State after a step, which the next step reads, as tensors of shape (N, ...)."""
 
     hidden: Tensor  # s_t, (N, H)
     cell: Tensor  # of an LSTM, (N, H)

@@ -184,7 +184,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return super().step_loss(step, memory, target, label_smoothing)
 
     def _make_step(self, features: Tensor, weights: Tensor, number: Tensor, memory: PpgMemory) -> Step:
-        """A step from its features, the weights of h_0 and the indices of the chunks, (N, T) each."""
+        """A step from its features, the weights of h_0 and the indices of the chunks, both of shape (N, T)."""
         last = repeat_for_hypotheses(memory.last, len(number)).unsqueeze(1)  # (N, 1)
         topic = torch.minimum(number, last).unsqueeze(2)  # (N, T, 1)
         topic_weights = weights.new_zeros(*weights.shape, memory.topics.size(1)).scatter(2, topic, weights.unsqueeze(2))

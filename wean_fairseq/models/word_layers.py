@@ -92,7 +92,7 @@ def required_word(dictionary: Dictionary, word: str, needed: str, advice: str) -
         advice: how to get it.
 
     Raises:
-        UserError: if the dictionary does not have it.
+        UserError: if the dictionary does not contain the word.
     """
     index = int(dictionary.index(word))
     if index < dictionary.nspecial:

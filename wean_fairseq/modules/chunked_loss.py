@@ -126,7 +126,7 @@ def product_token_loss(
         words: columns of the entries that the loss needs, (N, M).
         loss_of: computes the sums from the ``Readings`` of each product for some tokens and their rows of ``inputs``.
             In float16 no score may have a gradient beyond 2, see ``OutputProducts``.
-        inputs: further inputs of ``loss_of``, (N, ...) each.
+        inputs: further inputs of ``loss_of``, each of shape (N, ...).
         chunk_size: tokens per chunk; ``None`` chooses by memory.
         totals: compute ``Readings.total``.
 

@@ -80,7 +80,7 @@ class ContextualQuery(nn.Linear):
         self.context_gate = nn.Linear(dim, 1, bias=False)  # V_C
 
     def forward(self, states_and_context: Tensor) -> Tensor:
-        """Queries of states (B, T, D), each concatenated with the input of its context: (B, T, D + X)."""
+        """Queries of states (B, T, D). Each state is concatenated with the input of its context: (B, T, D + X)."""
         query = super().forward(states_and_context[..., : self.in_features])  # (B, T, D)
         context = self.context_proj(states_and_context[..., self.in_features :])  # (B, T, D)
         share = torch.sigmoid(self.query_gate(query) + self.context_gate(context))  # (B, T, 1), eq. (11)

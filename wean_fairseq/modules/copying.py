@@ -147,7 +147,7 @@ class CopyGate(nn.Linear):
         super().__init__(3 * dim, 1)
 
     def generating(self, states: Tensor, context: Tensor, previous_words: Tensor) -> Tensor:
-        """Logit of generating, for ``Copying``: (B, T, dim) each -> (B, T)."""
+        """Logit of generating, for ``Copying``. Inputs have the shape (B, T, dim), the result has (B, T)."""
         copying: Tensor = self(torch.cat([states, context, previous_words], dim=-1))  # (B, T, 1)
         return -copying.squeeze(-1)  # 1 - sigmoid(x) = sigmoid(-x)
 

@@ -122,7 +122,7 @@ class EditProvider(nn.Module):
         self.start = start
 
     def forward(self, p: Tensor, q: Tensor, embedding: PositionedEmbedding) -> Edits:
-        """Compute the edits of pairs p and q, (B, P) each, padded on the right."""
+        """Compute the edits of pairs p and q, both of shape (B, P) and padded on the right."""
         originals, rewrites = torch.cat([p, q]), torch.cat([q, p])  # both directions at once, (2B, P)
         # Encode the rewritten side, then let a decoder read the original side with attention to it. The decoder has no
         # causal mask, because both sides are known.

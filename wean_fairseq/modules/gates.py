@@ -125,14 +125,14 @@ class LstmLayers:
         dropout: Callable[[Tensor], Tensor],
         added: Sequence[Tensor | None] | None = None,
     ) -> list[Tensor]:
-        """Advance one step. Returns the inputs of the layers above the first, (B, H) each.
+        """Advance one step. Returns the inputs of the layers above the first, each of shape (B, H).
 
         Args:
             given: the first layer's gates from its whole input, (B, 4H): one step of the result of the method
                 ``given``, plus the contribution of that layer's other inputs.
-            state: h and c of each layer, (B, H) each; they are replaced.
+            state: h and c of each layer, each of shape (B, H). They are replaced.
             dropout: applied to the output of each layer that another layer reads.
-            added: to the cells of each layer, (B, H) each.
+            added: summand of the cells of each layer, each of shape (B, H).
         """
         hidden, cell = state
         outputs: list[Tensor] = []

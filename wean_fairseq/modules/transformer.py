@@ -25,8 +25,8 @@ from .words_read import WordsRead
 NORM_EPS = 1e-12
 INIT_STD = 0.02
 
-# States (B, S, D) in the form that attention reads: ``keys`` and ``values``, (B, A, S, d) each, and the additional
-# tensors of a paper, which have the words in the same dimension.
+# States (B, S, D) in the form that attention reads: ``keys`` and ``values``, each of shape (B, A, S, d), and the
+# additional tensors of a paper, which have the words in the same dimension.
 Keyed = dict[str, Tensor]
 
 

@@ -43,7 +43,7 @@ class LayerState(State):
 
     Attributes:
         words: keys and values of the self-attention.
-        sums: over the words of each hypothesis, (N, ...) each; only some papers have any.
+        sums: sums over the words of each hypothesis, each of shape (N, ...). Only some papers have any.
     """
 
     words: SharedWords = field(default_factory=lambda: SharedWords({}))
@@ -54,7 +54,7 @@ class LayerState(State):
 class SourceMemory(Memory):
     """The source in the form that the layers read."""
 
-    layers: tuple[Keyed, ...]  # keys and values of each layer, (B, ...) each
+    layers: tuple[Keyed, ...]  # keys and values of each layer, of shape (B, ...)
     bias: Tensor  # for the attention to the source, (B, 1, 1, S)
 
 

@@ -12,7 +12,7 @@ _ABSENT = "not scored"
 
 
 def published_tables(entries: Sequence[Entry]) -> Iterator[Table]:
-    """Yield the published tables that one test set belongs to, with the rows of all experiments below the papers'."""
+    """Yield the published tables that one test set belongs to, with the rows of all experiments below them."""
     for table in TABLES.values():
         entries_of: dict[str, list[Entry]] = {}
         for entry in entries:

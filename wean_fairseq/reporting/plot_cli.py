@@ -29,7 +29,7 @@ _EXAMPLES = """examples:
 
 Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves, granularity (means of function and
 content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
-checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is running text.
+checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is plain text.
 """
 #: Figures of the dumps of fairseq-generate -> the option that writes the dump.
 _DUMPS = {"granularity": "--granularity-dump", "provenance": "--copy-provenance"}

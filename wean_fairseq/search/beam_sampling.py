@@ -28,7 +28,7 @@ class BeamSampling(BeamSearch):
         original_batch_idxs: Tensor | None = None,
         candidate_multiple: int = 2,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Candidates of a step, best first: their sums, words and hypotheses, (B, candidates) each.
+        """Candidates of a step, best first: their sums, words and hypotheses, each of shape (B, candidates).
 
         Args:
             step: from 0; at step 0 all hypotheses of a sentence are equal.

@@ -196,7 +196,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return normaliser + log_known(special_scores[:, 1] - normaliser) if self.renormalise else normaliser
 
     def _end_candidates(self, search: _Search, beams: _Beams, normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Candidates of the last step, where every hypothesis must end: (B, K) each, at the first step (B, 1)."""
+        """Candidates of the last step, where every hypothesis must end.
+
+        Tensors of shape (B, K), at the first step (B, 1).
+        """
         ends = torch.full_like(normaliser, self.eos, dtype=torch.long)
         totals = search.scores.get(ends.unsqueeze(1)).squeeze(1) - normaliser
         if beams.totals is not None:
@@ -209,7 +212,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     ) -> set[int]:
         """Store the hypotheses that end among the best K candidates. Returns the rows of the sentences that are done.
 
-        The arguments are the sums of the candidates, whether they end, and their hypotheses, (B, M) each.
+        The arguments are the sums of the candidates, whether they end, and their hypotheses, each of shape (B, M).
         """
         if isinstance(self.search, TopAwareBeamSearch):
             self.search.observe(totals, ends)

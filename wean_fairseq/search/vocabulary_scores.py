@@ -131,7 +131,8 @@ class VocabularyScores:
             count: ``M``.
 
         Returns:
-            Their sums, best first, their words, and their hypotheses numbered within the sentence, (B, M) each.
+            Their sums, best first, their words, and their hypotheses numbered within the sentence, each of shape (B,
+            M).
         """
         # First rank the blocks of all hypotheses of a sentence by their best total. The M best words must be in the M
         # best blocks, because each other block has M better words in front of it.

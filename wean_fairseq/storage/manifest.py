@@ -1,9 +1,9 @@
 """``checksums.sha256``: the SHA-256 of the files in a folder, as ``sha256sum --check`` reads it, odd names included.
 
-A name may be there twice: between the lines' being written and the file's taking its place both the old content and
-the new one are right, so that a process can be killed at any moment. Several processes may write into one folder
-(trainings that begin on the same data, ``wean-average`` beside a training, the parts of a sharded model): each change
-is made, under a lock, to what the file says at that moment.
+A name may occur twice. After its line is written and before the file is replaced, both the old and the new content are
+valid, so that a process can be killed at any moment. Several processes may write into one folder
+(trainings that begin on the same data, ``wean-average`` during a training, the parts of a sharded model): each change
+is made, under a lock, to the current content of the file.
 """
 
 import contextlib

@@ -173,7 +173,7 @@ def bpe(path: Path, mark: str = "") -> Step:
 
 
 def joiner(unit: str, language: str = "en") -> Step:
-    """The step that turns the tokens of ``splitter`` into running text."""
+    """The step that turns the tokens of ``splitter`` into plain text."""
     if unit == "joiner":
         from .reversible import join  # noqa: PLC0415 - imports regex (0.1 s) and this module
 

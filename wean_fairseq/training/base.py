@@ -80,7 +80,7 @@ def _text_folder(path: Path, data: Path) -> Path:
 
 
 def _given(values: dict[str, Any] | Namespace, config: Any) -> list[str]:
-    """The values that differ from the defaults in a configuration, as options of fairseq-train."""
+    """The values that differ from the defaults in a configuration, as fairseq-train options."""
     line: list[str] = []
     for field in fields(config):
         default = getattr(config, field.name)
@@ -94,7 +94,10 @@ def _given(values: dict[str, Any] | Namespace, config: Any) -> list[str]:
 
 
 def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
-    """The test set of the model: as given, else in its text, which the recipes and wean-train keep beside the model."""
+    """The test set of the model: as given, else in its text.
+
+    The recipes and wean-train keep the text next to the model.
+    """
     if settings.old_test:
         return [Path(file) for file in settings.old_test]
     folder = path.parent

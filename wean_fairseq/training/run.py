@@ -44,7 +44,7 @@ def say(text: str) -> None:
 
 
 def preparation_script() -> Path:
-    """The script that prepares pairs: inside the installed package, beside it in a checkout."""
+    """The script that prepares pairs: inside the installed package, or next to it in a checkout."""
     places = [folder / "preprocess" / "own_pairs.py" for folder in (_PACKAGE, _PACKAGE.parent)]
     found = next((path for path in places if path.is_file()), None)
     if found is None:
@@ -269,7 +269,7 @@ class Run:
                 write_text(mark, made_from)
 
     def score(self) -> None:
-        """Score the outputs beside a copy of the source, and print the table."""
+        """Score the outputs and a copy of the source, and print the table."""
         trained = {self.arch: trainings.describe_system(self.system)}
         note = self._note(trained[self.arch])
         if note:
@@ -365,10 +365,10 @@ def train(
     The call does the same as the command ``wean-train``. A repeated call continues an interrupted training.
 
     Args:
-        data: a table with both sides, or a list of two text files; or a data frame of pandas, or a data set of Hugging
-            Face or a dictionary of its splits, which is saved in the work folder.
+        data: a table with both sides, or a list of two text files. Also a pandas DataFrame, a Hugging Face data set, or
+            a dictionary of its splits, which is saved in the work folder.
         output: folder of the model.
-        config: a settings file in TOML; the arguments of the call replace its values.
+        config: a settings file in TOML. The arguments of the call replace its values.
         settings: further settings, see ``training.settings.Settings``.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Numbers that describe a simplification without references: FKGL, and the features that EASSE prints beside SARI.
+"""Numbers that describe a simplification without references: FKGL, and the features that EASSE prints next to SARI.
 
 The definitions are those of EASSE (Alva-Manchego et al., 2019) and of the program its features come from (Martin et
 al., 2018), on the same 13a tokens. Sentences are Punkt's in EASSE. In 13a tokens, every period that does not
