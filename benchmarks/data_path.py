@@ -62,7 +62,7 @@ def write_side(path: Path, pairs: int, words: int, lengths: tuple[int, int], see
 
 
 def write_text(folder: Path, pairs: int, words: int) -> list[tuple[str, Path]]:
-    """Write train, valid and test; return their names and the paths without suffixes."""
+    """Write train, valid and test. Return their names and the paths without suffixes."""
     sizes = {"train": pairs, "valid": min(HELD_OUT, pairs), "test": min(HELD_OUT, pairs)}
     for number, (split, size) in enumerate(sizes.items()):
         for side, (language, lengths) in enumerate(LENGTHS.items()):

@@ -274,7 +274,7 @@ def _family_section(sentences: int, rounds: int, families: Mapping[str, Mapping[
 
 
 def _length_section(data: dict[str, Any]) -> list[str]:
-    """The cost of a word; empty if it was not measured."""
+    """The cost of a word. Empty if it was not measured."""
     if not data["lengths"]:
         return []
     header = ["variant", *(f"{length} words" for length in LENGTHS)]

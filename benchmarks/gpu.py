@@ -175,7 +175,7 @@ def measure_losses(
 
 
 def peak_mib(step: Callable[[int], Any]) -> float | None:
-    """The peak memory of a step, without the memory in use before; ``None`` on a CPU."""
+    """The peak memory of a step, without the memory in use before. ``None`` on a CPU."""
     if DEVICE.type != "cuda":
         return None
     before = torch.cuda.memory_allocated()

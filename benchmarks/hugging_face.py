@@ -83,7 +83,7 @@ class HuggingFaceStep:
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on batch ``index``; returns the CPU seconds of the phases."""
+        """Train on batch ``index``. Returns the CPU seconds of the phases."""
         sample = self.step.sample(index)
         target = sample["target"]
         marks = [process_time()]

@@ -64,7 +64,7 @@ sys.exit(done.returncode)
 
 
 def measure(pairs: int, folder: Path) -> dict[str, Any]:
-    """Prepare this number of training pairs; return the number, seconds, and the peak memory of the process."""
+    """Prepare this number of training pairs. Return the number, seconds, and the peak memory of the process."""
     data = folder / f"data{pairs}"
     data.mkdir()
     write_part(data / "PART_I.txt", pairs, scored=False, seed=1)

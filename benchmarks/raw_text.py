@@ -34,7 +34,7 @@ SIZES = ["--embed-dim", "256", "--hidden-size", "256", "--criterion", "query_emb
 
 
 def shell(line: str, folder: Path) -> harness.Timing:
-    """Run a shell command line; return its seconds, and the CPU seconds of all its commands.
+    """Run a shell command line. Return its seconds, and the CPU seconds of all its commands.
 
     Raises:
         SystemExit: with the end of its output, if it fails.

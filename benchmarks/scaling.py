@@ -55,7 +55,7 @@ class SharedStep(TrainingStep):
         self.model = ModuleProxyWrapper(LegacyDistributedDataParallel(self.model, distributed.group.WORLD))
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on this process's part of a batch; return CPU seconds of the phases, wall seconds of the exchange."""
+        """Train on this process's part of a batch. Return CPU seconds of the phases, wall seconds of the exchange."""
         return {**super().__call__(index), EXCHANGE: self.exchanged}
 
     def average(self, sample_size: int) -> None:

@@ -231,7 +231,7 @@ def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, title: str = "") -> list[str]:
-    """A section on peak memory, with ratios to ``peer``; empty if it was not measured."""
+    """A section on peak memory, with ratios to ``peer``. Empty if it was not measured."""
     if not memory:
         return []
     least = memory[peer]["above_idle_mib"]
@@ -245,7 +245,7 @@ def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, titl
 
 
 def growth_table(rows: dict[str, dict[str, dict[str, float]]], batch_size: int) -> list[str]:
-    """A section on the added peak memory of ``LARGER`` times the sentences, by vocabulary; empty if not measured."""
+    """A section on the added peak memory of ``LARGER`` times the sentences, by vocabulary. Empty if not measured."""
     if not rows:
         return []
     header = ["variant", "V", f"batch {batch_size}, MiB", f"batch {LARGER * batch_size}, MiB", "**growth MiB**"]

@@ -193,7 +193,7 @@ def has_ctranslate2() -> bool:
 
 
 def hugging_face_models(size: Size) -> dict[str, torch.nn.Module]:
-    """The models of Hugging Face in the sizes of ours; empty if the library is not installed."""
+    """The models of Hugging Face in the sizes of ours. Empty if the library is not installed."""
     if not hugging_face.is_installed():
         return {}
     sizes = our_sizes(size)

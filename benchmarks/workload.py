@@ -110,7 +110,7 @@ class TrainingStep:
         return self.batches[index % len(self.batches)]
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on batch ``index``; returns the CPU seconds of the phases."""
+        """Train on batch ``index``. Returns the CPU seconds of the phases."""
         sample = self.sample(index)
         marks = [time.process_time()]
         self.optimizer.zero_grad()

@@ -215,7 +215,7 @@ def generate(
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory of one set; return a description of its content."""
+    """Write the directory of one set. Return a description of its content."""
     total = options.train + options.valid + options.test
     pools, turns = generate(options.set, options, Random(options.seed))
     write_output(output, pools, tqdm(turns, options.set, total, unit=" pairs", disable=None), options.unit)
@@ -223,7 +223,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_generator(build_parser(), write, arguments, version=VERSION, sets=SETS)
 
 

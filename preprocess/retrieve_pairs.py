@@ -109,7 +109,7 @@ def files_of(folder: Path, split: str) -> list[Path]:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Write all splits; return a description of their sizes.
+    """Write all splits. Return a description of their sizes.
 
     Raises:
         InputError: see ``read_split``.
@@ -148,7 +148,7 @@ def sources(options: Namespace) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_once(parser(), write, arguments, sources=sources, version="1", libraries={"scikit-learn": ""})
 
 

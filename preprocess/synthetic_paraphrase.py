@@ -160,7 +160,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory; return a description of its content."""
+    """Write the directory. Return a description of its content."""
     splits = collect_splits({split: getattr(options, split) for split in SPLITS}, options.seed)
     for split in SPLITS:
         with output.split(split) as files:
@@ -171,7 +171,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_generator(build_parser(), write, arguments, version=VERSION)
 
 

@@ -60,7 +60,7 @@ def sources(options: Namespace) -> list[Path]:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Align the text, and write the labels; return a description of their number.
+    """Align the text, and write the labels. Return a description of their number.
 
     Raises:
         InputError: if the sides have different lengths, or lines are empty.
@@ -147,7 +147,7 @@ def mark(words: int, spans: list[tuple[int, int]]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_once(parser(), write, arguments, sources=sources, version="1.0")
 
 

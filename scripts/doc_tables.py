@@ -128,7 +128,7 @@ BLOCKS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the tables; return the exit status."""
+    """Write or check the tables. Return the exit status."""
     parser = argparse.ArgumentParser(description="Write the generated tables of the documents.")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if a page differs")
     args = parser.parse_args(arguments)

@@ -93,7 +93,7 @@ def draw(graph: Mapping[str, set[str]]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the drawing; return the exit status."""
+    """Write or check the drawing. Return the exit status."""
     parser = argparse.ArgumentParser(description="Write the drawing of imports into docs/architecture.md.")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if the page is out of date")
     args = parser.parse_args(arguments)

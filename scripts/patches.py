@@ -25,7 +25,7 @@ def table() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the table; return the exit status."""
+    """Write or check the table. Return the exit status."""
     parser = argparse.ArgumentParser(description="Write the table of patches into docs/architecture.md.")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if the page differs")
     args = parser.parse_args(arguments)

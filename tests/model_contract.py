@@ -78,7 +78,7 @@ def unpad(batch: dict[str, torch.Tensor]) -> tuple[list[torch.Tensor], list[torc
 
 
 def task_inputs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The entries that a model asks its task to put into net_input beside the sentences, computed as the task would."""
+    """The entries that a model asks its task to put into net_input, except the sentences, as the task computes them."""
     if capabilities_of(model).needs_length:
         return {"essay_lengths": batch["target"].ne(PAD).sum(dim=1)}
     return {}

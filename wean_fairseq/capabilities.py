@@ -16,7 +16,7 @@ class Capabilities:
     ranks: bool = False  # its search adds terms that are not log-probabilities, so no rule may stop it early
     inputs: tuple[str, ...] = ()  # names of the extra inputs that it reads (data/extra_inputs.py)
     needs_length: bool = False  # plans the output for a length, which the task gives (net_input["essay_lengths"])
-    granular_from: int = 0  # first layer whose words have granularities, counted from 1; 0 = none
+    granular_from: int = 0  # first layer whose words have granularities, counted from 1. 0 = none
 
 
 FAIRSEQ = Capabilities(computes_loss=False, shares_words=False)  # of the models that are not ours

@@ -4,7 +4,7 @@
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/nts/simplification.sh
 #
-# This is not the papers' training data, but that of examples/wean_lstm/simplification.sh, described in the README
+# The training data is not the papers', but the data of examples/wean_lstm/simplification.sh, described in the README
 # there. All systems make EPOCHS passes over it. Words that occur fewer than THRESHOLD times are <unk>. Sizes and word vectors:
 # see systems.sh.
 set -euo pipefail

@@ -64,7 +64,7 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
         iterations: number of iterations of expectation maximisation.
 
     Returns:
-        For every word of ``target`` the position of its source word in the sentence, from 0; -1 = none.
+        For every word of ``target`` the position of its source word in the sentence, from 0. -1 = none.
     """
     vocabulary = int(target.words.max()) + 1
     bounds = _bounds(source, target)

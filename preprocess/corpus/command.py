@@ -136,12 +136,12 @@ def run(
     inputs: Callable[[Namespace], list[Path]],
     version: str = "1",
 ) -> int:
-    """Parse the options, prepare the text and binarise it; return the exit status.
+    """Parse the options, prepare the text and binarise it. Return the exit status.
 
     Args:
         parser: parser of the command line.
         build: writes the splits.
-        arguments: instead of those of the process.
+        arguments: command-line arguments (default: those of the process).
         inputs: the source files named by the options, which determine whether the work is already done.
         version: version of the script, to be raised with every change that changes the text.
     """
@@ -174,7 +174,7 @@ def run_once(
     Args:
         parser: parser of the command line.
         write: fills the directory, and returns a description of it.
-        arguments: instead of those of the process.
+        arguments: command-line arguments (default: those of the process).
         sources: the files that the options name.
         version: version of the script, to be raised with every change that changes the bytes.
         libraries: that the content depends on, each with its extra (empty: the package itself).
@@ -200,12 +200,12 @@ def run_generator(
     version: str,
     sets: Sequence[str] = (),
 ) -> int:
-    """Parse the options, and generate the missing directories; return the exit status.
+    """Parse the options, and generate the missing directories. Return the exit status.
 
     Args:
         parser: parser of the command line.
         write: fills a directory, and returns a description of its lines.
-        arguments: instead of those of the process.
+        arguments: command-line arguments (default: those of the process).
         version: version of the script, to be raised with every change that changes the bytes.
         sets: names of several sets, each in its own directory; ``--set`` names one or all of them.
     """

@@ -33,10 +33,10 @@ class Dialect:
 
     Attributes:
         delimiter: between two cells.
-        quote: the mark around cells; empty if marks are part of the text.
+        quote: the mark around cells. Empty if marks are part of the text.
         escapes: a backslash escapes the next character.
         spaced: a space follows the delimiters.
-        width: cells of a row; 0 = not known yet.
+        width: cells of a row. 0 = not known yet.
         skip: lines before the table (a ``sep=;`` line).
     """
 
@@ -194,7 +194,7 @@ def _show(cell: str, dialect: Dialect) -> str:
 
 
 def _hide(character: str) -> str:
-    """The surrogate for a character; empty for an empty string."""
+    """The surrogate for a character. Empty for an empty string."""
     return character and chr(ord(character) + _HIDDEN)
 
 
@@ -262,7 +262,7 @@ def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
 
 
 def choose_dialect(sample: Sequence[str]) -> Dialect | None:
-    """Choose delimiter, quotation marks and width from the first lines; ``None`` if there is no delimiter.
+    """Choose delimiter, quotation marks and width from the first lines. ``None`` if there is no delimiter.
 
     The chosen delimiter is the one with which most lines belong to rows of the same width. Ties are resolved in favour
     of the delimiter that is less often followed by a space, like punctuation, or between two digits, like a decimal
@@ -292,7 +292,7 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
 
 def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, float]:
-    """Choose marks and width for the sample; return them with the share of the lines that they explain."""
+    """Choose marks and width for the sample. Return them with the share of the lines that they explain."""
     variants = []
     for candidate in candidates(dialect, "".join(sample)):
         evidence = Evidence()

@@ -26,7 +26,7 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
 
 
 def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]], Iterable[str]]) -> int:
-    """Write the changed outputs in the order of the test set; return the exit status.
+    """Write the changed outputs in the order of the test set. Return the exit status.
 
     Args:
         name: name of the script.

@@ -234,7 +234,7 @@ class PairWriter:
             yield item
 
     def add(self, *lines: str, beside: Sequence[str] = (), references: Sequence[str] = (), where: str = "") -> bool:
-        """Clean, check and write one line of each side; return True if it was written.
+        """Clean, check and write one line of each side. Return True if it was written.
 
         Args:
             lines: the source, then its target or references.

@@ -41,7 +41,7 @@ _NO_TEXT = {
 
 
 def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, gzipped or not. Lines end with \\n or \\r\\n; a byte order mark is removed.
+    """Yield the lines of a UTF-8 file, gzipped or not. Lines end with \\n or \\r\\n. A byte order mark is removed.
 
     Args:
         path: path of the file.

@@ -136,7 +136,7 @@ class Pairs(ABC):
         self.first.setdefault(reason, f"line {line}" + (f", {detail}" if detail else ""))
 
     def reasons(self) -> str:
-        """The counts of dropped rows, after a colon; empty if there are none."""
+        """The counts of dropped rows, after a colon. Empty if there are none."""
         shown = [
             f"{number:,} {reason}" + (f" (first: {self.first[reason]})" if reason in self.first else "")
             for reason, number in self.left_out.items()
@@ -185,7 +185,7 @@ class Table(Pairs):
     Attributes:
         names: names of all columns, by their keys.
         keys: keys of the columns that are read.
-        header: the cells of the header; empty if there is none.
+        header: the cells of the header. Empty if there is none.
 
     Raises:
         InputError: if the format or the columns are ambiguous.
@@ -321,7 +321,7 @@ def open_pairs(
     header: str | None = None,
     partly: bool = False,
 ) -> Pairs:
-    """Open one table or two aligned text files; see ``Table``.
+    """Open one table or two aligned text files. See ``Table``.
 
     Raises:
         InputError: if they cannot be read, or the columns are ambiguous.

@@ -44,7 +44,7 @@ WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "n
 FORMAT = 1  # of the configuration
 _LARGEST_CONFIG = 1 << 23  # bytes
 _ADVICE = "export the model again"
-_KEPT = ("task", "model", "criterion", "generation")  # of the configuration; the other sections describe the training
+_KEPT = ("task", "model", "criterion", "generation")  # of the configuration. The other sections describe the training
 
 
 def is_export(path: str | Path) -> bool:

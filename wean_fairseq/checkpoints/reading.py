@@ -133,7 +133,7 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
     """Refuse the content of a checkpoint or an export if fairseq does not write such members or options.
 
     Raises:
-        Damaged: if a member is invalid; the message names it.
+        Damaged: if a member is invalid. The message names it.
     """
     wrong = odd_value(content) or wrong_member(content) or wrong_option(content["cfg"] or {})
     if wrong is not None:

@@ -115,7 +115,7 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
         parts = [(item, expected[0], f"{place}[{number}]") for number, item in enumerate(value)] if fits else []
     elif isinstance(expected, dict):
         fits = isinstance(value, dict) and all(isinstance(name, str) for name in value)
-        # Of an OrderedDict a file may set attributes, also where its methods are; torch sets this one.
+        # Of an OrderedDict a file may set attributes, also where its methods are. torch sets this one.
         fits = fits and getattr(value, "__dict__", {}).keys() <= {"_metadata"}
         parts = _members(value, expected, place) if fits else []
     else:

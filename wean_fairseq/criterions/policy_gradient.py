@@ -33,7 +33,7 @@ _REWARD = "reward:"  # prefix of a sum over the sentences with rewards
 
 @dataclass
 class PolicyGradientConfig(FairseqDataclass):
-    """Options of the criterion. The defaults are those of the authors' release for WikiLarge (train_dress.sh)."""
+    """Options of the criterion. The defaults are those of the authors' code for WikiLarge (train_dress.sh)."""
 
     simplicity_weight: float = option(1.0, "weight of SARI in the reward; 0 = not used", least=0)
     relevance_weight: float = option(
@@ -68,7 +68,7 @@ class PolicyGradientConfig(FairseqDataclass):
 class PolicyGradientCriterion(ModelLossCriterion):
     """In training, the loss of sampled sentences.
 
-    In validation, the loss of the targets, and the rewards of greedy outputs. Losses are sums over words; gradients are
+    In validation, the loss of the targets, and the rewards of greedy outputs. Losses are sums over words. Gradients are
     divided by sentences.
 
     Raises:

@@ -25,7 +25,7 @@ from ..storage import archive
 from ..storage.files import check_size, read_json, sha256_of
 
 Topics = tuple[str, ...]  # the topic words of one sentence
-STORED = np.float16  # half the disk space of float32; BERT's outputs are of order 1, so 3 digits remain correct
+STORED = np.float16  # half the disk space of float32. BERT's outputs are of order 1, so 3 digits remain correct
 
 UNKNOWN_WORD = "<unk>"  # fairseq's symbol for a word whose spelling is lost
 _BATCH = 64
@@ -51,7 +51,7 @@ class TopicBert:
 
     Args:
         path: the directory.
-        separator: token between two topics; empty = none.
+        separator: token between two topics. Empty = none.
 
     Attributes:
         num_layers: ``L``, without the embeddings.

@@ -24,7 +24,7 @@ def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield buffers of lines without surrounding white space, like ``fairseq_cli.interactive.buffered_read``.
 
     Args:
-        given: name of a file; ``-`` = standard input.
+        given: name of a file. ``-`` = standard input.
 
     Raises:
         UserError: with the first line that is not UTF-8, or the file that cannot be read; if the input is closed.

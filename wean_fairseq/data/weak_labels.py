@@ -21,7 +21,7 @@ from ..storage.files import read_regular
 from .extra_inputs import ExtraInputs
 
 SENTENCE_LEVEL = 1  # the label of the end symbol, which the files do not contain
-NO_LABEL = -1  # label of padding; losses ignore it
+NO_LABEL = -1  # label of padding. Losses ignore it
 
 
 class _SideLabels(NamedTuple):

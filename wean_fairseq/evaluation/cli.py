@@ -209,7 +209,7 @@ def score_command(arguments: list[str]) -> str:
     return write(shared.format)
 
 
-#: Functions of the commands; each is imported when its command is called. Scoring needs no name.
+#: Functions of the commands. Each is imported when its command is called. Scoring needs no name.
 COMMANDS = {
     "score": "cli:score_command",
     "sheet": "human.cli:sheet_command",
@@ -223,7 +223,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+    """Entry point. Returns the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = arguments.pop(0) if arguments and arguments[0] in COMMANDS else "score"
     command = resolve_name(f"{__package__}.{COMMANDS[name]}")

@@ -25,7 +25,7 @@ FEW_DIFFERING = 10
 
 @dataclass(frozen=True)
 class Resampling:
-    """Numbers of resamples; 0 turns a test off.
+    """Numbers of resamples. 0 turns a test off.
 
     Attributes:
         resamples: bootstrap resamples, for intervals and the paired bootstrap test.

@@ -24,7 +24,7 @@ SETTINGS = (Setting("PWKP", 50_000, 256), Setting("EW-SEW", 50_000, 256), Settin
 TABLE = TABLES["wean-table5"]
 HEADS = ["output layer", *(f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS)]
 NOTE = f"Counted with a bias and {SPECIALS} special symbols in Seq2seq's matrix; the paper's number is V x d."
-# The paper's WEAN row is that of its largest score, concat: 2 d^2 + d.
+# The paper's WEAN row has its largest score, concat: 2 d^2 + d.
 ROWS = (
     ("Seq2seq: its own word matrix", "linear"),
     ("WEAN, concat", "concat"),

@@ -284,7 +284,7 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
 
 
 def format_cost(column: str, training: dict[str, Any]) -> str:
-    """Return a column of ``COSTS`` for the training of a system, or its mean over ``runs``; a dash if it is unknown."""
+    """Return a column of ``COSTS`` for the training of a system, or its mean over ``runs``. A dash if it is unknown."""
     value_of, form = COSTS[column]
     values = [value_of(run) for run in training.get("runs", [training])]
     known = [value for value in values if value is not None]

@@ -20,7 +20,7 @@ SIGNIFICANT = 0.05
 if TYPE_CHECKING:
     Number = float
 else:
-    Number = float | None  # NaN is null in JSON; it becomes NaN again when a file is read
+    Number = float | None  # NaN is null in JSON. It becomes NaN again when a file is read
 
 
 def format_score(score: float) -> str:

@@ -45,7 +45,7 @@ def read_bytes(path: PathLike) -> bytes:
 def decode_lines(content: bytes, path: PathLike) -> list[str]:
     """Split ``content`` at line feeds and decode it as UTF-8.
 
-    A byte-order mark and one carriage return before a line feed are dropped; a missing final line feed is accepted.
+    A byte-order mark and one carriage return before a line feed are dropped. A missing final line feed is accepted.
 
     Raises:
         UserError: if a line is not UTF-8, with file and line number (counted from 1).

@@ -42,7 +42,7 @@ def load(
             model searches with the options in its folder, or in ``search.txt`` next to its checkpoint.
 
     Returns:
-        The model; see ``TextModel.generate``.
+        The model. See ``TextModel.generate``.
 
     Raises:
         UserError: if a file is missing or the files do not match.

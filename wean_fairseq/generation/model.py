@@ -64,7 +64,7 @@ def _sentences(text: object) -> list[str]:
 
 
 def _check_generation(generation: Mapping[str, Any]) -> None:
-    """Refuse options that no call takes, and values of another type; raises ``UserError``."""
+    """Refuse options that no call takes, and values of another type. Raises ``UserError``."""
     for name, value in generation.items():
         if name not in GENERATION:
             names = ", ".join(["beam", "essay_length", "batch_size", "seed", *GENERATION])
@@ -110,7 +110,7 @@ class TextModel:
         engine: searches instead of PyTorch.
 
     Attributes:
-        essay_length: default length in words of a planned essay; 0 for models without such a length.
+        essay_length: default length in words of a planned essay. 0 for models without such a length.
 
     Raises:
         UserError: if an option of the search is out of range or contradicts another one, or the model.
@@ -190,7 +190,7 @@ class TextModel:
 
         Args:
             text: untokenised text, a sentence or a list of them.
-            n_best: number of outputs per sentence, best first; ``None`` = the best one, as a string.
+            n_best: number of outputs per sentence, best first. ``None`` = the best one, as a string.
             options: ``beam``, ``essay_length``, ``batch_size``, ``seed`` and the generation options of ``explain``.
 
         Returns:
@@ -231,7 +231,7 @@ class TextModel:
             details: add copies and granularities.
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
-            seed: random seed of ``sampling``; ``None`` uses the current state of PyTorch's generator.
+            seed: random seed of ``sampling``. ``None`` uses the current state of PyTorch's generator.
             generation: fairseq generation options, which replace the model's own: ``sampling``, ``sampling_topk``,
                 ``sampling_topp``, ``temperature``, ``max_len_a``, ``max_len_b``, ``min_len``, ``lenpen``, ``unkpen``,
                 ``no_repeat_ngram_size``, ``diverse_beam_groups`` and ``diverse_beam_strength``. Sampling draws
@@ -304,7 +304,7 @@ class TextModel:
         """Search with the task, in batches of lines of similar length.
 
         Args:
-            lines: tokens separated by spaces; empty lines are skipped.
+            lines: tokens separated by spaces. Empty lines are skipped.
             n_best: this and the following arguments are those of ``explain``.
             traces: give each hypothesis its ``trace``, if the model has one.
 
@@ -327,7 +327,7 @@ class TextModel:
         lengths = [len(line) for line in tokens]
         dataset = reader.build_dataset_for_inference(tokens, lengths)
         device = next(self.model.parameters()).device
-        # Batches of similar length waste little padding; the longest come first, so that a lack of memory shows at
+        # Batches of similar length waste little padding. The longest come first, so that a lack of memory shows at
         # once.
         longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
         fitting = [min(length, _TOKENS) for length in lengths]  # a longer line gets its own batch

@@ -29,11 +29,11 @@ class Output:
         text: the untokenised output.
         score: to the base 2, as fairseq prints it: the mean log-probability per token, or the search's own score.
         tokens: the generated tokens, including the end symbol.
-        known: whether the dictionary has them; the others were copied.
+        known: whether the dictionary has them. The others were copied.
         probabilities: probabilities of the tokens, each given the previous ones, (T,).
-        attention: attention weights of each token, (T, S); ``None`` for models without attention.
-        copied: probability that each token was copied, (T,); ``None`` for models that do not copy.
-        copied_from: distribution over the source tokens from which it was copied, (T, S); ``None`` like ``copied``.
+        attention: attention weights of each token, (T, S). ``None`` for models without attention.
+        copied: probability that each token was copied, (T,). ``None`` for models that do not copy.
+        copied_from: distribution over the source tokens from which it was copied, (T, S). ``None`` like ``copied``.
         granularity: by layer, the granularity of each token (0 = template, 1 = detail), (T,). It is NaN for the end
             symbol, which is never read. Empty for models without granularities.
     """
@@ -59,9 +59,9 @@ class Generated:
     """Outputs of a model for one line.
 
     Attributes:
-        source: the tokens that it read, including the end symbol; empty for an empty line.
+        source: the tokens that it read, including the end symbol. Empty for an empty line.
         known: whether its dictionary has them.
-        outputs: best first; none for an empty line.
+        outputs: best first. None for an empty line.
         granularity: by layer, of the source, (S,).
         cut: whether the line was too long and was truncated.
         unknown: a warning if more than a fifth of its words are not in the dictionary.

@@ -35,7 +35,7 @@ class Patch:
             and takes no arguments.
         defect: reason for the patch.
         test: a test of it, as ``file::function`` below ``tests/``.
-        source: ``digest`` of the function that is replaced; empty for a setting.
+        source: ``digest`` of the function that is replaced. Empty for a setting.
     """
 
     target: str
@@ -68,7 +68,7 @@ def read_literals_only() -> None:
 
 
 def digest(function: Any) -> str:
-    """Return the first 16 hexadecimal digits of the SHA-256 of a function's source; empty if it has none."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a function's source. Empty if it has none."""
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :] if code else []
     if not lines:

@@ -1,6 +1,6 @@
 """``pc_san``: PC-SAN, a pre-training based contextual self-attention model for topic essay generation.
 
-The defaults are the paper's full model. The paper gives layers, width, heads and dropout; the remaining values are
+The defaults are the paper's full model. The paper gives layers, width, heads and dropout. The remaining values are
 those of Vaswani et al. (see docs/equations.md).
 
 The states of the frozen BERT are part of the batch, so that they can be computed once for every set of topics.

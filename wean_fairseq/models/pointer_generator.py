@@ -150,7 +150,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
             steps.append((hidden, new_cell, context, merged, scores, weights, state.coverage))
             state = PointerState(hidden, new_cell, context, state.coverage + weights)  # eq. 10
         hidden, cells, context, merged, scores, weights, coverage = (
-            torch.stack(tensors, dim=1)  # (N, T, ...); the coverage is the one before each step
+            torch.stack(tensors, dim=1)  # (N, T, ...). The coverage is the one before each step
             for tensors in zip(*steps, strict=True)
         )
         gate = self.gate(torch.cat([context, cells, hidden, merged], dim=-1))  # logit of eq. 8
@@ -248,7 +248,7 @@ class PointerGeneratorModel(CopyingModel):
 def initialise(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecoder) -> None:
     """Initialise all weights as the authors' release does, or as TensorFlow does by default.
 
-    LSTMs are uniform; embedding, bridge and output layer are close to zero; other matrices use Glorot's initialisation.
+    LSTMs are uniform; embedding, bridge and output layer are close to zero. Other matrices use Glorot's initialisation.
     Biases are zero, except for the LSTMs' forget gates and the small biases of bridge and output layer.
     """
     for module in [*encoder.modules(), *decoder.modules()]:

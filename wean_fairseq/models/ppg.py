@@ -134,7 +134,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return PpgState(no_words, torch.full_like(memory.last, -1), hidden, None)
 
     def steps(self, words: Tensor, memory: PpgMemory) -> Step:
-        """All steps of words (B, T), with all chunks in parallel. ``extra`` is that of ``step``."""
+        """All steps of words (B, T), with all chunks in parallel. ``extra`` is the same as for ``step``."""
         chunks = find_chunks(words, self.padding_idx, self.chunk_index)
         topic = self._topic(chunks.number, chunks.text, memory)
         chunk = self._remember_chunks(text_before(words, chunks, self.padding_idx), topic)
@@ -145,7 +145,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
     def step(self, words: Tensor, memory: PpgMemory, state: PpgState) -> tuple[Step, PpgState]:
         """See ``StepDecoder``. One word at a time.
 
-        ``attention`` is the weight of h_0, at the topic; the rest is on the previous text. ``extra`` has
+        ``attention`` is the weight of h_0, at the topic. The rest is on the previous text. ``extra`` has
         ``last_chunk``, ``True`` from the last topic on, (N, T).
         """
         # A chunk begins at a chunk symbol. Only for these hypotheses the text so far is encoded and the state restarts
@@ -192,7 +192,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return Step(features, attention, extra={"last_chunk": number >= last})
 
     def _topic(self, number: Tensor, text: Tensor, memory: PpgMemory) -> Tensor:
-        """r of chunks ``number`` (R,) of essays ``text`` (R,); the last topic's if there are no more: (R, 2H)."""
+        """r (R, 2H) of chunks ``number`` (R,) of essays ``text`` (R,), or of the last topic if there are no more."""
         return memory.topics[text, torch.minimum(number, memory.last[text])]
 
     def _remember_chunks(self, previous_text: Tensor, topic: Tensor) -> ChunkMemory:

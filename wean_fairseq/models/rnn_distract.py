@@ -30,7 +30,7 @@ from .word_layers import build_output_layer, word_embedding
 
 @dataclass
 class RnnDistractConfig(GruAttentionConfig):
-    """Options of the model. The paper was not available: the equations are those of the authors' release."""
+    """Options of the model. The paper was not available. The equations are those of the authors' code."""
 
     distract_attention: float = option(
         0.0,

@@ -49,7 +49,7 @@ from .word_layers import (
 class TransformerConfig(OutputLayerConfig, WordVectorsConfig):
     """Options of the C-DNPG table's network.
 
-    Its paper gives layers, width and heads; the rest is from its released code.
+    Its paper gives layers, width and heads. The rest is from its released code.
     """
 
     embed_dim: int = option(450, "width of embeddings and states", least=1)

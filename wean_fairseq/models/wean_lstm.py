@@ -58,7 +58,7 @@ class WeanLstmConfig(WordVectorsConfig):
     )
 
 
-# Sec. 3.2.3. The paper gives 2 encoder layers and 1 decoder layer; the tanh is from the authors' LCSTS setting.
+# Sec. 3.2.3. The paper gives 2 encoder layers and 1 decoder layer. The tanh is from the authors' LCSTS setting.
 _LCSTS = {"embed_dim": 512, "hidden_size": 512, "decoder_layers": 1, "dropout": 0.0, "attention_tanh": True}
 PRESETS = {
     "wean_lstm_pwkp": {},

@@ -29,7 +29,7 @@ class BilinearAttention(nn.Module):
         Args:
             query: decoder states, (B, T, Q).
             keys: encoder outputs, (B, S, K).
-            padding_mask: ``True`` at source padding, (B, S); ``None`` lets padding take weight.
+            padding_mask: ``True`` at source padding, (B, S). ``None`` lets padding take weight.
 
         Returns:
             Context vectors, (B, T, K), and attention weights, (B, T, S).

@@ -18,7 +18,7 @@ class StateBridge(nn.Module):
     Args:
         kind: one of ``BRIDGES``.
         encoder_layers: ``L``.
-        decoder_layers: ``D``; at most ``L`` unless ``kind`` is ``linear``.
+        decoder_layers: ``D``. At most ``L`` unless ``kind`` is ``linear``.
         hidden_size: ``H``.
 
     Raises:

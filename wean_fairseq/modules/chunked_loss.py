@@ -61,7 +61,7 @@ def product_cross_entropy(
         bias: shape (V,), or ``None``.
         target: candidate index of every token, shape (N,).
         label_smoothing: eps of ``softmax_gradient``.
-        chunk_size: tokens per chunk; ``None`` chooses by memory.
+        chunk_size: tokens per chunk. ``None`` chooses by memory.
 
     Returns:
         The smoothed loss and the negative log-likelihood, summed over tokens.
@@ -127,7 +127,7 @@ def product_token_loss(
         loss_of: computes the sums from the ``Readings`` of each product for some tokens and their rows of ``inputs``.
             In float16 no score may have a gradient beyond 2, see ``OutputProducts``.
         inputs: further inputs of ``loss_of``, each of shape (N, ...).
-        chunk_size: tokens per chunk; ``None`` chooses by memory.
+        chunk_size: tokens per chunk. ``None`` chooses by memory.
         totals: compute ``Readings.total``.
 
     Returns:

@@ -94,7 +94,7 @@ class ContextualDecoderLayer(DecoderLayer):
         sizes: further arguments of ``DecoderLayer``.
         memory_index: index of the memory that this layer reads, below ``N``.
         memory_dim: ``M``.
-        context: computes the mean for the queries' context; ``None`` for plain self-attention.
+        context: computes the mean for the queries' context. ``None`` for plain self-attention.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class Copying(NamedTuple):
     """Scores of copying at each step."""
 
     scores: Tensor  # of the source positions, (N, T, S); with a gate, log-weights up to a constant for each step
-    gate: Tensor | None  # logit of generating, (N, T); ``None`` if one softmax covers words and positions
+    gate: Tensor | None  # logit of generating, (N, T). ``None`` if one softmax covers words and positions
 
 
 class CopyMixture(NamedTuple):
@@ -107,7 +107,8 @@ def mixture_sums(
     Returns:
         Sums over the tokens: the loss, the negative log-likelihood, and the expected copied words, (3,).
     """
-    # A target's probability is that of generating it plus those of copying it from each of its positions.
+    # A target's probability is the probability of generating it plus the probabilities of copying it from each of its
+    # positions.
     copy = mixture.copy.squeeze(1)  # (N, S)
     generate = scores - mixture.normaliser  # (N, 1 + S)
     copied = logsumexp(copy.masked_fill(source.ne(target.unsqueeze(1)), NEVER))

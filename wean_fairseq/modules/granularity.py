@@ -111,7 +111,7 @@ class GranularSelfAttention(GranularityAttention):
     Args:
         sizes: arguments of ``MultiHeadAttention``.
         kind: one of ``GRANULARITY_MASKS``.
-        length: N for every sentence; 0 = the number of words that a query can see. In an encoder these are the words of
+        length: N for every sentence. 0 = the number of words that a query can see. In an encoder these are the words of
             its sentence, in a decoder the words up to the query, so that N does not depend on words that are not
             written yet.
     """

@@ -90,9 +90,9 @@ class OutputLayer(nn.Module):
 
     Args:
         num_embeddings: ``V``.
-        num_candidates: ``C``, including special symbols; ``None`` for all of the dictionary.
+        num_candidates: ``C``, including special symbols. ``None`` for all of the dictionary.
         unk_index: dictionary index that replaces a target outside the candidates.
-        chunk_size: tokens per chunk of the loss; ``None`` chooses by memory.
+        chunk_size: tokens per chunk of the loss. ``None`` chooses by memory.
     """
 
     by_product = True  # the scores are one matrix product, which can be computed in chunks of words

@@ -24,7 +24,7 @@ class ResidualLstm(nn.Module):
     residual.
 
     Args:
-        residual_every: n; 0 = no residuals.
+        residual_every: n. 0 = no residuals.
         dropout: after every layer, before the sum.
         recurrent: the recurrence uses the sum.
     """

@@ -77,8 +77,8 @@ class Step:
     """The result of steps before the words of the vocabulary are scored."""
 
     features: Tensor  # inputs of the output layer, which scores the words, (N, T, D)
-    attention: Tensor | None  # weights of the source positions, (N, T, S); ``None`` for models without attention
-    copying: Copying | None = None  # scores of copying; ``None`` for models that do not copy
+    attention: Tensor | None  # weights of the source positions, (N, T, S). ``None`` for models without attention
+    copying: Copying | None = None  # scores of copying. ``None`` for models that do not copy
     extra: Mapping[str, Tensor] = field(default_factory=dict)  # tensors for a family's display or loss, by name
 
 

@@ -22,7 +22,7 @@ def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: i
 
     Args:
         src_tokens: topic words and end symbols, padded on either side, (B, S).
-        num_slots: ``k``; ``None`` = the source length of the batch.
+        num_slots: ``k``. ``None`` = the source length of the batch.
 
     Raises:
         ValueError: if a source has more topics than there are slots.

@@ -92,7 +92,7 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
-        """Project encoder states (B, S, D) for all steps. ``bias`` is that of the attention to them."""
+        """Project encoder states (B, S, D) for all steps. ``bias`` is the bias of the attention to them."""
         return self.cross_attention.project(source)
 
     def forward(
@@ -173,7 +173,7 @@ class TransformerDecoder(nn.Module):
         read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
         # The embedding needs the words read before these to compute their positions.
         states = self.embed(tokens, memory, state.read)
-        # A single word reads all previous words; several words need a causal mask. No mask hides padding, because it
+        # A single word reads all previous words. Several words need a causal mask. No mask hides padding, because it
         # comes after all words that read it.
         bias = read.bias(sentences) if tokens.size(1) == 1 else causal_bias(tokens.size(1), states)
         decoded, layers = decode(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)

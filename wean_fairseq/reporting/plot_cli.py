@@ -233,7 +233,7 @@ def plot(args: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+    """Run the command line. Return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-plot")
     return exit_status("wean-plot", lambda: plot(args))

@@ -133,7 +133,7 @@ class Run:
 
 
 def is_seed_folder(path: Path) -> bool:
-    """Return whether the name of a directory is that of one of several seeds."""
+    """Return True if a directory has the name of one of several seeds."""
     return _SEED_FOLDER.fullmatch(path.name) is not None
 
 

@@ -94,7 +94,7 @@ def merge_seeds(evaluations: Sequence[Evaluation]) -> Evaluation:
 
     A score is the mean of the seeds' scores without NaN. The interval of a single seed stays. The interval of several
     seeds is the range of their scores, not a 95 % interval. Different signatures of a metric are joined by "or".
-    Paired tests and warnings are those of all seeds, the data is that of the first seed.
+    Paired tests and warnings are those of all seeds. The data is the data of the first seed.
     """
     merged: dict[str, dict[str, list[Score]]] = {}
     columns: dict[str, list[Column]] = {}

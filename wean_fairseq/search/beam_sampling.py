@@ -31,7 +31,7 @@ class BeamSampling(BeamSearch):
         """Candidates of a step, best first: their sums, words and hypotheses, each of shape (B, candidates).
 
         Args:
-            step: from 0; at step 0 all hypotheses of a sentence are equal.
+            step: from 0. At step 0 all hypotheses of a sentence are equal.
             lprobs: log-probabilities of the next word, (B, K, V).
             scores: sums so far, (B, K, steps).
             candidate_multiple: candidates per hypothesis of the beam.

@@ -92,7 +92,7 @@ def _lay_out(module: Any, rows: int, factors: str) -> Any:
 
 
 def _sketches(decoder: StepDecoder[Any, Any]) -> list[Tensor]:
-    """A checksum of every parameter, to detect changes; empty if packed weights are not kept between batches.
+    """A checksum of every parameter, to detect changes. Empty if packed weights are not kept between batches.
 
     They are not kept on a GPU or in half precision. The checksum of a matrix is the weighted sum of its columns, each
     with a different weight. It takes an eighth of the time of packing. It detects every change larger than rounding

@@ -26,7 +26,7 @@ class Trace:
             that a word was copied, given that it was written, (T,), and ``copied_from`` its distribution over the
             source words, without padding, (T, S).
         source: tensors of its source from the encoder by name.
-        granular_from: number of the first layer with granularities, from 1; 0 = none.
+        granular_from: number of the first layer with granularities, from 1. 0 = none.
     """
 
     steps: dict[str, Tensor]

@@ -87,7 +87,7 @@ class VocabularyScores:
         self._lay_out(features.size(0))
         for number, normalised in enumerate(self._scores):
             start = number * self.width
-            count = min(self.width, self.num_scored - start)  # words with a score; the others can only be copied
+            count = min(self.width, self.num_scored - start)  # words with a score. The others can only be copied
             if count < self.width:
                 normalised[:, max(count, 0) :] = NEVER
             if count > 0:
@@ -126,7 +126,7 @@ class VocabularyScores:
 
         Args:
             normaliser: subtracted from the scores to give log-probabilities, (N,).
-            sums: log-probabilities of the hypotheses so far, (N,); ``None`` at the first step.
+            sums: log-probabilities of the hypotheses so far, (N,). ``None`` at the first step.
             sentences: ``B``.
             count: ``M``.
 

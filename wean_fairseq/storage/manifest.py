@@ -28,7 +28,7 @@ class Damaged(UserError):
 
 
 class Manifest:
-    """The checksums in a folder; nothing is known where there is no manifest; raises ``UserError`` if it is broken.
+    """The checksums in a folder. Empty if it has no manifest. Raises ``UserError`` if the manifest is broken.
 
     Attributes:
         digests: the contents that each file with a checksum may have, by the file's name.
@@ -65,7 +65,7 @@ class Manifest:
             self.digests.setdefault(name, []).append(digest)
 
     def confirm(self, contents: dict[str, str]) -> None:
-        """Note the content of files that are in place, by name; files that are gone are forgotten."""
+        """Record the content of files that are in place, by name. Deleted files are removed from the manifest."""
         with self._update():
             for name, digest in contents.items():
                 self.digests[name] = [digest]
@@ -79,7 +79,7 @@ class Manifest:
 
     @contextlib.contextmanager
     def _update(self) -> Iterator[None]:
-        """Before a change, what other processes have written meanwhile; after it, the file."""
+        """Read the changes of other processes before a change, and write the file after it."""
         with locked(self.path.parent):
             self.digests = self._read()
             yield

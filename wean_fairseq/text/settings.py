@@ -47,7 +47,7 @@ class TextSettings:
         brackets: spell brackets and quotes as TurkCorpus does.
         unicode: Unicode normalisation form.
         specials: treatment of ``<unk>``, ``</s>``, ... in the text.
-        unknown: the corpus's own word for unknown words; empty = none.
+        unknown: the corpus's own word for unknown words. Empty = none.
     """
 
     unit: str = "words"
@@ -68,7 +68,7 @@ class TextSettings:
 
     @property
     def mark(self) -> str:
-        """The mark on tokens that does not belong to words; empty if there is none."""
+        """The mark on tokens that does not belong to words. Empty if there is none."""
         return steps.MARK if self.unit == "joiner" else ""
 
     @property
@@ -92,7 +92,7 @@ class Text:
     """The steps from a line of text to tokens, and back.
 
     Args:
-        folder: with the files of the steps; ``None`` omits the steps that are learnt from the tokens.
+        folder: with the files of the steps. ``None`` omits the steps that are learnt from the tokens.
         wordpieces: the vocabulary of word pieces (default: the one in ``folder``).
 
     Attributes:
@@ -125,7 +125,7 @@ class Text:
 
     @cached_property
     def _usual_forms(self) -> dict[str, str] | None:
-        """The usual forms of words for true-casing the text; ``None`` if they are not learnt."""
+        """The usual forms of words for true-casing the text. ``None`` if they are not learnt."""
         is_cased = self.folder is not None and self.settings.truecase and self.settings.reversible_case
         return steps.usual_forms(self._file(TRUECASE_MODEL)) if is_cased else None
 
@@ -150,7 +150,7 @@ class Text:
         return self.restore(min(lines, key=lambda line: abs(len(line.split()) - 10))) if lines else ""
 
     def _beginning(self, name: str) -> str:
-        """The first lines of a file of the folder; empty if it is missing, or is a link that leads elsewhere."""
+        """The first lines of a file of the folder. Empty if it is missing, or is a link that leads elsewhere."""
         if self.folder is None or not (self.folder / name).resolve().is_relative_to(self.folder.resolve()):
             return ""
         try:
@@ -186,7 +186,7 @@ class Text:
         return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
     def prepare(self, line: str) -> str:
-        """The tokens that a model reads, separated by spaces; empty if the line has none.
+        """The tokens that a model reads, separated by spaces. Empty if the line has none.
 
         Raises:
             UserError: if a file or a library of the steps is missing.
@@ -237,7 +237,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:
-    """The settings of the text or of the exported model in ``folder``; ``None`` if neither is there.
+    """The settings of the text or of the exported model in ``folder``. ``None`` if neither is there.
 
     Raises:
         UserError: if the manifest is damaged.
@@ -258,7 +258,7 @@ def read_text_settings(folder: Path) -> TextSettings | None:
 
 
 def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
-    """The steps that turned the text of a training into tokens; ``None`` if they are not recorded.
+    """The steps that turned the text of a training into tokens. ``None`` if they are not recorded.
 
     Args:
         data: directory that fairseq-preprocess wrote.

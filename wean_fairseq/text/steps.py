@@ -144,7 +144,7 @@ def bpe(path: Path, mark: str = "") -> Step:
 
     Args:
         path: path of the codes.
-        mark: a mark at the beginning or the end of tokens that does not belong to the word; it stays on the first or
+        mark: a mark at the beginning or the end of tokens that does not belong to the word. It stays on the first or
             the last piece.
 
     Raises:

@@ -20,7 +20,7 @@ ARCHS = tuple(
     granularity_transformer_product granularity_transformer_release granularity_transformer_resonance
     granularity_transformer_scope""".split()
 )
-HEADS = 4  # of Transformers; the width is a multiple of it
+HEADS = 4  # of Transformers. The width is a multiple of it
 _WORDS = 50_000
 _SCORES = ("--metric", "bleu", "sari", "rouge-l", "copy-rate", "length-ratio")
 

@@ -28,8 +28,8 @@ class Progress:
 
     Args:
         label: description of the work.
-        total: expected number of matches of ``count``; 0 for a training, whose lines contain its progress.
-        count: pattern of the lines to count; empty for a training.
+        total: expected number of matches of ``count``. 0 for a training, whose lines contain its progress.
+        count: pattern of the lines to count. Empty for a training.
         epochs: epochs of the training.
     """
 
@@ -120,7 +120,7 @@ def run(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; return the command's exit status."""
+    """Run the command line. Return the command's exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--label", required=True, help="description of the work")
     parser.add_argument("--output", type=Path, required=True, help="file to append the command's output to")

@@ -134,7 +134,7 @@ class Run:
 
     @property
     def _published(self) -> str:
-        """The checksum of the model folder that this run wrote; empty if there is none."""
+        """The checksum of the model folder that this run wrote. Empty if there is none."""
         file = self.work / "published"
         return file.read_text(encoding="utf-8").partition("\n")[0] if file.is_file() else ""
 
@@ -333,13 +333,13 @@ def option_lines(options: Sequence[str]) -> list[str]:
 
 
 def _sentence(text: str) -> str:
-    """The last error message of a program's output; empty if there is none."""
+    """The last error message of a program's output. Empty if there is none."""
     found = [match[1] for line in text.splitlines() if (match := _ERROR.search(line))]
     return found[-1] if found else ""
 
 
 def _checksums_of(folder: Path) -> str:
-    """The SHA-256 of a model folder's checksums; empty if it has none."""
+    """The SHA-256 of a model folder's checksums. Empty if it has none."""
     return sha256_of(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else ""
 
 

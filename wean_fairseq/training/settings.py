@@ -46,15 +46,15 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         split_seed: seed of the draw of the splits.
         unit: kind of tokens.
         case: truecase, lowercase or keep.
-        bpe: merges of byte pair encoding; 0 = whole words.
+        bpe: merges of byte pair encoding. 0 = whole words.
         language: two letters, for the unit moses.
-        limit: largest number of training and of validation pairs; 0 = all.
+        limit: largest number of training and of validation pairs. 0 = all.
         arch: the system to train.
         width: size of embeddings and layers.
         epochs: largest number of passes over the data.
         rate: learning rate.
         seed: seed of the training.
-        device: where to train; empty = a GPU if there is one.
+        device: where to train. Empty = a GPU if there is one.
     """
 
     data: Files
@@ -109,7 +109,7 @@ _PATHS = ("data", "output", "work", "from", "old_test", "valid", "test")
 
 
 def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | None = None) -> dict[str, Any]:
-    """Check the names and types of some settings; return them by name.
+    """Check the names and types of some settings. Return them by name.
 
     Args:
         values: by name. None stands for a missing value.

@@ -19,7 +19,7 @@ def is_table(data: object) -> bool:
 
 
 def save_tables(data: Any, folder: Path) -> dict[str, str]:
-    """Save a table, or one for each split; return the files by the name of their setting.
+    """Save a table, or one for each split. Return the files by the name of their setting.
 
     Args:
         data: see ``is_table``.

@@ -29,7 +29,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(name="run")
 def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Write the example files, work beside them, and return a function that runs the command."""
+    """Write the example files, change to their folder, and return a function that runs the command."""
     monkeypatch.chdir(tmp_path)
     for name, lines in (("src", SOURCES), ("ref", REFERENCES), ("hyp", OUTPUTS), ("other", SOURCES[::-1])):
         Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The papers' tables beside our results: every number has its origin, none is invented, missing ones are listed."""
+"""The papers' tables next to our results: every number has its origin, none is invented, missing ones are listed."""
 
 import json
 import re

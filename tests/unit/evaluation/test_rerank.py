@@ -31,7 +31,7 @@ def write_log(name: str, nbest: Sequence[Sequence[str]], target: str = "unseen",
 
 @pytest.fixture(name="run")
 def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Write two searches of both sets, work beside them, and return a function that runs the command."""
+    """Write two searches of both sets, change to their folder, and return a function that runs the command."""
     monkeypatch.chdir(tmp_path)
     Path("ref").write_text("\n".join(TUNE_REFERENCES) + "\n", encoding="utf-8")
     Path("src").write_text("\n".join(TUNE_SOURCES) + "\n", encoding="utf-8")

@@ -122,7 +122,7 @@ class WordChanges(_PairFeature):
         self._again = get_tokenizer("13a")
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """Return the share, or 0 if both are empty. The length is that of text tokenised twice, as in EASSE."""
+        """Return the share, or 0 if both are empty. The length is the length of text tokenised twice, as in EASSE."""
         texts = (hypothesis, references[0])
         longer = max(len(self._again(text).split()) for text in texts)
         output, source = (Counter(text.split()) for text in texts)
