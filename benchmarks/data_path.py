@@ -1,7 +1,7 @@
 """From text to batches: the speed of preparing and binarising a million pairs, and the cost of loading them per step.
 
     python benchmarks/data_path.py              a million generated pairs, two workers: about fifteen minutes
-    python benchmarks/data_path.py --quick      a toy size that shows whether it runs; ignore its numbers
+    python benchmarks/data_path.py --quick      a toy size that shows whether it runs. Ignore its numbers
 
 The exit status is 1 if a limit is broken: loading, all in the process that trains, takes at most 2% of a step's time,
 and splits are drawn from a table in at most 300 MiB. It is also 1 if the prepared data differs from the output of

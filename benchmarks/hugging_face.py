@@ -108,7 +108,7 @@ class HuggingFaceStep:
         return {"input_ids": tokens, "attention_mask": (tokens != SPECIAL["pad_token_id"]).long()}
 
     def num_parameters(self) -> int:
-        """Number of trainable parameters; shared ones count once."""
+        """Number of trainable parameters. Shared ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 

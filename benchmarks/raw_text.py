@@ -1,7 +1,7 @@
 """Sentences per second from plain text to plain text: wean-generate against fairseq-interactive in a pipe.
 
     python benchmarks/raw_text.py              4,000 sentences, 5 rounds, about ten minutes
-    python benchmarks/raw_text.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/raw_text.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 Both are whole commands, including their start and the loading of the model, and alternate in every round. The pipe is
 the usual one: lower-casing, Moses tokens by sacremoses, fairseq-interactive, sorted H lines, and detokenisation. It

@@ -1,7 +1,7 @@
 """Two processes that share a batch against one with the whole batch, on two cores, and the cost of the exchange.
 
     python benchmarks/scaling.py              the published size, some minutes, on a machine with two free cores
-    python benchmarks/scaling.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/scaling.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 The two processes (gloo, fairseq's ``--ddp-backend legacy_ddp``) and the single one alternate within each round. The
 second process waits while the first one runs alone.

@@ -2,7 +2,7 @@
 
     python benchmarks/training_step.py              the published size, 1 and 2 threads, about five minutes
     python benchmarks/training_step.py --all-memory also memory by batch and vocabulary: 15 minutes
-    python benchmarks/training_step.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/training_step.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 Each table is written after its measurement. Models, criterions and optimisers are the registered ones, built from
 command lines by fairseq's own parser.
@@ -41,7 +41,7 @@ FLOOR = "output products alone"
 FLOOR_ONEDNN = "output products alone, oneDNN"
 OUTPUT_LAYER = "output layer alone"
 FUSED = ("--optimizer", "fused_adam")
-# Fresh processes for each number of the memory tables with --all-memory; equal processes differ by some tens of MiB.
+# Fresh processes for each number of the memory tables with --all-memory. Equal processes differ by some tens of MiB.
 PROCESSES = 3
 # Batch size for the growth of memory, relative to the batch that is timed.
 LARGER = 8

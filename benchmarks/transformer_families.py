@@ -1,7 +1,7 @@
 """The Transformer families against fairseq, Hugging Face and CTranslate2: training step, peak memory and beam search.
 
     python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, 18 minutes
-    python benchmarks/transformer_families.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/transformer_families.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 All systems have two embeddings, the decoder's tied to the output, Adam, and in CTranslate2 the weights of fairseq's
 Transformer. CTranslate2 and Hugging Face Transformers take part if they are installed (pip install ctranslate2

@@ -136,7 +136,7 @@ class TrainingStep:
         self.optimizer.multiply_grads(1.0 / sample_size)
 
     def num_parameters(self) -> int:
-        """Number of trainable parameters; shared ones count once."""
+        """Number of trainable parameters. Shared ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 

@@ -7,11 +7,11 @@
 # DATA is a table with both sides (CSV, TSV, JSON lines, a folder that Hugging Face `datasets` saved, ...), or two text
 # files ("mine.src mine.tgt"). In addition to the variables of every recipe:
 #
-#   COLUMNS=a,b  source and target column by name or number (default: the only two); further names are columns with
+#   COLUMNS=a,b  source and target column by name or number (default: the only two). Further names are columns with
 #                further references
 #   HEADER       yes or no: whether the first row has the names of the columns (default: a guess, which is printed)
 #   TEST, VALID  number of test and of validation pairs, or files with them in the form of DATA (default: 5 %, at most 1,000)
-#   SPLIT_SEED   seed of the draw of the splits (default: 1); SEED and SEEDS are only seeds of the trainings
+#   SPLIT_SEED   seed of the draw of the splits (default: 1). SEED and SEEDS are only seeds of the trainings
 #   BASELINE     arch that the others are compared with (default: seq2seq_lstm)
 #   ARCH         archs to train in addition to the baseline (default: copynet below 50,000 pairs, otherwise wean_lstm):
 #                wean_lstm, copynet, pointer_generator, residual_lstm, paraphrase_transformer, copy_transformer,

@@ -91,7 +91,7 @@ def use_saved_splits(options: Namespace) -> None:
 
 
 def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
-    """The file in ``--prepared`` that has the text settings; none without this option."""
+    """The file in ``--prepared`` that has the text settings. None without this option."""
     if not options.prepared:
         return []
     if options.bpe or options.truecase or options.lowercase:

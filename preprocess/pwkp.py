@@ -89,7 +89,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
 
 
 def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) -> Iterator[Mapping[str, str] | None]:
-    """The words of the placeholders of each pair of a split; None if they are unknown."""
+    """The words of the placeholders of each pair of a split. None if they are unknown."""
     options = preparation.options
     path = map_of(options)
     originals = pairs_of(options, "original").get(split)

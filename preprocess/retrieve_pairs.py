@@ -68,7 +68,7 @@ class Retriever:
                 self.having[sentence].append(number)
 
     def find(self, sentences: Sequence[Pair], *, training: bool) -> Iterator[int]:
-        """The index of the pair for each sentence; -1 if no pair shares a word with it.
+        """The index of the pair for each sentence. -1 if no pair shares a word with it.
 
         Args:
             sentences: each with its target, if it has one.
@@ -103,7 +103,7 @@ def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
 
 
 def files_of(folder: Path, split: str) -> list[Path]:
-    """The existing files of a split, the source first; none without a source."""
+    """The existing files of a split, the source first. None without a source."""
     paths = [folder / f"{split}.{side}" for side in SIDES]
     return [path for path in paths if path.is_file()] if paths[0].is_file() else []
 

@@ -73,7 +73,7 @@ def write(options: Namespace, output: Output) -> str:
 
 
 def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> Iterator[Links]:
-    """Align all splits together; yield the links of every pair."""
+    """Align all splits together. Yield the links of every pair."""
     numbers: dict[str, int] = {}
     # The files are read twice, so that the text is never in memory.
     sides = [

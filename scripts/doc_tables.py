@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the generated tables of the documents; with --check only compare.
+"""Write the generated tables of the documents. With --check, only compare them.
 
 The systems are in docs/systems.toml, their scores in results/, the metrics and presets in wean_fairseq.evaluation. The
 others repeat what the code says, see doc_sources.py.

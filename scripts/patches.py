@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the table of patches into docs/architecture.md; with --check only compare."""
+"""Write the table of patches into docs/architecture.md. With --check, only compare it."""
 
 import argparse
 import sys

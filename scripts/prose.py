@@ -4,7 +4,7 @@
     python scripts/prose.py [PATH...]     # default: the whole project
 
 Each finding is printed with the wording to use instead. The exit status is 1 if there are any. CONTRIBUTING.md has the
-rules; this script only finds the phrases that are easy to find.
+rules. This script only finds the phrases that are easy to find.
 """
 
 import ast

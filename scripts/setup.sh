@@ -46,7 +46,7 @@ find_python() {
     return
   fi
   for candidate in python3.11 python3.12 python3.13 python3 python; do
-    # A name on PATH may not run (a version manager's shim); then the next one is tried.
+    # A name on PATH may not run (a version manager's shim). Then the next one is tried.
     version=$(python_version "$candidate") || continue
     if is_supported "$version"; then
       printf '%s\n' "$candidate"
@@ -122,7 +122,7 @@ discard_unusable_venv() {
 
 # --- the steps ------------------------------------------------------------------------------------------------------
 
-# run <what> <command...>: write the output to the log; a failure prints one sentence and the end of the log.
+# run <what> <command...>: write the output to the log. A failure prints one sentence and the end of the log.
 run() {
   local what=$1 end
   shift

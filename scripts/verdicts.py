@@ -1,4 +1,4 @@
-"""Rules that turn measured results into verdicts on published claims; `replication` writes the page.
+"""Rules that turn measured results into verdicts on published claims. `replication` writes the page.
 
 A comparison states that one system is above another by the main metric of its paper, and gives the published
 difference. It is judged in three steps:
@@ -60,7 +60,7 @@ class Measured:
 
     Attributes:
         scores: means over runs, first of the system that should be above, then of the other one.
-        deviations: standard deviations over runs; None for one run.
+        deviations: standard deviations over runs. None for one run.
         runs: numbers of runs.
         error: standard error of the difference, from sentences and runs.
         run_error: its standard error over runs only. 0 if a system has one run.
@@ -236,7 +236,7 @@ def cells_of(comparison: dict[str, Any], side: str) -> list[dict[str, Any]]:
 
 
 def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
-    """Measure the difference of two systems; None if a result lacks the metric or its interval."""
+    """Measure the difference of two systems. None if a result lacks the metric or its interval."""
     keys = metric, comparison.get("than", metric)
     sides = [(cells_of(comparison, side), key) for side, key in zip(("above", "below"), keys, strict=True)]
     if any((result.get(key) or {}).get("ci") is None for files, key in sides for result in files):

@@ -9,7 +9,7 @@ class Capabilities:
     """Declared by a model class, and replaced on a model whose options decide."""
 
     computes_loss: bool = True  # its forward takes targets (criterions/model_loss.py)
-    adds_losses: bool = False  # to the loss of the words; fairseq's criterions would omit them
+    adds_losses: bool = False  # to the loss of the words. fairseq's criterions would omit them
     shares_words: bool = True  # source and target need the same dictionary
     copies: bool = False  # writes source words that are not in the dictionary, so the task adds slots to it
     normalises: bool = False  # its scores are log-probabilities, to which no temperature can be applied

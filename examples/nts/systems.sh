@@ -18,7 +18,7 @@ case $SIZE in
   *) die "SIZE must be paper or small, but is $SIZE." ;;
 esac
 glove_size=() glove_dim=300
-# DRESS: the number of words trained by cross entropy falls from 24 to none; the reward models are small.
+# DRESS: the number of words trained by cross entropy falls from 24 to none. The reward models are small.
 dress=(--baseline-width 256 --given-words 24 --fewer-words 3 --fewer-every 2)
 auto_encoder_size=(--embed-dim 256 --hidden-size 256 --num-layers 2)
 language_model_size=(--decoder-embed-dim 100 --decoder-hidden-size 200 --decoder-out-embed-dim 200)
@@ -33,7 +33,7 @@ if [[ $SMOKE == 1 ]]; then
 fi
 
 # NTS (section 2): SGD at a rate of 1 on the mean loss per sentence, as in OpenNMT, halved every epoch after the 8th of
-# 15; for another number of EPOCHS after 8/15 of them, rounded up. The checkpoint with the best perplexity is kept.
+# 15. For another number of EPOCHS after 8/15 of them, rounded up. The checkpoint with the best perplexity is kept.
 sgd=(
   --optimizer sgd --lr 1 --lr-scheduler fixed --force-anneal "$(((EPOCHS * 8 + 14) / 15 + 1))" --lr-shrink 0.5
   --clip-norm 5 --sentence-avg --batch-size 64 --max-pair-length 80 --length-policy drop --no-epoch-checkpoints

@@ -142,7 +142,7 @@ def digamma(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -> Links:
-    """Links (i, j) of both directions; with ``grow``, also neighbouring links of one direction ("grow-diag").
+    """Links (i, j) of both directions. With ``grow``, add neighbouring links of one direction ("grow-diag").
 
     A link of one direction is added if it touches a link, also diagonally, and one of its words has none yet (Koehn et
     al., IWSLT 2005).

@@ -56,7 +56,7 @@ def output_parser(name: str, doc: str | None) -> ArgumentParser:
 
     Args:
         name: name of the script, without its suffix.
-        doc: the module's docstring; its first paragraph is the description.
+        doc: the module's docstring. Its first paragraph is the description.
     """
     parser = ArgumentParser(
         prog=f"{name}.py", description=(doc or "").strip().partition("\n\n")[0], formatter_class=HelpFormatter
@@ -207,7 +207,7 @@ def run_generator(
         write: fills a directory, and returns a description of its lines.
         arguments: command-line arguments (default: those of the process).
         version: version of the script, to be raised with every change that changes the bytes.
-        sets: names of several sets, each in its own directory; ``--set`` names one or all of them.
+        sets: names of several sets, each in its own directory. ``--set`` names one or all of them.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")

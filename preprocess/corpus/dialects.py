@@ -68,7 +68,7 @@ class Evidence:
 
     Attributes:
         rows: without a problem.
-        bad: rows with a problem; ``first_bad`` is the first.
+        bad: rows with a problem. ``first_bad`` is the first.
         quoted: cells between quotation marks.
         needed: quoted cells that need the marks, because of a delimiter, a line break or a mark in them.
         stray: marks that enclose no cell, the first one on line ``first_stray``; the first one in a row without a

@@ -92,7 +92,7 @@ class JsonFile:
         yield "".join(parts)
 
     def _stream(self, blocks: Iterable[str]) -> Iterator[Value]:
-        """Decode values from the blocks; more blocks are added while a value is incomplete."""
+        """Decode values from the blocks. More blocks are added while a value is incomplete."""
         decoder = json.JSONDecoder()
         source = iter(blocks)
         buffer, line, between = next(source, ""), 1, "[" if self.layout == "a JSON array" else ""

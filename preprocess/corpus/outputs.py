@@ -15,7 +15,7 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
 
     Args:
         name: name of the script, without its suffix.
-        doc: the module's docstring; its first line is the description.
+        doc: the module's docstring. Its first line is the description.
     """
     parser = ArgumentParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
     group = parser.add_mutually_exclusive_group(required=True)

@@ -103,7 +103,7 @@ class Preparation:
             name: name of the split.
             sides: suffixes of its text files: the source, then its target or references.
             beside: suffixes of additional files with one line for each line of text.
-            required: raise an error if no line is left; otherwise the split is omitted.
+            required: raise an error if no line is left. Otherwise the split is omitted.
 
         Raises:
             InputError: if no line is left.
@@ -240,7 +240,7 @@ class PairWriter:
             lines: the source, then its target or references.
             beside: lines of the additional files, written unchanged.
             references: further targets, which are not written but compared with training pairs.
-            where: the position of the pair in the input; if given, an empty side is an error instead of a dropped pair.
+            where: the position of the pair in the input. If given, an empty side is an error instead of a dropped pair.
 
         Raises:
             InputError: if a side is empty and ``where`` is given.

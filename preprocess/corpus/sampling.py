@@ -47,7 +47,7 @@ class Draw:
         """The split of every pair, in the order in which they were added.
 
         Args:
-            sizes: number of pairs of each split; earlier splits are filled first.
+            sizes: number of pairs of each split. Earlier splits are filled first.
             rest: the split of all other pairs, or none.
         """
         ranks = np.frombuffer(self._ranks, dtype=np.uint64)

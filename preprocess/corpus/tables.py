@@ -39,7 +39,7 @@ class Pairs(ABC):
 
     Attributes:
         name: name of the file, for messages.
-        rows: number of rows; known after ``survey``.
+        rows: number of rows. It is known after ``survey``.
         left_out: dropped rows, by reason.
         first: for each reason, the line of the first dropped row and details.
         notes: sentences about assumptions.

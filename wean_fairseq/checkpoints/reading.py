@@ -31,7 +31,7 @@ _ORDINARY = re.compile(
     r"|(builtins|__builtin__)\.(dict|int|list|set)"
 )
 _LONGEST_NAME = 1000  # characters
-_MOST_OPERATIONS = 1_000_000  # of a pickle; torch.save writes about 50 per tensor
+_MOST_OPERATIONS = 1_000_000  # of a pickle. torch.save writes about 50 per tensor
 _PICKLES = 5  # in a file of torch < 1.6
 _ADVICE = "use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory

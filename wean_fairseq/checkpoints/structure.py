@@ -62,7 +62,7 @@ def odd_value(content: Any) -> str | None:
     fairseq writes dense tensors in ordinary memory. Others (meta, sparse, quantised) fail in most operations. A file
     can also give a tensor attributes, which replace its methods, and let a few bytes be views of any size.
     """
-    views: dict[int, dict[Any, int]] = {}  # of each storage: the bytes of the tensors in it; tied ones count once
+    views: dict[int, dict[Any, int]] = {}  # of each storage: the bytes of the tensors in it. Tied ones count once
     waiting: list[tuple[Any, str, int]] = [(content, "content", 0)]
     seen: set[int] = set()
     while waiting:

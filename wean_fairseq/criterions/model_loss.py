@@ -69,7 +69,7 @@ class ModelLossCriterion(FairseqCriterion):
 
         Args:
             sample: fairseq's batch: ``net_input``, ``target`` (B, T), ``ntokens``.
-            reduce: must be true; losses of single tokens are not available.
+            reduce: must be true. Losses of single tokens are not available.
 
         Returns:
             The summed loss, its divisor, and the sums to log.

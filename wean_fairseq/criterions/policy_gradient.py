@@ -220,7 +220,7 @@ def draw(
         model: its decoder is a ``StepDecoder``.
         net_input: network input of the batch.
         target: (B, T), including the end symbol.
-        given: ``L``; a target of at most this length is given completely.
+        given: ``L``. A target of at most this length is given completely.
         longest: maximum number of words, including the end symbol.
         greedy: take the most probable word instead of sampling.
 

@@ -42,7 +42,7 @@ _MOST = {"num_hidden_layers": 1000, "hidden_size": 1 << 16, "vocab_size": 1 << 2
 _SIZES = {"intermediate_size": 1 << 18, "max_position_embeddings": 1 << 20, "type_vocab_size": 1 << 10}
 _SIZES |= {"num_labels": 1000}  # members that may be missing
 _LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # bytes
-_LARGEST_PARAMETER = 16  # bytes in a file of weights for each counted parameter; about a third is not counted
+_LARGEST_PARAMETER = 16  # bytes in a file of weights for each counted parameter. About a third is not counted
 _LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer's pieces
 
 

@@ -52,7 +52,7 @@ def describe_file(path: PathLike, lines: int) -> dict[str, Any]:
 def read_corpus(
     references: Sequence[PathLike], source: PathLike | None = None, groups: PathLike | None = None
 ) -> Corpus:
-    """Read reference files, the source file and the file of groups; check that all have the same number of lines."""
+    """Read reference files, the source file and the file of groups. Check that all have the same number of lines."""
     if not references:
         raise UserError("no reference file; give one or more with --ref.")
     texts = [read_lines(path) for path in references]

@@ -76,7 +76,7 @@ def _check_generation(generation: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
-    """Draw random numbers from ``seed``, and restore PyTorch's generators afterwards; with ``None`` change nothing."""
+    """Draw random numbers from ``seed``, and restore PyTorch's generators afterwards. With ``None`` change nothing."""
     if seed is None:
         yield
         return

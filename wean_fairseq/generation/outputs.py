@@ -83,7 +83,7 @@ def describe(model: "TextModel", spelt: Tensor, hypotheses: Sequence[dict[str, A
 
     Args:
         spelt: the source with the ids of real words, with padding, (S',).
-        hypotheses: from the task, best first; copies and granularities are those of their traces, if there are any.
+        hypotheses: from the task, best first. Copies and granularities are those of their traces, if there are any.
     """
     dictionary = model.task.source_dictionary
     is_token = spelt.ne(dictionary.pad())
@@ -136,5 +136,5 @@ def array(values: Tensor) -> FloatArray:
 
 
 def rounded(number: float) -> float | None:
-    """Round for JSON; NaN and infinity become None."""
+    """Round for JSON. NaN and infinity become None."""
     return round(float(number), 4) if math.isfinite(number) else None

@@ -62,7 +62,7 @@ def install(patches: Sequence[Patch]) -> None:
 
 
 def read_literals_only() -> None:
-    """Replace ``eval`` in the modules of fairseq that are imported; ``_Loader`` replaces it in the others."""
+    """Replace ``eval`` in the modules of fairseq that are imported. ``_Loader`` replaces it in the others."""
     for _, module in _imported_modules():
         vars(module)["eval"] = read_literal
 
@@ -77,7 +77,7 @@ def digest(function: Any) -> str:
 
 
 def _imported_modules() -> Iterator[tuple[str, ModuleType]]:
-    """Yield fairseq's modules with their names; ``python -m fairseq_cli.train`` runs its module as ``__main__``."""
+    """Yield fairseq's modules with their names. ``python -m fairseq_cli.train`` runs its module as ``__main__``."""
     for name, module in list(sys.modules.items()):
         if name == "__main__":
             name = getattr(getattr(module, "__spec__", None), "name", name)  # noqa: PLW2901 - its own name

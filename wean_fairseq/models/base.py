@@ -285,7 +285,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """Scores of the next word at every step.
 
         Args:
-            prev_output_tokens: shape (B, T); with ``incremental_state`` only the last step is computed.
+            prev_output_tokens: shape (B, T). With ``incremental_state`` only the last step is computed.
             encoder_out: outputs of the encoder.
             incremental_state: the state between steps of fairseq's search.
 
@@ -309,7 +309,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
             saved["state"] = saved["state"].select(new_order, new_order)
 
     def max_positions(self) -> int:
-        """A large limit; the task limits the length. fairseq's own is a float, which a search cannot count to."""
+        """A large limit. The task limits the length. fairseq's own is a float, which a search cannot count to."""
         return int(1e5)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -346,7 +346,7 @@ def add_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -
 
 @torch.no_grad()
 def init_uniform_(model: nn.Module, bound: float) -> None:
-    """Initialise all weights uniformly in [-bound, bound]; 0 leaves them unchanged. Padding words are 0."""
+    """Initialise all weights uniformly in [-bound, bound]. 0 leaves them unchanged. Padding words are 0."""
     if bound:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -bound, bound)

@@ -46,7 +46,7 @@ from .word_layers import start_from_vectors, word_embedding
 
 @dataclass
 class PcSanConfig(FairseqDataclass):
-    """Options of the model. Sections refer to the paper; ``--bert`` is an option of the task."""
+    """Options of the model. Sections refer to the paper. ``--bert`` is an option of the task."""
 
     embed_dim: int = option(768, "width of embeddings, topic vectors and states", least=1)
     ffn_dim: int = option(3072, "inner width of the feed-forward sublayers (not in the paper)", least=1)

@@ -92,7 +92,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
     Args:
         attention: from the state [c_t; h_t] to the encoder outputs.
         output: V' of eq. 4, or the query of the word embeddings.
-        coverage_weight: lambda of eq. 13; used only if the attention has coverage.
+        coverage_weight: lambda of eq. 13. It is used only if the attention has coverage.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         return PointerState(memory.start_hidden, memory.start_cell, context, coverage)
 
     def step(self, words: Tensor, memory: PointerMemory, state: PointerState) -> tuple[Step, PointerState]:
-        """See ``StepDecoder``. The features are the queries of eq. 4; ``extra`` has ``coverage`` (N, T, S)."""
+        """See ``StepDecoder``. The features are the queries of eq. 4. ``extra`` has ``coverage`` (N, T, S)."""
         embedded = self.embed_tokens(base_ids(words, self.num_base, self.unk_index))  # (N, T, E)
         width = embedded.size(-1)
         word_parts = nn.functional.linear(embedded, self.merge.weight[:, :width], self.merge.bias)  # (N, T, E)

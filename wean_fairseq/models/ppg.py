@@ -149,7 +149,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         ``last_chunk``, ``True`` from the last topic on, (N, T).
         """
         # A chunk begins at a chunk symbol. Only for these hypotheses the text so far is encoded and the state restarts
-        # from the topic; the others continue with their chunk's memory.
+        # from the topic. The others continue with their chunk's memory.
         begins = words[:, 0].eq(self.chunk_index) | state.number.lt(0)  # the first word also begins a chunk
         all_words = torch.cat([state.words, words], dim=1)
         number, hidden, chunk = state.number + begins.long(), state.hidden, state.chunk

@@ -109,7 +109,7 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         return DistractState(memory.start, no_content, memory.states.new_zeros(sentences, length), history)
 
     def step(self, words: Tensor, memory: GruMemory, state: DistractState) -> tuple[Step, DistractState]:
-        """See ``StepDecoder``. The features are the readouts; ``extra`` has the preference for the last step."""
+        """See ``StepDecoder``. The features are the readouts. ``extra`` has the preference for the last step."""
         features, weights = [], []
         preferred = state.hidden.new_zeros(len(words), dtype=torch.float)
         for embedded in self.dropout(self.embed_tokens(words)).unbind(dim=1):

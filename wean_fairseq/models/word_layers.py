@@ -73,7 +73,7 @@ def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
 
 @torch.no_grad()
 def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Copy the vectors of a file, if there is one, into the embeddings of the words that it has; others keep theirs.
+    """Copy the vectors of a file, if there is one, into the embeddings of the words that it has. Others keep theirs.
 
     Raises:
         UserError: if the file cannot be used (see ``load_word_vectors``).

@@ -3,7 +3,7 @@
 The loss is computed chunk by chunk over the tokens. If gradients are required, each chunk's contribution to them is
 computed while its scores are in memory (for a sum over tokens the upstream gradient is one scalar, applied in
 backward). So no tensor of size tokens x vocabulary outlives its chunk, and no score is computed twice.
-``softmax_gradient`` processes the scores of a chunk; ``output_matmul`` and ``additive_scores`` compute them.
+``softmax_gradient`` processes the scores of a chunk. ``output_matmul`` and ``additive_scores`` compute them.
 
 Legend: ``N`` tokens (padding already removed), ``V`` candidates, ``D`` query width, ``H`` hidden width of the scorer.
 """

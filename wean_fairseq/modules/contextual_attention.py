@@ -9,7 +9,7 @@ In the self-attention, with input h_1..h_T:
 Keys and values are unchanged. If positions are rows, the paper's upper triangular mask would sum the future. If
 positions are columns it sums the strict past, as the text of the paper requires. The mean is taken over the summed
 positions, not over all positions, because otherwise the value would depend on the final length of the essay. Eq. 10 as
-printed mixes a symbol with itself; here Q and C are mixed, as in Yang et al.
+printed mixes a symbol with itself. Here Q and C are mixed, as in Yang et al.
 
 Legend: ``B`` batch, ``R`` hypotheses, ``T`` target length, ``Q`` queries of a sentence, ``S`` source length, ``N``
 memories, ``D`` width, ``M`` width of the memories, ``X`` width of the vectors whose mean is the context.

@@ -23,7 +23,7 @@ class CopyDistribution(NamedTuple):
     """Log-probabilities of the choices at each step, float32. The probabilities of generating and copying sum to 1."""
 
     generate: Tensor  # of generating each base word, (B, T, V)
-    copy: Tensor  # of copying from each source position, (B, T, S); -inf where copying is not allowed
+    copy: Tensor  # of copying from each source position, (B, T, S). -inf where copying is not allowed
     source: Tensor  # ids of the source words, slots included, (B, S)
 
     def log_probs(self, num_slots: int) -> Tensor:
@@ -44,7 +44,7 @@ class CopyMixture(NamedTuple):
     """The common normaliser of words and copies."""
 
     normaliser: Tensor  # subtracted from the scores of words to give the log-probabilities of generating them, (N, T)
-    copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S); -inf where copying is not allowed
+    copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S). -inf where copying is not allowed
 
 
 def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
@@ -97,7 +97,7 @@ def mixture_sums(
     Args:
         mixture: mixture of one step, (N, 1, ...).
         scores: scores of ``words_to_read``, (N, 1 + S).
-        total: the sum of the scores of all base words, (N,); read only with ``smoothing``.
+        total: the sum of the scores of all base words, (N,). It is read only with ``smoothing``.
         target: including slots, (N,).
         source: including slots, (N, S).
         num_base: ``V``.
@@ -118,7 +118,7 @@ def mixture_sums(
     if smoothing:
         assert total is not None
         # The smoothed loss needs the sum of log P over all base words. Most of these can only be generated, so their
-        # sum follows from ``total`` and the normaliser. Words of the source also have copies; ``more`` adds their
+        # sum follows from ``total`` and the normaliser. Words of the source also have copies. ``more`` adds their
         # difference.
         each = smoothing / (num_base - 1)
         # Each distinct source word is counted once, with all of its positions.
@@ -186,7 +186,7 @@ def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
         index: in [0, ``width``), (B, S).
 
     Returns:
-        Shape (B, T, ``width``); -inf where no position has the index.
+        Shape (B, T, ``width``). -inf where no position has the index.
     """
     where = index.unsqueeze(1).expand_as(values)
     empty = values.new_full((*values.shape[:2], width), NEVER)
@@ -197,6 +197,6 @@ def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
 
 
 def _log(values: Tensor) -> Tensor:
-    """Log of values >= 0; 0 gives -inf, with gradient 0."""
+    """Log of values >= 0. 0 gives -inf, with gradient 0."""
     tiny = torch.finfo(values.dtype).tiny
     return values.clamp_min(tiny).log().masked_fill(values == 0, NEVER)

@@ -147,7 +147,7 @@ class OutputLayer(nn.Module):
         Args:
             query: (..., D).
             embeddings: (V, E).
-            target: dictionary indices, (...); one outside the candidates counts as ``unk_index``.
+            target: dictionary indices, (...). One outside the candidates counts as ``unk_index``.
             padding_idx: the index of padding in ``target``, which is skipped.
             label_smoothing: mass spread over the other candidates.
         """

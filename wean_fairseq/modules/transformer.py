@@ -74,7 +74,7 @@ class MultiHeadAttention(nn.Module):
         Args:
             states: inputs of the queries, shape (B, T, D).
             memory: ``project`` of the states (B, S, D) to attend to.
-            bias: added to the scores, broadcast to (B, A, T, S); -inf at positions that must not be read. No row may be
+            bias: added to the scores, broadcast to (B, A, T, S). -inf at positions that must not be read. No row may be
                 all -inf.
             with_weights: return the weights, before dropout. The fused kernel cannot be used then.
         """

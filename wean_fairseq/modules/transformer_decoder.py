@@ -69,7 +69,7 @@ class DecoderState(State):
 class DecoderLayer(nn.Module):
     """Self-attention, attention to the source and feed-forward, each with dropout, residual and normalisation.
 
-    The arguments are those of ``EncoderLayer``; ``cross_attention`` creates the attention to the source.
+    The arguments are those of ``EncoderLayer``. ``cross_attention`` creates the attention to the source.
     """
 
     def __init__(

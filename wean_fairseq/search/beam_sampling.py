@@ -45,7 +45,7 @@ class BeamSampling(BeamSearch):
             assert scores is not None
             totals = lprobs + scores[:, :, step - 1 : step]
         continuations = min(self.continuations, totals.size(2) - 1)  # excludes padding, which is always the worst
-        best, words = totals.topk(continuations, dim=2)  # (B, K, kept); at step 0 (B, 1, kept)
+        best, words = totals.topk(continuations, dim=2)  # (B, K, kept). At step 0 (B, 1, kept)
         count = min(candidate_multiple * beam, best.size(1) * continuations)
         # The largest sums of logits and Gumbel noise are a sample from their softmax without replacement.
         noise = -torch.empty_like(best, dtype=torch.float).exponential_().log()

@@ -36,7 +36,7 @@ class _Beams:
     """The hypotheses before a step."""
 
     words: Tensor  # the last one, (N, 1)
-    totals: Tensor | None  # sums of log-probabilities, (N,); None at the first step
+    totals: Tensor | None  # sums of log-probabilities, (N,). None at the first step
     memory: Memory
     state: State
     sentences: list[int]  # indices in the batch, B
@@ -110,7 +110,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         if source is None or decoder is None:
             hypotheses: list[list[dict[str, Any]]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
             return hypotheses
-        # The encoder runs once per batch; its output is prepared for the steps by ``remember``.
+        # The encoder runs once per batch. Its output is prepared for the steps by ``remember``.
         max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
         if self.min_len > max_len:
             raise UserError(f"--min-len {self.min_len} is more than the {max_len} words that an output may have.")

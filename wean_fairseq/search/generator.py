@@ -78,7 +78,7 @@ class PaperSequenceGenerator(SequenceGenerator):
             rule.
         source_positions: return for each hypothesis, as ``alignment``, the source word to which each of its words
             attends most. ``--replace-unk`` needs it.
-        beam_sampling: sample candidates instead of ranking them; cannot be combined with the stop rules.
+        beam_sampling: sample candidates instead of ranking them. It cannot be combined with the stop rules.
         renormalise: never write ``<unk>``, and distribute its probability over the other words, as CopyNet's code does.
 
     Raises:

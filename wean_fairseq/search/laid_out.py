@@ -24,7 +24,7 @@ class LaidOut:
     The decoder keeps it for the next batch while the weights are unchanged.
 
     Args:
-        given: the decoder; its parameters are shared.
+        given: the decoder. Its parameters are shared.
         num_words: number of words in the dictionary.
         max_rows: maximum number of hypotheses of a step.
         factors: precision of the products, see ``FastSequenceGenerator``.

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from ..optional import import_optional
 
-# Placeholders; prepared text has no control characters. They mark a space, the beginning of a smiley, and the beginning
+# Placeholders. Prepared text has no control characters. They mark a space, the beginning of a smiley, and the beginning
 # of a token that sacremoses must treat as a word.
 _SPACE, _SMILEY, _WORD = "\x01", "\x02", "\x03"
 _LETTER = r"[^\W\d_]"

@@ -218,7 +218,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     """Settings from JSON values. Missing values have their defaults.
 
     Args:
-        values: by name; names that ``TextSettings`` does not have are ignored.
+        values: by name. Names that ``TextSettings`` does not have are ignored.
 
     Raises:
         UserError: if this version does not know a value.

@@ -24,7 +24,7 @@ _QUIET_SECONDS = 60  # between two lines without a terminal
 
 
 class Progress:
-    """The progress of a command, parsed from its output; shown as a bar or as lines.
+    """The progress of a command, parsed from its output. It is shown as a bar or as lines.
 
     Args:
         label: description of the work.

@@ -17,7 +17,7 @@ from .defaults import ARCHS, HEADS, Sizes
 
 PROGRAM = "wean-train"
 FILE = "run.toml"
-_LARGEST = 1 << 15  # bytes of a settings file; a name of 16,000 parts takes 5 s
+_LARGEST = 1 << 15  # bytes of a settings file. A name of 16,000 parts takes 5 s
 
 Positive = Annotated[int, Meta(ge=1, le=999_999_999)]
 NotNegative = Annotated[int, Meta(ge=0, le=999_999_999)]
@@ -39,7 +39,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         work: folder for all other files (default: ``output`` with the suffix ``.work``).
         from_: a model folder or a checkpoint, from which the training continues.
         old_test: two text files, the test sources and references of ``from``.
-        columns: names or numbers of the source and the target column; further ones are references.
+        columns: names or numbers of the source and the target column. Further ones are references.
         header: whether the first row has the names of the columns.
         valid: number of validation pairs, or files with them.
         test: number of test pairs, or files with them.

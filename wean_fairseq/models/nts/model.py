@@ -36,7 +36,7 @@ class NtsMemory(Memory):
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
     """An LSTM with input feeding, whose attentional states are the features of the words' scores.
 
-    Dropout is applied to the input words only with ``--dropout-input``; for the rest see ``InputFeedingLstm``.
+    Dropout is applied to the input words only with ``--dropout-input``. For the rest see ``InputFeedingLstm``.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
