@@ -10,7 +10,7 @@
 # FSET reads every sentence followed by a similar training pair ($RUN/pairs), and has the sizes of its authors' research
 # code unless SIZES overrides them. FSET_SIZES adds further options, such as "--edit-layers 2".
 #
-# A system with _skip, such as transformer_skip, excludes the first target word from the loss, as C-DNPG's release does.
+# A system with _skip, such as transformer_skip, excludes the first target word from the loss, as the C-DNPG authors' code does.
 #
 #   VOCAB    vocab.txt of bert-base-uncased, for the paper's word pieces (default: learn MERGES from the training text)
 #   MERGES   merges of byte pair encoding (default: 8,000)

@@ -24,7 +24,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 check_systems
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath "$PWKP")" "SIZE=$SIZE" \
   "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" "CUTOFF=$CUTOFF" "THRESHOLD=$THRESHOLD" "WORDS=$WORDS"
-say "note: the train set stands in for those of the papers, so no score below compares with their tables"
+say "note: this training set replaces those of the papers, so no score below compares with their tables"
 
 prepare_public_pairs
 # Some words have to be <unk> in training, so that <unk> itself is trained.
@@ -38,4 +38,4 @@ rerank_all pwkp 50
 rerank_all turk 100
 SYSTEMS=$(with_reranked)
 score_public_pairs
-say "note: the train set stands in for those of the papers, so no score above compares with their tables"
+say "note: this training set replaces those of the papers, so no score above compares with their tables"

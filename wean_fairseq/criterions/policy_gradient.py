@@ -27,7 +27,7 @@ from ..modules.policy_gradient import given_words, mean_of_others, policy_loss
 from .model_loss import ModelLossConfig, ModelLossCriterion
 from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
 
-_LONGEST = 1.2  # maximum sample length, as a multiple of the longest target; about the value of the authors' release
+_LONGEST = 1.2  # maximum sample length, as a multiple of the longest target; about the value of the authors' code
 _REWARD = "reward:"  # prefix of a sum over the sentences with rewards
 
 

@@ -54,13 +54,13 @@ class Alignment:
 
     @property
     def is_related(self) -> bool:
-        """Whether the lines are significantly nearer to those in their own place than to others."""
+        """Return True if the lines are significantly nearer to their own lines than to others."""
         distance = self.own - self.other
         return self.looked_at > 1 and bool(distance.mean() > _SIGNIFICANT * distance.std() / math.sqrt(len(distance)))
 
     @property
     def is_unrelated(self) -> bool:
-        """Whether the lines have words in common, but no more with those in their own place than with others."""
+        """Return True if the lines have words in common, but no more with their own lines than with others."""
         return self.looked_at >= _TELLING and not self.is_related and self.own.mean() + self.other.mean() > _COMMON
 
     @property

@@ -51,7 +51,7 @@ class Column(Struct, frozen=True):
 
     @property
     def is_quality(self) -> bool:
-        """Whether more is better."""
+        """True if higher values are better."""
         return self.direction == "higher"
 
     @property
@@ -151,7 +151,7 @@ class Comparison(Struct):
 
     @property
     def is_significant(self) -> bool:
-        """Whether every test is significant. NaN is never significant."""
+        """Return True if every test is significant. NaN is never significant."""
         return math.isfinite(self.difference) and max(self.decisive.values()) < SIGNIFICANT
 
     @property

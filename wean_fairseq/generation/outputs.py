@@ -102,7 +102,7 @@ def _details(trace: Trace) -> dict[str, Any]:
     details: dict[str, Any] = {
         name: array(trace.steps[name]) for name in ("copied", "copied_from") if name in trace.steps
     }
-    # The granularity of a token is the one with which it is read, one step after it was written.
+    # A token has the granularity of the step that reads it, one step after it was written.
     read = trace.granularities()[1].items()
     return details | {"granularity": {layer: np.append(array(z)[1:], np.float32("nan")) for layer, z in read}}
 

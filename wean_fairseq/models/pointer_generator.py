@@ -56,7 +56,7 @@ class PointerGeneratorConfig(OutputLayerConfig, WordVectorsConfig):
     coverage_weight: float = option(1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)", least=0)
     weight_init: ChoiceEnum(("see2017", "pytorch")) = option(  # type: ignore[valid-type]
         "see2017",
-        "initialisation of weights: see2017 = as in the authors' release (for Adagrad); pytorch = PyTorch's defaults",
+        "initialisation of weights: see2017 = as in the authors' code (for Adagrad); pytorch = PyTorch's defaults",
     )
 
 
@@ -246,7 +246,7 @@ class PointerGeneratorModel(CopyingModel):
 
 @torch.no_grad()
 def initialise(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecoder) -> None:
-    """Initialise all weights as the authors' release does, or as TensorFlow does by default.
+    """Initialise all weights as the authors' code does, or as TensorFlow does by default.
 
     LSTMs are uniform; embedding, bridge and output layer are close to zero. Other matrices use Glorot's initialisation.
     Biases are zero, except for the LSTMs' forget gates and the small biases of bridge and output layer.

@@ -1,6 +1,6 @@
 """``srb``: improves the relevance of a summary to its source (Ma et al., ACL 2017, arXiv 1706.02459).
 
-The defaults are the sizes of the authors' release, for LCSTS.
+The defaults are the sizes of the authors' code, for LCSTS.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``V`` words, ``E`` embedding width,
 ``H`` hidden width.
@@ -37,7 +37,7 @@ class SrbConfig(OutputLayerConfig):
     gate_input: ChoiceEnum(("state-and-word", "state", "release")) = option(  # type: ignore[valid-type]
         "state-and-word",
         "input of the gate that weights source words: state-and-word (sec. 3.2); state = only the state; release = "
-        "only the state, with an ungated first word, as in the authors' release",
+        "only the state, with an ungated first word, as in the authors' code",
     )
 
 

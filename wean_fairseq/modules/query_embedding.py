@@ -49,7 +49,7 @@ class GeneralScore(nn.Module):
 
     def __init__(self, query_dim: int, embed_dim: int, bias: bool) -> None:
         super().__init__()
-        self.query_proj = nn.Linear(query_dim, embed_dim, bias=bias)  # W (and the bias of the authors' release)
+        self.query_proj = nn.Linear(query_dim, embed_dim, bias=bias)  # W (and the bias of the authors' code)
 
     def forward(self, query: Tensor, candidates: Tensor) -> Product:
         """Shapes: query (N, D), candidates (C, E)."""
@@ -168,7 +168,7 @@ class QueryEmbedding(OutputLayer):
     """Score queries against candidate word embeddings, by one of ``QUERY_SCORES``.
 
     Args:
-        bias: add the bias of the authors' release to ``general``.
+        bias: add the bias of the authors' code to ``general``.
         detach: stop the gradient to the embeddings (the ablation of the "third source").
 
     Raises:

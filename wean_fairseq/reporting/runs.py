@@ -128,7 +128,7 @@ class Run:
 
     @property
     def is_own_data(self) -> bool:
-        """Whether the data is the user's own pairs, for which there are no published numbers."""
+        """True if the data is the user's own pairs, for which there are no published numbers."""
         return self.manifest.script == "own_pairs"
 
 

@@ -1,4 +1,4 @@
-"""How outputs were written: the copies, granularities and topics of the steps that the search took.
+"""Traces of outputs: the copies, granularities and topics of the steps of the search.
 
 Legend: ``B`` sentences, ``N`` hypotheses, ``S`` source length, ``T`` output length, ``L`` layers with granularities.
 """
@@ -19,7 +19,7 @@ from .vocabulary_scores import build_scores
 
 @dataclass(frozen=True)
 class Trace:
-    """How an output was written.
+    """The record of how an output was written.
 
     Attributes:
         steps: tensors of its steps by name, (T, ...): those of ``StepDecoder.trace``. ``copied`` is the probability

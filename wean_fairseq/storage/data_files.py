@@ -66,7 +66,7 @@ def check_lines(folder: Path) -> None:
 
 
 def check_text(path: Path) -> None:
-    """Refuse a text that fairseq fails on, or reads as other lines or words than it has. A missing text is accepted.
+    """Refuse a text that fairseq fails on, or splits into other lines or words. A missing text is accepted.
 
     Raises:
         UserError: naming the line.

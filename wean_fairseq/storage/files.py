@@ -237,7 +237,7 @@ def is_special(path: Path) -> bool:
 
 
 def _is_open_file(path: Path) -> bool:
-    """Whether a path such as ``/dev/stdout`` stands for a file that this process has open."""
+    """Return True if a path such as ``/dev/stdout`` denotes an open file of this process."""
     return path.is_symlink() and os.path.realpath(path.parent) == f"/proc/{os.getpid()}/fd"
 
 

@@ -60,7 +60,7 @@ class Manifest:
         return digests
 
     def expect(self, name: str, digest: str) -> None:
-        """Note that ``name`` is about to have this content, or still has the one before."""
+        """Note that ``name`` is about to have this content, or still has the previous one."""
         with self._update():
             self.digests.setdefault(name, []).append(digest)
 
@@ -93,7 +93,7 @@ def _line(digest: str, name: str) -> str:
 
 
 def check_file(path: Path, advice: str, copies: bool = False) -> bool:
-    """Whether the file was compared with a checksum of its folder's manifest, and is what it was.
+    """Return True if a file has its checksum in its folder's manifest, and False if the manifest does not list it.
 
     Args:
         advice: for the user, what to do if it has changed.

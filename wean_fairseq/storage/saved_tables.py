@@ -25,7 +25,7 @@ class _Splits(Struct):
 
 
 def is_saved_table(path: Path) -> bool:
-    """Whether a folder is a saved table, or has one for each split."""
+    """Return True if a folder is a saved table, or has one for each split."""
     return (path / _STATE).is_file() or (path / _SPLITS).is_file()
 
 

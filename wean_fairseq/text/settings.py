@@ -285,7 +285,7 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
 
 
 def _is_beside(path: Path, data: Path) -> bool:
-    """Whether a path is in the folder that ``data`` is in, wherever links lead."""
+    """Return True if a path, with links resolved, is in the parent folder of ``data``."""
     return path.resolve().is_relative_to(data.resolve().parent)
 
 

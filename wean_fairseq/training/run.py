@@ -287,7 +287,7 @@ class Run:
 
     @property
     def lowercase(self) -> bool:
-        """Whether the outputs are in lower case."""
+        """True if the outputs are in lower case."""
         text = read_text_settings(self.text)
         return text is not None and text.lowercase
 

@@ -14,7 +14,7 @@ _SPLITS = {"data": ("train",), "valid": ("validation", "valid", "dev"), "test": 
 
 
 def is_table(data: object) -> bool:
-    """Whether ``data`` is a data frame, a data set, or a dictionary of data sets by split."""
+    """Return True if ``data`` is a DataFrame, a data set, or a dictionary of data sets by split."""
     return isinstance(data, Mapping) or hasattr(data, "to_json")
 
 
