@@ -45,7 +45,7 @@ TASKS = {"paraphrase": (), "translation": ("--required-batch-size-multiple", "1"
 LIMIT = 0.02
 TABLES = ("csv", "jsonl", "parquet")
 MOST_MIB = 300  # limit for drawing splits from a table
-PEAK_NOTE = "The peak is that of the largest process."
+PEAK_NOTE = "The peak is the peak of the largest process."
 
 
 def write_side(path: Path, pairs: int, words: int, lengths: tuple[int, int], seed: int) -> None:
@@ -233,7 +233,7 @@ def report(data: dict[str, Any]) -> list[str]:
     for threads, loading in data["loading"].items():
         lines += _loading_section(threads, loading, data["size"]["batch_size"])
     note = (
-        "The share is that of loading a batch, with its part of making an epoch's batches; everything happens in the "
+        "The share covers loading a batch, with its part of making an epoch's batches. Everything happens in the "
         f"process that trains, without --num-workers. Limit: {LIMIT:.0%}."
     )
     return [*lines, note]

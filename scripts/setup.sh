@@ -46,7 +46,7 @@ find_python() {
     return
   fi
   for candidate in python3.11 python3.12 python3.13 python3 python; do
-    # A name on PATH may not run (a version manager's shim). Then the next one is tried.
+    # If a name on PATH does not run (a version manager's shim), the next one is tried.
     version=$(python_version "$candidate") || continue
     if is_supported "$version"; then
       printf '%s\n' "$candidate"
@@ -239,7 +239,7 @@ Path(sys.argv[2]).write_text("".join(f"{name}\n" for name in needed if not name.
 '
 
 # The build leaves a processor idle half of the time. It has a separate process group, and ends with this script, unless
-# the script is killed with -9: then the build holds the lock until its end, and the next set-up waits for it.
+# the script is killed with -9. In that case, the build holds the lock until its end, and the next set-up waits for it.
 build_and_install_libraries() {
   STEP=3
   if is_done fairseq "$PINS"; then return; fi

@@ -60,7 +60,7 @@ need_twitter_url() {
     "$DATA"/{train,valid,test}.{src,tgt}
 }
 
-# need_paraphrases: $DATA is that of $SET.
+# need_paraphrases: $DATA is the data of $SET.
 need_paraphrases() {
   case $SET in
     quora | twitter_url) "need_$SET" ;;
