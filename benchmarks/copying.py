@@ -1,7 +1,7 @@
 """The cost of copying: the training step of CopyNet against RNNSearch and Enc-Dec, and their decoders along a sentence.
 
     python benchmarks/copying.py              the paper's sizes, 1 and 2 threads, some minutes
-    python benchmarks/copying.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/copying.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 The three systems are built from the same modules and differ only in the additions of the paper (Gu et al., ACL 2016).
 """
@@ -27,7 +27,7 @@ from workload import ADAM, Size, TrainingStep, Variant, built_steps, use_plugin 
 
 PACKAGES = ("torch", "fairseq-fixed")
 PEER = "rnnsearch"
-# CopyNet's synthetic setting: 1,000 symbols, hidden 300, embeddings 150; its sources and targets have about 23 words.
+# CopyNet's synthetic setting: 1,000 symbols, hidden 300, embeddings 150. Its sources and targets have about 23 words.
 PAPER = Size(vocabulary=1004, dim=300, layers=1, dropout=0.0, batch_size=40, source_length=24, target_length=22)
 TOY = replace(PAPER, vocabulary=60, dim=8, batch_size=4, source_length=6, target_length=5)
 BEAM = 10

@@ -1,7 +1,7 @@
 """From text to batches: the speed of preparing and binarising a million pairs, and the cost of loading them per step.
 
     python benchmarks/data_path.py              a million generated pairs, two workers: about fifteen minutes
-    python benchmarks/data_path.py --quick      a toy size that shows whether it runs; ignore its numbers
+    python benchmarks/data_path.py --quick      a toy size that shows whether it runs. Ignore its numbers
 
 The exit status is 1 if a limit is broken: loading, all in the process that trains, takes at most 2% of a step's time,
 and splits are drawn from a table in at most 300 MiB. It is also 1 if the prepared data differs from the output of
@@ -45,7 +45,7 @@ TASKS = {"paraphrase": (), "translation": ("--required-batch-size-multiple", "1"
 LIMIT = 0.02
 TABLES = ("csv", "jsonl", "parquet")
 MOST_MIB = 300  # limit for drawing splits from a table
-PEAK_NOTE = "The peak is that of the largest process."
+PEAK_NOTE = "The peak is the peak of the largest process."
 
 
 def write_side(path: Path, pairs: int, words: int, lengths: tuple[int, int], seed: int) -> None:
@@ -62,7 +62,7 @@ def write_side(path: Path, pairs: int, words: int, lengths: tuple[int, int], see
 
 
 def write_text(folder: Path, pairs: int, words: int) -> list[tuple[str, Path]]:
-    """Write train, valid and test; return their names and the paths without suffixes."""
+    """Write train, valid and test. Return their names and the paths without suffixes."""
     sizes = {"train": pairs, "valid": min(HELD_OUT, pairs), "test": min(HELD_OUT, pairs)}
     for number, (split, size) in enumerate(sizes.items()):
         for side, (language, lengths) in enumerate(LENGTHS.items()):
@@ -148,7 +148,7 @@ class Loader:
     Attributes:
         start_s: seconds to load and check the data, once.
         epoch_s: seconds to make an epoch's batches, up to the first.
-        batches: of an epoch.
+        batches: batches of one epoch.
         latest: the batch that was loaded last.
     """
 
@@ -233,7 +233,7 @@ def report(data: dict[str, Any]) -> list[str]:
     for threads, loading in data["loading"].items():
         lines += _loading_section(threads, loading, data["size"]["batch_size"])
     note = (
-        "The share is that of loading a batch, with its part of making an epoch's batches; everything happens in the "
+        "The share covers loading a batch, with its part of making an epoch's batches. Everything happens in the "
         f"process that trains, without --num-workers. Limit: {LIMIT:.0%}."
     )
     return [*lines, note]

@@ -1,7 +1,7 @@
 """Beam search: our recurrent archs with the faster search against fairseq's lstm with fairseq's own, on the CPU.
 
     python benchmarks/decoding.py              the published size, 1 and 2 threads, some minutes
-    python benchmarks/decoding.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/decoding.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 Models, tasks and generators are the registered ones. The weights are random, and every output has exactly the required
 length, so that all variants do the same work.
@@ -71,7 +71,7 @@ VARIANTS = (
     FewCandidatesVariant(FEW, "wean_lstm", "cross_entropy"),
 )
 
-# One sentence at a time, as fairseq-interactive searches; concat is too slow for a batch of many.
+# One sentence at a time, as fairseq-interactive searches. Concat is too slow for a batch of many.
 SINGLE_VARIANTS = (
     *(variant for variant in VARIANTS if variant.name in (PEER, STOCK, FAST)),
     SearchVariant(f"{CONCAT} --stock-search", "wean_lstm", "cross_entropy", CONCAT_FLAGS, ("--stock-search",)),
@@ -274,7 +274,7 @@ def _family_section(sentences: int, rounds: int, families: Mapping[str, Mapping[
 
 
 def _length_section(data: dict[str, Any]) -> list[str]:
-    """The cost of a word; empty if it was not measured."""
+    """The cost of a word. Empty if it was not measured."""
     if not data["lengths"]:
         return []
     header = ["variant", *(f"{length} words" for length in LENGTHS)]

@@ -1,10 +1,10 @@
 """The cost of PC-SAN: its training step with cached BERT features against the plain Transformer of the same size.
 
     python benchmarks/essay_step.py              the paper's size, 1 and 2 threads, some ten minutes
-    python benchmarks/essay_step.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/essay_step.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 A step reads the features of its topics from the memory-mapped files of ``topic_essay --bert``. BERT itself does not
-run; random numbers replace its outputs.
+run. Random numbers replace its outputs.
 """
 
 import argparse

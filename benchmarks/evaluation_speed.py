@@ -10,7 +10,7 @@ Two measurements, each with a limit of 60 seconds:
 * only the paired bootstrap: 1,000 resamples of 5 systems on every standard metric of the same pairs, after the counting
   of n-grams.
 
-Systems are the references with seeded word noise. Writes and prints the results; the exit status is 1 if a limit is
+Systems are the references with seeded word noise. Writes and prints the results. The exit status is 1 if a limit is
 broken.
 """
 

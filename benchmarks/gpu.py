@@ -2,7 +2,7 @@
 
     python benchmarks/gpu.py              the published sizes, at most ten minutes; needs a GPU
     python benchmarks/gpu.py --resume     only the tables that the last call did not finish
-    python benchmarks/gpu.py --quick      a toy size, also on a CPU, as a smoke test; ignore its numbers
+    python benchmarks/gpu.py --quick      a toy size, also on a CPU, as a smoke test. Ignore its numbers
 
 Output losses, training steps in every precision, whole trainings, beam search. Times are wall times between two
 synchronisations with the GPU. A library that is not installed (Liger-Kernel, cut-cross-entropy) or that fails is named
@@ -175,7 +175,7 @@ def measure_losses(
 
 
 def peak_mib(step: Callable[[int], Any]) -> float | None:
-    """The peak memory of a step, without the memory in use before; ``None`` on a CPU."""
+    """The peak memory of a step, without the memory in use before. ``None`` on a CPU."""
     if DEVICE.type != "cuda":
         return None
     before = torch.cuda.memory_allocated()
@@ -230,7 +230,7 @@ class DeviceSearchStep(OnDevice, decoding.SearchStep):
 def measure_steps(
     variants: Sequence[Variant], size: Size, args: argparse.Namespace, kind: type[TrainingStep] = DeviceStep
 ) -> dict[str, dict[str, Any]]:
-    """Steps of ``variants``, interleaved; ratios are to the first one."""
+    """Steps of ``variants``, interleaved. Ratios are to the first one."""
     with built_steps(variants, size, args.warmup + args.rounds, args.seed, kind) as steps:
         summary = harness.summarise(harness.interleave(steps, args.rounds, args.warmup), variants[0].name)
         for name, step in steps.items():

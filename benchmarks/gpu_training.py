@@ -27,7 +27,7 @@ from training_step import FUSED, OURS, PEER
 from workload import ADAM, Size, Variant, make_batches, write_dictionaries
 
 HALVES = ("--fp16", "--bf16", "--amp")
-# Logged four times; the first time includes the start.
+# Logged four times. The first time includes the start.
 INTERVALS = 4
 
 
@@ -63,7 +63,7 @@ RUNS = (
 
 
 def half_optimizer(cfg: Any, model: torch.nn.Module, device: torch.device) -> Any:
-    """The trainer's optimiser for ``--fp16``, ``--bf16`` or ``--amp``, and the model's dtype; else ``None``."""
+    """The trainer's optimiser for ``--fp16``, ``--bf16`` or ``--amp``, and the model's dtype, or ``None``."""
     common = cfg.common
     with open_dict(common):
         common.tpu = False

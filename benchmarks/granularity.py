@@ -1,7 +1,7 @@
 """The cost of granularities: training step and peak memory of C-DNPG against the plain Transformer of the same size.
 
     python benchmarks/granularity.py              the paper's size, 1 and 2 threads, some minutes
-    python benchmarks/granularity.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/granularity.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 The variants of C-DNPG are built from the same modules as the Transformer and differ only in the additions of the paper
 (Gu et al., COLING 2022). DNPG, its baseline, is a different network in the sizes of its paper. The steps are timed

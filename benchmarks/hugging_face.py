@@ -74,7 +74,7 @@ class HuggingFaceStep:
     """A call trains a model on a batch of another step: forward with its own loss, backward, clip, AdamW.
 
     Args:
-        model: of Transformers.
+        model: model of Transformers.
         step: gives the batches and the norm for clipping.
     """
 
@@ -83,7 +83,7 @@ class HuggingFaceStep:
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on batch ``index``; returns the CPU seconds of the phases."""
+        """Train on batch ``index``. Returns the CPU seconds of the phases."""
         sample = self.step.sample(index)
         target = sample["target"]
         marks = [process_time()]
@@ -108,7 +108,7 @@ class HuggingFaceStep:
         return {"input_ids": tokens, "attention_mask": (tokens != SPECIAL["pad_token_id"]).long()}
 
     def num_parameters(self) -> int:
-        """Number of trainable parameters; shared ones count once."""
+        """Number of trainable parameters. Shared ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
@@ -116,7 +116,7 @@ class HuggingFaceSearch(HuggingFaceStep):
     """A call searches with ``generate`` on a batch of another step, for outputs of the same length.
 
     Args:
-        model: of Transformers.
+        model: model of Transformers.
         step: gives the batches.
         beam: number of hypotheses of a sentence.
         length: words of an output, including the end symbol.

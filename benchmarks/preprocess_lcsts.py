@@ -2,7 +2,7 @@
 """Peak memory and speed of preprocess/lcsts.py on generated text of LCSTS's shape and size, split into characters.
 
     python benchmarks/preprocess_lcsts.py              2,400,591 pairs, the number of PART_I, and a tenth of it
-    python benchmarks/preprocess_lcsts.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/preprocess_lcsts.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 The released format is written to a temporary directory (about 1.3 GB of text, and the same for the output) and prepared
 by the command in a separate process, including checksums of all files, cleaning and the leak check. The exit status is
@@ -64,7 +64,7 @@ sys.exit(done.returncode)
 
 
 def measure(pairs: int, folder: Path) -> dict[str, Any]:
-    """Prepare this number of training pairs; return the number, seconds, and the peak memory of the process."""
+    """Prepare this number of training pairs. Return the number, seconds, and the peak memory of the process."""
     data = folder / f"data{pairs}"
     data.mkdir()
     write_part(data / "PART_I.txt", pairs, scored=False, seed=1)

@@ -1,7 +1,7 @@
-"""Sentences per second from running text to running text: wean-generate against fairseq-interactive in a pipe.
+"""Sentences per second from plain text to plain text: wean-generate against fairseq-interactive in a pipe.
 
     python benchmarks/raw_text.py              4,000 sentences, 5 rounds, about ten minutes
-    python benchmarks/raw_text.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/raw_text.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 Both are whole commands, including their start and the loading of the model, and alternate in every round. The pipe is
 the usual one: lower-casing, Moses tokens by sacremoses, fairseq-interactive, sorted H lines, and detokenisation. It
@@ -34,7 +34,7 @@ SIZES = ["--embed-dim", "256", "--hidden-size", "256", "--criterion", "query_emb
 
 
 def shell(line: str, folder: Path) -> harness.Timing:
-    """Run a shell command line; return its seconds, and the CPU seconds of all its commands.
+    """Run a shell command line. Return its seconds, and the CPU seconds of all its commands.
 
     Raises:
         SystemExit: with the end of its output, if it fails.
@@ -52,7 +52,7 @@ def shell(line: str, folder: Path) -> harness.Timing:
 
 
 def prepare(folder: Path, pairs: int, sentences: int, updates: int) -> None:
-    """Write ``model``, an export, and ``input.txt``, running text of the model's domain."""
+    """Write ``model``, an export, and ``input.txt``, untokenised text of the model's domain."""
     sizes = f"--train {pairs} --valid 100 --test {sentences}"
     shell(f"python {shlex.quote(str(ROOT / 'preprocess/synthetic_paraphrase.py'))} --output made {sizes}", folder)
     own = shlex.quote(str(ROOT / "preprocess" / "own_pairs.py"))
@@ -113,7 +113,7 @@ def report(run: dict[str, Any], sentences: int, summary: dict[str, Any], differe
     said = f"{sentences:,} sentences; {different} lines were written differently. Speeds are relative to the pipe's, "
     said += "medians over rounds; wall time means something on a quiet machine only."
     return [
-        "# Running text in, running text out",
+        "# Plain text in, plain text out",
         "",
         *harness.run_lines(run),
         "",

@@ -1,7 +1,7 @@
 """Two processes that share a batch against one with the whole batch, on two cores, and the cost of the exchange.
 
     python benchmarks/scaling.py              the published size, some minutes, on a machine with two free cores
-    python benchmarks/scaling.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/scaling.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 The two processes (gloo, fairseq's ``--ddp-backend legacy_ddp``) and the single one alternate within each round. The
 second process waits while the first one runs alone.
@@ -55,7 +55,7 @@ class SharedStep(TrainingStep):
         self.model = ModuleProxyWrapper(LegacyDistributedDataParallel(self.model, distributed.group.WORLD))
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on this process's part of a batch; return CPU seconds of the phases, wall seconds of the exchange."""
+        """Train on this process's part of a batch. Return CPU seconds of the phases, wall seconds of the exchange."""
         return {**super().__call__(index), EXCHANGE: self.exchanged}
 
     def average(self, sample_size: int) -> None:

@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a Markdown table; return the exit status."""
+    """Print a Markdown table. Return the exit status."""
     options = parser().parse_args(arguments)
     rows, differences = [], 0
     for name, language, lines in read_texts(options):

@@ -2,7 +2,7 @@
 
     python benchmarks/training_step.py              the published size, 1 and 2 threads, about five minutes
     python benchmarks/training_step.py --all-memory also memory by batch and vocabulary: 15 minutes
-    python benchmarks/training_step.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/training_step.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 Each table is written after its measurement. Models, criterions and optimisers are the registered ones, built from
 command lines by fairseq's own parser.
@@ -41,7 +41,7 @@ FLOOR = "output products alone"
 FLOOR_ONEDNN = "output products alone, oneDNN"
 OUTPUT_LAYER = "output layer alone"
 FUSED = ("--optimizer", "fused_adam")
-# Fresh processes for each number of the memory tables with --all-memory; equal processes differ by some tens of MiB.
+# Fresh processes for each number of the memory tables with --all-memory. Equal processes differ by some tens of MiB.
 PROCESSES = 3
 # Batch size for the growth of memory, relative to the batch that is timed.
 LARGER = 8
@@ -231,7 +231,7 @@ def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, title: str = "") -> list[str]:
-    """A section on peak memory, with ratios to ``peer``; empty if it was not measured."""
+    """A section on peak memory, with ratios to ``peer``. Empty if it was not measured."""
     if not memory:
         return []
     least = memory[peer]["above_idle_mib"]
@@ -245,7 +245,7 @@ def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, titl
 
 
 def growth_table(rows: dict[str, dict[str, dict[str, float]]], batch_size: int) -> list[str]:
-    """A section on the added peak memory of ``LARGER`` times the sentences, by vocabulary; empty if not measured."""
+    """A section on the added peak memory of ``LARGER`` times the sentences, by vocabulary. Empty if not measured."""
     if not rows:
         return []
     header = ["variant", "V", f"batch {batch_size}, MiB", f"batch {LARGER * batch_size}, MiB", "**growth MiB**"]
@@ -262,7 +262,7 @@ def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, war
 
     Args:
         parser: to extend.
-        name: of the result files.
+        name: name of the result files.
         rounds: default number of counted rounds.
         warmup: default number of rounds before.
         hint: addition to the help of rounds.

@@ -1,7 +1,7 @@
 """The Transformer families against fairseq, Hugging Face and CTranslate2: training step, peak memory and beam search.
 
     python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, 18 minutes
-    python benchmarks/transformer_families.py --quick      a toy size, as a smoke test; ignore its numbers
+    python benchmarks/transformer_families.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 All systems have two embeddings, the decoder's tied to the output, Adam, and in CTranslate2 the weights of fairseq's
 Transformer. CTranslate2 and Hugging Face Transformers take part if they are installed (pip install ctranslate2
@@ -120,7 +120,7 @@ class SearchProducts:
     """Only the products of the output layer in a search, step by step.
 
     Args:
-        size: of the layer.
+        size: size of the layer.
         factors: precision of the products.
     """
 
@@ -193,7 +193,7 @@ def has_ctranslate2() -> bool:
 
 
 def hugging_face_models(size: Size) -> dict[str, torch.nn.Module]:
-    """The models of Hugging Face in the sizes of ours; empty if the library is not installed."""
+    """The models of Hugging Face in the sizes of ours. Empty if the library is not installed."""
     if not hugging_face.is_installed():
         return {}
     sizes = our_sizes(size)
@@ -244,10 +244,10 @@ class TrainedStep(BeamSearchStep):
     """A call searches with a trained model on one batch of its test sentences, without a fixed output length.
 
     Args:
-        checkpoint: of the model.
-        data: with its test sentences.
+        checkpoint: checkpoint of the model.
+        data: data directory with its test sentences.
         flags: options of the task by name.
-        sentences: of a batch.
+        sentences: number of sentences per batch.
     """
 
     def __init__(self, checkpoint: str, data: str, flags: dict[str, bool], sentences: int) -> None:

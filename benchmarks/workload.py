@@ -45,7 +45,7 @@ TOY = Size(vocabulary=300, dim=8, batch_size=4, source_length=5, target_length=7
 
 @dataclass(frozen=True)
 class Variant:
-    """One row: an arch of fairseq or of the plugin with its criterion."""
+    """One row: a fairseq arch or an arch of the plugin with its criterion."""
 
     name: str
     arch: str
@@ -75,10 +75,10 @@ class TrainingStep:
 
     Args:
         variant: to build.
-        size: of model and batches.
+        size: size of the model and of the batches.
         data_dir: a folder with the dictionaries.
         batches: used in turn.
-        seed: of the parameters and dropout.
+        seed: seed of the parameters and of dropout.
     """
 
     device = torch.device("cpu")
@@ -110,7 +110,7 @@ class TrainingStep:
         return self.batches[index % len(self.batches)]
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on batch ``index``; returns the CPU seconds of the phases."""
+        """Train on batch ``index``. Returns the CPU seconds of the phases."""
         sample = self.sample(index)
         marks = [time.process_time()]
         self.optimizer.zero_grad()
@@ -136,7 +136,7 @@ class TrainingStep:
         self.optimizer.multiply_grads(1.0 / sample_size)
 
     def num_parameters(self) -> int:
-        """Number of trainable parameters; shared ones count once."""
+        """Number of trainable parameters. Shared ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
@@ -144,8 +144,8 @@ class OutputProducts:
     """Only the three matrix products of an output layer, which every exact softmax over all words needs.
 
     Args:
-        size: of the layer.
-        seed: of its numbers.
+        size: size of the layer.
+        seed: seed of its numbers.
         library: creates the context that selects PyTorch's library for the products.
     """
 
@@ -178,9 +178,9 @@ class OutputLayer:
     """Loss and gradients of only the output layer, as in training: the products, the softmax and the rest.
 
     Args:
-        size: of the layer.
-        seed: of its numbers.
-        loss: of queries (N, D), candidates' rows (V, D), no bias, and targets (N,): a scalar.
+        size: size of the layer.
+        seed: seed of its numbers.
+        loss: function that returns a scalar from queries (N, D), candidates' rows (V, D), no bias, and targets (N,).
     """
 
     def __init__(self, size: Size, seed: int, loss: Callable[..., torch.Tensor]) -> None:

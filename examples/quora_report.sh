@@ -27,7 +27,7 @@ for family in $FAMILIES; do
   [[ -f $ROOT/examples/$family/quora.sh ]] || die "there is no recipe examples/$family/quora.sh."
 done
 for family in $FAMILIES; do
-  # Each recipe has its own systems; an empty RUN is its own directory.
+  # Each recipe has its own systems. An empty RUN is its own directory.
   env -u SYSTEMS RUN="${RUN:+$RUN/$family}" bash "$ROOT/examples/$family/quora.sh"
 done
 

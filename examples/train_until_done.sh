@@ -65,10 +65,10 @@ for signal in HUP INT TERM; do
   trap "pass_on $signal" "$signal"
 done
 
-# wait_for PROCESS: sets `status`; passes on signals that arrive in the meantime.
+# wait_for PROCESS: sets `status`. Passes on signals that arrive in the meantime.
 wait_for() {
   running=$1
-  # The signal arrived before the process was started; a process that has just started could miss it.
+  # The signal arrived before the process was started. A process that has just started could miss it.
   [[ -z $stopped ]] || { sleep 1 && pass_on "$stopped"; }
   while true; do
     status=0
@@ -78,7 +78,7 @@ wait_for() {
   running=''
 }
 
-# start COMMAND...: one try, unless a signal has arrived; sets `status`, and writes its stderr to $TEMPORARY/errors.
+# start COMMAND...: one try, unless a signal has arrived. Sets `status`, and writes its stderr to $TEMPORARY/errors.
 start() {
   local copying
   rm -f -- "$TEMPORARY/pipe"

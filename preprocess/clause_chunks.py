@@ -67,7 +67,7 @@ def split_clauses(tokens: list[str]) -> list[int]:
 
 
 def split_evenly(lengths: list[int], parts: int) -> list[int]:
-    """Group neighbours into ``parts`` groups whose lengths are as equal as possible; return the groups' lengths.
+    """Group neighbours into ``parts`` groups whose lengths are as equal as possible. Return the groups' lengths.
 
     The sum of squares is minimal, which for a given total is the minimal variance. Of several such groupings the result
     is the one with the longest last group, then the longest second to last group, and so on.
@@ -95,7 +95,7 @@ def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
 
     Args:
         tokens: the essay.
-        parts: number of chunks; an essay with fewer words has one chunk per word.
+        parts: number of chunks. An essay with fewer words has one chunk per word.
         symbol: separator of the chunks.
     """
     clauses = split_clauses(tokens)
@@ -138,7 +138,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def remove(options: Namespace) -> int:
-    """Remove the symbol from outputs; return the exit status."""
+    """Remove the symbol from outputs. Return the exit status."""
 
     def remove_symbol(line: str) -> str:
         return " ".join(token for token in line.split() if token != options.chunk_symbol)
@@ -147,7 +147,7 @@ def remove(options: Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     options = parser().parse_args(arguments)
     if options.data is None:
         return remove(options)

@@ -3,9 +3,11 @@
     python preprocess/commongen.py --data DIR --output data/commongen
 
 DIR contains commongen.{train,dev,test}.jsonl as released, with a concept set (``ski#mountain#skier``) and its sentences
-in each line. The public test file has no sentences, and then there is no test split. The sentences are split into Moses
-tokens unless ``--unit`` selects another tokeniser. Plain {train,valid,test}.{src,tgt} are used unchanged.
-``--references`` writes valid and test with one line per concept set, and its sentences as .ref0, .ref1, ..., for
+in each line. The public test file has no sentences, so it gives no test split. The sentences are split into Moses
+tokens unless ``--unit`` selects another tokeniser. If DIR has no released file but
+{train,valid,test}.{src,tgt}, these are used without tokenisation.
+With ``--references``,
+valid and test have one line per concept set, and the sentences of that set are written to .ref0, .ref1, ... for
 scoring.
 """
 
@@ -44,7 +46,7 @@ def released(options: Namespace) -> dict[str, Path]:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files. The released sentences are running text; plain splits are already tokenised."""
+    """The source files. The released sentences are untokenised. Existing splits are tokenised."""
     options.unit = options.unit or ("moses" if released(options) else "words")
     files = list(released(options).values()) or [path for paths in plain_files(options.data).values() for path in paths]
     if not files:
@@ -98,7 +100,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run(parser(), build, arguments, inputs=inputs)
 
 

@@ -3,7 +3,7 @@
     python preprocess/copynet_rules.py --output data/copynet-rules
 
 writes {train,valid,test}.{src,tgt}, for each pair of files the number and the type of every line's rule
-({train,valid,test}.{rule,type}), the rules (rules.json) and manifest.json. The same options give the same bytes on
+({train,valid,test}.{rule,type}), the rules (rules.json) and manifest.json. The same options give identical bytes on
 every machine.
 """
 
@@ -193,7 +193,7 @@ def generate(options: argparse.Namespace, rng: Random) -> tuple[list[Rule], Iter
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory; return a description of its content."""
+    """Write the directory. Return a description of its content."""
     total = options.rules * sum(getattr(options, f"{split}_per_rule") for split in SPLITS)
     rules, instances = generate(options, Random(options.seed))
     write_output(output, rules, tqdm(instances, "generating", total, unit=" pairs", disable=None))
@@ -201,7 +201,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_generator(build_parser(), write, arguments, version=VERSION)
 
 

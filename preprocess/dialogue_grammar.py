@@ -52,7 +52,7 @@ def words_of(part: str, halves: Sequence[str]) -> list[str]:
 
 
 def draw_pool(rng: Random, kind: str, halves: Sequence[str], size: int) -> list[str]:
-    """Draw this number of different fillers of one type, or all if there are fewer."""
+    """Draw this number of different fillers of one type, or all fillers if there are fewer."""
     forms = [[words_of(part, halves) for part in form.split()] for form in FORMS[kind]]
     pool: dict[str, None] = {}
     misses = 0

@@ -2,10 +2,10 @@
 
     python preprocess/dialogue_patterns.py --output data/dialogue
 
-writes DS-I (names, places, ... of the test set also occur in the training set) into DIR/ds1 and DS-II (all of them are
-new) into DIR/ds2: {train,valid,test}.{src,tgt}, one token per character, and for each pair its pattern (.pattern), the
-kind of its response (.kind: copied, free or foreign) and all acceptable responses, its own first (.responses, separated
-by tabs). The same options give the same bytes on every machine.
+Write two data sets. In DS-I (DIR/ds1), the names, places and other slot fillers of the test set also occur in the
+training set. In DS-II (DIR/ds2), all of them are new. Each has {train,valid,test}.{src,tgt}, one token per character,
+and for each pair its pattern (.pattern), the kind of its response (.kind: copied, free or foreign) and all acceptable
+responses, its own first (.responses, separated by tabs). The same options give identical bytes on every machine.
 """
 
 import argparse
@@ -215,7 +215,7 @@ def generate(
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory of one set; return a description of its content."""
+    """Write the directory of one set. Return a description of its content."""
     total = options.train + options.valid + options.test
     pools, turns = generate(options.set, options, Random(options.seed))
     write_output(output, pools, tqdm(turns, options.set, total, unit=" pairs", disable=None), options.unit)
@@ -223,7 +223,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_generator(build_parser(), write, arguments, version=VERSION, sets=SETS)
 
 

@@ -71,7 +71,7 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
 
 
 def objection(options: Namespace, essay: tuple[str, str] | None) -> str:
-    """The reason for dropping an essay; empty to keep it."""
+    """The reason for dropping an essay. Empty to keep it."""
     if essay is None:
         return f"essays_without_one_{SEPARATOR}"
     topics, words = (part.count(" ") + 1 if part else 0 for part in essay)
@@ -121,7 +121,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run(parser(), build, arguments, inputs=inputs)
 
 

@@ -3,9 +3,9 @@
     python preprocess/ew_sew.py --match aligned-good-0.67 0.67 --match aligned-good_partial-0.53 0.45 \\
       --turk path/to/turkcorpus --output data/ew_sew --lowercase
 
-The training pairs are taken from the match files of Hwang et al. (a sentence, its simple counterpart and their
-similarity in each line, tab-separated) if their similarity reaches the threshold. With ``--train`` they come from two
-aligned files such as train.en and train.sen of NTS. Brackets are spelt as in the references, -lrb- and -rrb-.
+The training pairs are those whose similarity reaches the threshold in the match files of Hwang et al. Each line of
+these files has a sentence, its simple counterpart and their similarity, separated by tabs. With ``--train`` they come
+from two aligned files such as train.en and train.sen of NTS. Brackets are spelt as in the references, -lrb- and -rrb-.
 """
 
 import sys
@@ -112,7 +112,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run(parser(), build, arguments, inputs=inputs)
 
 

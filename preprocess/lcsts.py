@@ -3,7 +3,7 @@
     python preprocess/lcsts.py --data DIR --output data/lcsts --setting wean
 
 DIR contains the released PART_I.txt, PART_II.txt and PART_III.txt. The last two are scored by people: pairs with a
-score below 3, or without one, are dropped, as in all papers. DIR may also contain plain {train,valid,test}.{src,tgt}.
+score below 3, or without one, are dropped, as in all papers. DIR may also contain {train,valid,test}.{src,tgt} instead.
 The settings are those of the papers: ``wean`` is characters with a dictionary of 4,000, ``copynet-characters`` of
 3,000, ``copynet-words`` is jieba's words with a dictionary of 10,000. ``--unit`` and ``--words`` replace either part.
 """
@@ -52,7 +52,7 @@ def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document
     """Yield (score, text, summary) of every document.
 
     Args:
-        lines: of a released file, with the tags on separate lines, or around the text on one line.
+        lines: lines of a released file, with the tags on separate lines, or around the text on one line.
         broken: gets the number of each document without an end.
     """
     fields: dict[str, str] = {}
@@ -102,7 +102,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run(parser(), build, arguments, inputs=inputs)
 
 

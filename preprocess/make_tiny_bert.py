@@ -49,7 +49,7 @@ def parser() -> ArgumentParser:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Make the vocabulary and the model, train it, and write both; return a description."""
+    """Make the vocabulary and the model, train it, and write both. Return a description."""
     if options.dim % options.heads:
         raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
     transformers = _import_transformers()
@@ -123,7 +123,7 @@ def learn_vocabulary(options: Namespace) -> list[str]:
 
 
 def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]:
-    """Train by masked-word prediction; return the loss on held-out lines before and after, in nats per masked piece."""
+    """Train by masked-word prediction. Return the loss on held-out lines before and after, in nats per masked piece."""
     import torch
 
     lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]  # longer than [CLS] and [SEP]
@@ -182,9 +182,9 @@ def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: An
 
     Args:
         lines: ids of each line.
-        tokenizer: of the model.
+        tokenizer: tokenizer of the model.
         chance: a ``torch.Generator``.
-        device: of the model.
+        device: device of the model.
     """
     import torch
 
@@ -208,7 +208,7 @@ def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: An
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     libraries = {"transformers": "bert", "tokenizers": "bert", "torch": ""}
     return run_once(parser(), write, arguments, sources=lambda given: given.text, version="1", libraries=libraries)
 

@@ -73,7 +73,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run(parser(), build, arguments, inputs=inputs)
 
 

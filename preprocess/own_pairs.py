@@ -98,7 +98,7 @@ def use_saved_splits(options: Namespace) -> None:
 
 
 def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
-    """The file in ``--prepared`` that has the text settings; none without this option."""
+    """The file in ``--prepared`` that has the text settings. None without this option."""
     if not options.prepared:
         return []
     if options.bpe or options.truecase or options.lowercase:
@@ -254,7 +254,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run(parser(), build, arguments, inputs=inputs, version="2")
 
 

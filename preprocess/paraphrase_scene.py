@@ -150,7 +150,7 @@ class Scene:
         return Part(text, text)
 
     def word(self, key: str) -> Part:
-        """Draw a word of a synonym set for each side; the target is never more formal than the source."""
+        """Draw a word of a synonym set for each side. The target is never more formal than the source."""
         words = LEXICON[key].words
         rank = 0
         if len(words) > 1 and self.rng.random() >= PLAIN_IN_SOURCE:

@@ -5,8 +5,9 @@
 DIR contains PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, with placeholders such as PERSON@1 for named
 entities, and PWKP_108016.tag.80.aner.ori.*, without placeholders (``--form original``). Missing splits are skipped.
 With the anonymised form, each line of the file ``<split>.entities`` maps the placeholders of that pair to their words,
-as JSON. They come from the bundle's map (``.aner.map.t7``) if there is one, else from the two forms of the source.
-restore_entities.py restores the words in outputs. WikiLarge: ``--name wiki.full.aner``.
+as JSON. The words come from the bundle's map (``.aner.map.t7``) if there is one, otherwise from comparing the
+anonymised and the original form of the source. restore_entities.py restores the words in outputs. WikiLarge: ``--name
+wiki.full.aner``.
 """
 
 import json
@@ -88,7 +89,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
 
 
 def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) -> Iterator[Mapping[str, str] | None]:
-    """The words of the placeholders of each pair of a split; None if they are unknown."""
+    """The words of the placeholders of each pair of a split. None if they are unknown."""
     options = preparation.options
     path = map_of(options)
     originals = pairs_of(options, "original").get(split)
@@ -142,7 +143,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run(parser(), build, arguments, inputs=inputs)
 
 

@@ -2,11 +2,11 @@
 
     python preprocess/quora.py --data quora_duplicate_questions.tsv --output data/quora --lowercase
 
-Only pairs marked as duplicates are used, in Moses tokens unless ``--unit`` selects another tokeniser. The draw depends
-only on the seed and the pairs. In the usual random split, many single questions of the test set are in the training set
-too. ``--question-disjoint`` shares no question between splits (pairs that share questions stay together, so that valid
-and test may be smaller by a pair or two). A directory with {train,valid,test}.{src,tgt} keeps its splits; ``--train``,
-``--valid`` and ``--test`` then draw this number of pairs from its splits, by line number.
+Only pairs marked as duplicates are used, in Moses tokens unless ``--unit`` selects another tokeniser. The random
+split depends only on the seed and the pairs. Many single questions of its test set are in the training set, too. With
+``--question-disjoint``, no question occurs in two splits. Pairs that share questions stay together, so valid and test
+may be a pair or two smaller. A directory with {train,valid,test}.{src,tgt} keeps its splits. In that case,
+``--train``, ``--valid`` and ``--test`` draw this number of pairs from its splits, by line number.
 """
 
 import sys
@@ -41,7 +41,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files. The published questions are running text; a directory is already tokenised."""
+    """The source files. The published questions are untokenised. A directory is tokenised."""
     options.unit = options.unit or ("words" if options.data.is_dir() else "moses")
     if options.data.is_dir():
         files = [path for paths in plain_files(options.data).values() for path in paths]
@@ -93,7 +93,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run(parser(), build, arguments, inputs=inputs, version="3")
 
 

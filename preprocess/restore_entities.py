@@ -33,7 +33,7 @@ def read_entities(path: Path) -> list[dict[str, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     parser = outputs_parser("restore_entities", __doc__)
     parser.add_argument("--entities", type=Path, required=True, metavar="FILE", help="<split>.entities of pwkp.py")
     args = parser.parse_args(arguments)

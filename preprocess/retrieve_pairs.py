@@ -9,7 +9,7 @@ gets no pair.
 
     python preprocess/retrieve_pairs.py --data data/new --pairs data/quora --output data/new-pairs
 
-Sentences of another directory, with or without targets, get pairs from the training data in ``--pairs``.
+Sentences in another directory, with or without targets, are given pairs from the training data in ``--pairs``.
 """
 
 import sys
@@ -68,7 +68,7 @@ class Retriever:
                 self.having[sentence].append(number)
 
     def find(self, sentences: Sequence[Pair], *, training: bool) -> Iterator[int]:
-        """The index of the pair for each sentence; -1 if no pair shares a word with it.
+        """The index of the pair for each sentence. -1 if no pair shares a word with it.
 
         Args:
             sentences: each with its target, if it has one.
@@ -103,13 +103,13 @@ def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
 
 
 def files_of(folder: Path, split: str) -> list[Path]:
-    """The existing files of a split, the source first; none without a source."""
+    """The existing files of a split, the source first. None without a source."""
     paths = [folder / f"{split}.{side}" for side in SIDES]
     return [path for path in paths if path.is_file()] if paths[0].is_file() else []
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Write all splits; return a description of their sizes.
+    """Write all splits. Return a description of their sizes.
 
     Raises:
         InputError: see ``read_split``.
@@ -148,7 +148,7 @@ def sources(options: Namespace) -> list[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_once(parser(), write, arguments, sources=sources, version="1", libraries={"scikit-learn": ""})
 
 

@@ -2,7 +2,7 @@
 
     python preprocess/synthetic_paraphrase.py --output data/synthetic
 
-writes {train,valid,test}.{src,tgt} and manifest.json. The same options give the same bytes on every machine.
+writes {train,valid,test}.{src,tgt} and manifest.json. The same options give identical bytes on every machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ REMARK = (
     "compare it with the score of copying the source."
 )
 
-# The tokens of the grammar are equal to the output of these steps for running text. wean-generate and wean-inspect read
+# The tokens of the grammar are equal to the output of these steps for plain text. wean-generate and wean-inspect read
 # the steps from the manifest, so that a model of this text accepts ordinary sentences.
 TEXT = TextSettings(unit="moses", lowercase=True)
 
@@ -160,7 +160,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory; return a description of its content."""
+    """Write the directory. Return a description of its content."""
     splits = collect_splits({split: getattr(options, split) for split in SPLITS}, options.seed)
     for split in SPLITS:
         with output.split(split) as files:
@@ -171,7 +171,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_generator(build_parser(), write, arguments, version=VERSION)
 
 

@@ -3,7 +3,7 @@
     python preprocess/topic_essays.py --language zh --output data/topic-essays-zh
 
 writes {train,valid,test}.{src,tgt} (topic words -> tokens of an essay that uses each of them), for each pair its domain
-({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give the same bytes on
+({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give identical bytes on
 every machine.
 """
 
@@ -146,7 +146,7 @@ def generate(options: argparse.Namespace, rng: Random) -> Iterator[tuple[str, Es
 
 
 def write(options: argparse.Namespace, output: Output) -> str:
-    """Write the directory; return a description of its content."""
+    """Write the directory. Return a description of its content."""
     total = options.train + options.valid + options.test
     essays = tqdm(generate(options, Random(options.seed)), "generating", total, unit=" essays", disable=None)
     write_output(output, LANGUAGES[options.language], essays)
@@ -154,7 +154,7 @@ def write(options: argparse.Namespace, output: Output) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_generator(build_parser(), write, arguments, version=VERSION)
 
 

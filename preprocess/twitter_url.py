@@ -51,7 +51,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files. The published tweets are running text; a directory with splits is already tokenised."""
+    """The source files. The published tweets are untokenised. A directory with splits is tokenised."""
     plain = [path for paths in plain_files(options.data).values() for path in paths]
     options.unit = options.unit or ("words" if plain else "moses")
     if plain:
@@ -128,7 +128,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run(parser(), build, arguments, inputs=inputs, version="2")
 
 

@@ -1,4 +1,4 @@
-"""Restore running text from a model's outputs by undoing the steps of a script of this folder.
+"""Restore untokenised text from a model's outputs by undoing the steps of a script of this folder.
 
     python preprocess/undo_text.py --prepared data/quora --generated LOG --output outputs.txt
 
@@ -18,7 +18,7 @@ from wean_fairseq.text import Text, read_text_settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     parser = outputs_parser("undo_text", __doc__)
     parser.add_argument("--prepared", type=Path, required=True, metavar="DIR", help="output directory of a script")
     args = parser.parse_args(arguments)

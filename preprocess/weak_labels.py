@@ -60,7 +60,7 @@ def sources(options: Namespace) -> list[Path]:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Align the text, and write the labels; return a description of their number.
+    """Align the text, and write the labels. Return a description of their number.
 
     Raises:
         InputError: if the sides have different lengths, or lines are empty.
@@ -73,7 +73,7 @@ def write(options: Namespace, output: Output) -> str:
 
 
 def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> Iterator[Links]:
-    """Align all splits together; yield the links of every pair."""
+    """Align all splits together. Yield the links of every pair."""
     numbers: dict[str, int] = {}
     # The files are read twice, so that the text is never in memory.
     sides = [
@@ -147,7 +147,7 @@ def mark(words: int, spans: list[tuple[int, int]]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     return run_once(parser(), write, arguments, sources=sources, version="1.0")
 
 

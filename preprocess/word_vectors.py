@@ -3,7 +3,7 @@
     python preprocess/word_vectors.py --text data/essays/train.src data/essays/train.tgt --output data/vectors --dim 300
 
 PC-SAN starts from GloVe vectors of BERT's width and MTA-LSTM from word2vec's, both learnt from unpublished corpora.
-These vectors are learnt from the given text. With one worker and a seed, the same options give the same bytes on one
+These vectors are learnt from the given text. With one worker and a seed, the same options give identical bytes on one
 machine.
 """
 
@@ -49,7 +49,7 @@ def parser() -> ArgumentParser:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Learn the vectors, and write them as text; return a description of their number."""
+    """Learn the vectors, and write them as text. Return a description of their number."""
     logging.getLogger("gensim").setLevel(logging.WARNING)
     from gensim.models import Word2Vec
 
@@ -76,7 +76,7 @@ def write(options: Namespace, output: Output) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     libraries = {"gensim": "vectors", "numpy": ""}
     return run_once(parser(), write, arguments, sources=lambda given: given.text, version="1", libraries=libraries)
 

@@ -79,7 +79,7 @@ def wide_pages(site: Path, browser: str) -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print all problems of the site; return the exit status."""
+    """Print all problems of the site. Return the exit status."""
     if len(arguments) != 1 or not Path(arguments[0]).is_dir():
         print(f"check_site: error: give the folder of the site, not {arguments}; make docs builds it", file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Test the installation of an ordinary user: a plain `pip install` (no -e, with pip's build isolation) of the source
 # distribution into an environment with torch and fairseq-fixed, then `--user-dir wean_fairseq` in another folder. Takes
-# no arguments; needs the .venv of scripts/setup.sh.
+# no arguments. It needs the .venv of scripts/setup.sh.
 #
 # The second environment contains the package and fairseq-fixed, which looks for a --user-dir next to itself. Everything
 # else, including torch, is used from .venv.

@@ -253,7 +253,7 @@ def options(_content: object) -> str:
 
 
 def fields_of(config: type) -> tuple[Any, ...]:
-    """Return the fields of a dataclass; other classes have none."""
+    """Return the fields of a dataclass. Other classes have none."""
     return fields(config) if is_dataclass(config) else ()
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the generated tables of the documents; with --check only compare.
+"""Write the generated tables of the documents. With --check, only compare them.
 
 The systems are in docs/systems.toml, their scores in results/, the metrics and presets in wean_fairseq.evaluation. The
 others repeat what the code says, see doc_sources.py.
@@ -128,7 +128,7 @@ BLOCKS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the tables; return the exit status."""
+    """Write or check the tables. Return the exit status."""
     parser = argparse.ArgumentParser(description="Write the generated tables of the documents.")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if a page differs")
     args = parser.parse_args(arguments)

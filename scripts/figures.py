@@ -38,7 +38,7 @@ def read_curves(path: Path) -> tuple[list[TrainingLog], list[str]]:
 
 
 def draw(root: Path, experiments: Iterable[str]) -> list[Path]:
-    """Draw the curves of experiments; return the pictures."""
+    """Draw the curves of experiments. Return the pictures."""
     pictures = []
     for experiment in experiments:
         path = root / "results" / f"{experiment}{SUFFIX}"
@@ -52,7 +52,7 @@ def draw(root: Path, experiments: Iterable[str]) -> list[Path]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("experiments", nargs="*", help="names of result files (default: all that have curves)")
     args = parser.parse_args(arguments)

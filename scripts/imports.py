@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the drawing of the package's imports into docs/architecture.md; with --check only compare.
+"""Write the drawing of the package's imports into docs/architecture.md. With --check, only compare it.
 
 A part is a folder or a file directly under wean_fairseq/. Its layer is one above the highest part that it imports, so
 every arrow points down. A cycle of imports is an error: between parts, including imports inside functions, and between
@@ -28,7 +28,7 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(path: Path, modules: Mapping[str, Path], *, deferred: bool) -> Iterator[str]:
-    """The modules of the package that a file imports; with ``deferred``, including those inside functions."""
+    """The modules of the package that a file imports. With ``deferred``, including those inside functions."""
     package = path.relative_to(PACKAGE.parent).parts[:-1]
     for node in _running_nodes(ast.parse(path.read_text(encoding="utf-8")), deferred=deferred):
         if isinstance(node, ast.Import):
@@ -93,7 +93,7 @@ def draw(graph: Mapping[str, set[str]]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the drawing; return the exit status."""
+    """Write or check the drawing. Return the exit status."""
     parser = argparse.ArgumentParser(description="Write the drawing of imports into docs/architecture.md.")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if the page is out of date")
     args = parser.parse_args(arguments)

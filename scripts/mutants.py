@@ -36,7 +36,7 @@ LONGEST = 900  # seconds: a mutant that makes a test hang is killed too
 
 
 class Mutant(NamedTuple):
-    """``old`` of the file becomes ``new``; ``tests`` are pytest's arguments. Empty texts change nothing.
+    """``old`` of the file becomes ``new``. ``tests`` are pytest's arguments. Empty texts change nothing.
 
     ``place`` is the file and line of a random mutant, whose texts are those of the whole file.
     """

@@ -10,7 +10,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def update_block(page: Path, markers: tuple[str, str], block: str, *, check: bool) -> bool:
-    """Replace the text between two markers in a page, unless ``check``; return True if the page had this text."""
+    """Replace the text between two markers in a page, unless ``check``. Return True if the page had this text."""
     old = page.read_text(encoding="utf-8")
     before, rest = old.split(markers[0])
     new = f"{before}{markers[0]}{block}{markers[1]}{rest.split(markers[1])[1]}"

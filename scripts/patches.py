@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the table of patches into docs/architecture.md; with --check only compare."""
+"""Write the table of patches into docs/architecture.md. With --check, only compare it."""
 
 import argparse
 import sys
@@ -25,7 +25,7 @@ def table() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write or check the table; return the exit status."""
+    """Write or check the table. Return the exit status."""
     parser = argparse.ArgumentParser(description="Write the table of patches into docs/architecture.md.")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if the page differs")
     args = parser.parse_args(arguments)

@@ -4,7 +4,7 @@
     python scripts/prose.py [PATH...]     # default: the whole project
 
 Each finding is printed with the wording to use instead. The exit status is 1 if there are any. CONTRIBUTING.md has the
-rules; this script only finds the phrases that are easy to find.
+rules. This script only finds the phrases that are easy to find.
 """
 
 import ast
@@ -83,7 +83,7 @@ def project_files() -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print all findings; return the exit status."""
+    """Print all findings. Return the exit status."""
     paths = [Path(argument) for argument in arguments] or [ROOT / name for name in project_files()]
     messages = [message for path in paths for message in findings(path)]
     sys.stdout.writelines(f"{message}\n" for message in messages)

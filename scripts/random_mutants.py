@@ -34,9 +34,9 @@ def draw(root: Path, number: int, seed: int) -> list[tuple[str, str, str]]:
     """Draw mutants, at most one per line.
 
     Args:
-        root: of the project.
-        number: of mutants.
-        seed: of the draw, which is the same for the same code.
+        root: root directory of the project.
+        number: number of mutants.
+        seed: seed of the draw, which is the same for the same code.
 
     Returns:
         For each its file, the text of the line, with its number, and what the line becomes.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write docs/reliability.md from the counts of a test run; called by `make test-slow`.
+"""Write docs/reliability.md from the counts of a test run. `make test-slow` calls it.
 
     python -m pytest -m slow tests --reliability-record RECORD && python scripts/reliability.py RECORD
 

@@ -46,7 +46,7 @@ find_python() {
     return
   fi
   for candidate in python3.11 python3.12 python3.13 python3 python; do
-    # A name on PATH may not run (a version manager's shim); then the next one is tried.
+    # If a name on PATH does not run (a version manager's shim), the next one is tried.
     version=$(python_version "$candidate") || continue
     if is_supported "$version"; then
       printf '%s\n' "$candidate"
@@ -122,7 +122,7 @@ discard_unusable_venv() {
 
 # --- the steps ------------------------------------------------------------------------------------------------------
 
-# run <what> <command...>: write the output to the log; a failure prints one sentence and the end of the log.
+# run <what> <command...>: write the output to the log. A failure prints one sentence and the end of the log.
 run() {
   local what=$1 end
   shift
@@ -239,7 +239,7 @@ Path(sys.argv[2]).write_text("".join(f"{name}\n" for name in needed if not name.
 '
 
 # The build leaves a processor idle half of the time. It has a separate process group, and ends with this script, unless
-# the script is killed with -9: then the build holds the lock until its end, and the next set-up waits for it.
+# the script is killed with -9. In that case, the build holds the lock until its end, and the next set-up waits for it.
 build_and_install_libraries() {
   STEP=3
   if is_done fairseq "$PINS"; then return; fi
@@ -280,7 +280,7 @@ import wean_fairseq.models, wean_fairseq.tasks, wean_fairseq.evaluation.cli, wea
 '
 
 # fairseq requires torchaudio and imports it for speech only. The build on PyPI needs the libraries of CUDA. If it cannot
-# be loaded beside a torch without CUDA, its modules are removed, because transformers would find and import it for every
+# be loaded with a torch without CUDA, its modules are removed, because transformers would find and import it for every
 # sequence-to-sequence model and fail. The metadata stays for `pip check`.
 readonly REMOVE_BROKEN_TORCHAUDIO='
 import shutil

@@ -1,4 +1,4 @@
-"""Rules that turn measured results into verdicts on published claims; `replication` writes the page.
+"""Rules that turn measured results into verdicts on published claims. `replication` writes the page.
 
 A comparison states that one system is above another by the main metric of its paper, and gives the published
 difference. It is judged in three steps:
@@ -60,11 +60,11 @@ class Measured:
 
     Attributes:
         scores: means over runs, first of the system that should be above, then of the other one.
-        deviations: standard deviations over runs; None for one run.
+        deviations: standard deviations over runs. None for one run.
         runs: numbers of runs.
         error: standard error of the difference, from sentences and runs.
-        run_error: its standard error over runs only; 0 if a system has one run.
-        p_value: of the paired test, else of the 95 % intervals.
+        run_error: its standard error over runs only. 0 if a system has one run.
+        p_value: p value of the paired test, else of the 95 % intervals.
     """
 
     metric: str
@@ -96,7 +96,7 @@ class Outcome:
     Attributes:
         text: the numbers.
         reasons: the reasons for the verdict.
-        result: names of the result files; empty for a count or a benchmark.
+        result: names of the result files. Empty for a count or a benchmark.
     """
 
     verdict: str
@@ -125,7 +125,7 @@ def results_of(comparison: dict[str, Any], side: str = "") -> list[str]:
 
 
 def runs_of(training: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of all runs of a system; a record of one run is the training itself."""
+    """Return the records of all runs of a system. A record of one run is the training itself."""
     return list(training.get("runs", [training]))
 
 
@@ -164,7 +164,7 @@ def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, 
 
 
 def incompleteness(training: dict[str, Any], command: str) -> str:
-    """Return the reason why a training and those with other settings are incomplete; empty if they are complete.
+    """Return the reason why a training and those with other settings are incomplete. Empty if they are complete.
 
     Tries that were stopped at the number of epochs after which the setting was chosen are complete. A try without its
     best epoch, as in old records, is complete only if the patience ended it.
@@ -236,7 +236,7 @@ def cells_of(comparison: dict[str, Any], side: str) -> list[dict[str, Any]]:
 
 
 def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
-    """Measure the difference of two systems; None if a result lacks the metric or its interval."""
+    """Measure the difference of two systems. None if a result lacks the metric or its interval."""
     keys = metric, comparison.get("than", metric)
     sides = [(cells_of(comparison, side), key) for side, key in zip(("above", "below"), keys, strict=True)]
     if any((result.get(key) or {}).get("ci") is None for files, key in sides for result in files):
@@ -252,7 +252,7 @@ def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
         p_value = 2 * _NORMAL.cdf(-abs(high - low) / error) if error else float(high == low)
     else:
         p_value = tested
-        # The paired test uses that both systems were scored on the same sentences; the two intervals do not.
+        # The paired test uses that both systems were scored on the same sentences. The two intervals do not.
         error = min(error, abs(high - low) / -_NORMAL.inv_cdf(tested / 2)) if tested < 0.5 else error
     return Measured(
         metric,
@@ -279,7 +279,7 @@ def paired_p(comparison: dict[str, Any], metric: str) -> float | None:
 
 
 def published_difference(comparison: dict[str, Any], measured: Measured) -> float:
-    """Return the published difference in points; 0 if the paper gives none."""
+    """Return the published difference in points. 0 if the paper gives none."""
     if "published_percent" in comparison:
         return float(comparison["published_percent"]) / 100 * measured.scores[1]
     above, below = comparison.get("published", (0.0, 0.0))
@@ -290,9 +290,9 @@ def judge(measured: Measured, p_value: float, published: float, margin: float = 
     """Return the verdict on a difference whose trainings can decide it.
 
     Args:
-        p_value: of the main metric, corrected for all comparisons of the paper.
-        published: difference in the paper; 0 if there is none, in which case any size is accepted.
-        margin: how much lower the system may be and count as equally good; 0 if it must be above.
+        p_value: p value of the main metric, corrected for all comparisons of the paper.
+        published: difference in the paper. 0 if there is none, in which case any size is accepted.
+        margin: how much lower the system may be and count as equally good. 0 if it must be above.
     """
     low, high = measured.interval
     significant = measured.is_significant(p_value)

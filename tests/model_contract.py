@@ -78,7 +78,7 @@ def unpad(batch: dict[str, torch.Tensor]) -> tuple[list[torch.Tensor], list[torc
 
 
 def task_inputs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The entries that a model asks its task to put into net_input beside the sentences, computed as the task would."""
+    """The entries that a model asks its task to put into net_input, except the sentences, as the task computes them."""
     if capabilities_of(model).needs_length:
         return {"essay_lengths": batch["target"].ne(PAD).sum(dim=1)}
     return {}
@@ -202,7 +202,7 @@ class ModelContract:
     def test_hypotheses_that_share_their_source_take_the_steps_of_teacher_forcing(self, model):
         """As in the fast search, two hypotheses of each sentence read the same source row.
 
-        They differ after the first word; then a sentence is dropped, and the hypotheses of the others change places.
+        They differ after the first word. Then a sentence is dropped, and the hypotheses of the others change places.
         """
         batch = make_batch()
         encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"], **task_inputs(model, batch))

@@ -9,14 +9,14 @@ class Capabilities:
     """Declared by a model class, and replaced on a model whose options decide."""
 
     computes_loss: bool = True  # its forward takes targets (criterions/model_loss.py)
-    adds_losses: bool = False  # to the loss of the words; fairseq's criterions would omit them
+    adds_losses: bool = False  # to the loss of the words. fairseq's criterions would omit them
     shares_words: bool = True  # source and target need the same dictionary
     copies: bool = False  # writes source words that are not in the dictionary, so the task adds slots to it
     normalises: bool = False  # its scores are log-probabilities, to which no temperature can be applied
     ranks: bool = False  # its search adds terms that are not log-probabilities, so no rule may stop it early
     inputs: tuple[str, ...] = ()  # names of the extra inputs that it reads (data/extra_inputs.py)
     needs_length: bool = False  # plans the output for a length, which the task gives (net_input["essay_lengths"])
-    granular_from: int = 0  # first layer whose words have granularities, counted from 1; 0 = none
+    granular_from: int = 0  # first layer whose words have granularities, counted from 1. 0 = none
 
 
 FAIRSEQ = Capabilities(computes_loss=False, shares_words=False)  # of the models that are not ours

@@ -13,7 +13,7 @@ from .errors import UserError, printable, sentence_of
 
 #: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
 BROKEN_PIPE = 141
-_DIGITS = 18  # of a whole number; Python refuses to read one of thousands
+_DIGITS = 18  # of a whole number. Python refuses to read one of thousands
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -90,7 +90,7 @@ def configure_logging(program: str) -> None:
 
 
 def print_message(program: str, text: str) -> None:
-    """Write a line about the work itself, beside what the program prints; it is lost if standard error is closed."""
+    """Write a line about the work to standard error. It is lost if standard error is closed."""
     if sys.stderr is None:
         return
     with suppress(OSError):
@@ -99,14 +99,14 @@ def print_message(program: str, text: str) -> None:
 
 
 def standard_output() -> TextIO:
-    """Return ``sys.stdout``; raises ``UserError`` if it is closed."""
+    """Return ``sys.stdout``. Raises ``UserError`` if it is closed."""
     if sys.stdout is None:
         raise UserError("standard output is closed, so the results cannot be printed; send it to a file or terminal.")
     return sys.stdout
 
 
 def print_text(text: str) -> None:
-    """Print; control characters and characters that the terminal's encoding lacks are shown escaped.
+    """Print. Control characters and characters that the terminal's encoding lacks are escaped.
 
     Raises:
         UserError: if standard output is closed, or cannot be written.

@@ -48,7 +48,7 @@ def user_errors() -> Iterator[None]:
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """Return the sentence to show instead of a traceback; ``None`` for an error that is not explained."""
+    """Return the sentence to show instead of a traceback. ``None`` for an error that is not explained."""
     if type(error) is Exception and isinstance(error.__context__, UserError):
         error = error.__context__  # fairseq's trainer wraps errors that occur while it loads a checkpoint
     if isinstance(error, UserError):

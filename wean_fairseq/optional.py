@@ -14,7 +14,7 @@ _EXTRAS |= {"tokenizers": "bert", "transformers": "bert", "starlette": "inspect"
 
 
 class LazyModule:
-    """A module of a library that is imported when one of its attributes is used; see ``import_optional``."""
+    """A module of a library that is imported when one of its attributes is used. See ``import_optional``."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Importing this module patches fairseq and registers the plugin; see ``wean_fairseq.register``."""
+"""Importing this module patches fairseq and registers the plugin. See ``wean_fairseq.register``."""
 
 from .host.patches import install
 from .host.table import PATCHES

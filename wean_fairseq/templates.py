@@ -12,7 +12,7 @@ def render_template(
     """Return the page that a template makes of values.
 
     Args:
-        folder: of the package that the file is in.
+        folder: folder of the package that the file is in.
         finalize: changes each value before it is written.
         values: by the names that the template has for them.
     """

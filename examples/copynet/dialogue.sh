@@ -21,7 +21,7 @@ refuse_limits GENERATE
 read -ra size <<<"$GENERATE" # arguments of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
-# The paper does not describe the training; Adam with 0.001 is from the authors' code.
+# The paper does not describe the training. Adam with 0.001 is from the authors' code.
 optimisation=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout "$DROPOUT" --no-epoch-checkpoints)
 
 main=$RUN
@@ -35,7 +35,7 @@ for set in $SETS; do
   decay_linearly "$RATE" "$BATCH"
   for system in $SYSTEMS; do
     # Each system has a suitable dictionary: all characters, but with new names CopyNet has to learn to copy unknown
-    # characters, so those seen less than 15 times are unknown to it in training.
+    # characters, so those that occur fewer than 15 times are unknown to it in training.
     threshold=2
     [[ $set/$system == ds2/copynet* ]] && threshold=15
     BIN=$RUN/bin-$threshold

@@ -4,7 +4,7 @@
 # DATA contains the released files PART_I.txt, PART_II.txt and PART_III.txt (train; valid and test with a score of at
 # least 3), or {train,valid,test}.{src,tgt} with one text per line and its summary on the same line of .tgt. Sizes are
 # the paper's (section 5.2: embeddings 350, hidden 500; 3,000 characters or 10,000 words), the scores are ROUGE on the
-# characters of the first 40 words. The paper does not give the beam; 10 is used. The authors' code has other values, by
+# characters of the first 40 words. The paper does not give the beam. 10 is used. The authors' code has other values, by
 # words: SYSTEMS=copynet_lcsts_full WORDS=20000 BEAM=30. (copynet_release and copynet_lcsts_release are earlier names.)
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}"
@@ -24,7 +24,7 @@ need_systems {copynet,rnnsearch,enc_dec}{,_lcsts} copynet{,_lcsts}_{full,release
 sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"})
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet)
-# The paper does not describe the training; Adam with 0.001 is from the authors' code.
+# The paper does not describe the training. Adam with 0.001 is from the authors' code.
 optimisation=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout 0.1 --no-epoch-checkpoints)
 
 remember "DATA=$(realpath "$DATA")" "SETTING=$SETTING" "WORDS=$WORDS" "EMBED_DIM=$EMBED_DIM" \

@@ -8,16 +8,16 @@
 # 2018) trained them on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS adapt the run to the machine.
 #
 # FSET reads every sentence followed by a similar training pair ($RUN/pairs), and has the sizes of its authors' research
-# code unless SIZES overrides them; FSET_SIZES adds further options, such as "--edit-layers 2".
+# code unless SIZES overrides them. FSET_SIZES adds further options, such as "--edit-layers 2".
 #
-# A system with _skip, such as transformer_skip, excludes the first target word from the loss, as C-DNPG's release does.
+# A system with _skip, such as transformer_skip, excludes the first target word from the loss, as the C-DNPG authors' code does.
 #
 #   VOCAB    vocab.txt of bert-base-uncased, for the paper's word pieces (default: learn MERGES from the training text)
 #   MERGES   merges of byte pair encoding (default: 8,000)
 #   VARIANT  in quora.sh and twitter_url.sh: r (resonance), s (scope), rs (their product), r+s (their mean), or several
 #   SIZES, RATE, WARMUP  options, learning rate and warm-up of the Transformers (default: the paper's)
 #   FSET_SIZES  more options of FSET, as in FSET_SIZES="--edit-layers 2"
-#   QUORA, TWITTER_URL  data of table2.sh; its SETS is quora, twitter_url or both
+#   QUORA, TWITTER_URL  data of table2.sh. Its SETS is quora, twitter_url or both
 TABLE2="residual_lstm pointer_generator transformer copy_transformer dnpg fset cdnpg_r cdnpg_s cdnpg_rs cdnpg_r+s"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZES:=--embed-dim 32 --ffn-dim 64 --attention-heads 2}" "${WARMUP:=5}" \
   "${EVALUATE:=5}" "${MERGES:=300}" "${LIMIT:=300}" "${TEST_LIMIT:=20}" \
@@ -76,7 +76,7 @@ compare() {
     fi
     generate "$system" test "${decoding[@]}"
     if [[ $system == cdnpg* ]]; then
-      say "z per layer of ten questions: $RUN/$system/granularity.png; means of function and content words beside it"
+      say "z per layer of ten questions: $RUN/$system/granularity.png; means of function and content words next to it"
       tool wean-plot granularity --dump "$dump" --number 10 --output "$RUN/$system/granularity" >/dev/null
     fi
   done

@@ -15,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 : "${SYSTEMS:=$TABLE2}"
 need_tools
 
-# data_of SET: sets DATA; fails with one sentence if there is none.
+# data_of SET: sets DATA. Fails with one sentence if there is none.
 data_of() {
   inputs=()
   case $1 in

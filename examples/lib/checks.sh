@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2153
-# Check a recipe's variables and files before anything is written; recipe.sh sources it.
+# Check a recipe's variables and files before anything is written. Recipe.sh sources it.
 
 # say TEXT: print one line, with paths below the current directory shortened. A job does not report work that was
 # already done.
@@ -32,7 +32,7 @@ fail() {
   die "$what failed."
 }
 
-# need_files HINT FILE...: fail with one sentence if a file is missing; add the files to `inputs`, which `remember`
+# need_files HINT FILE...: fail with one sentence if a file is missing. Add the files to `inputs`, which `remember`
 # hashes.
 inputs=()
 need_files() {
@@ -60,7 +60,7 @@ need_twitter_url() {
     "$DATA"/{train,valid,test}.{src,tgt}
 }
 
-# need_paraphrases: $DATA is that of $SET.
+# need_paraphrases: $DATA is the data of $SET.
 need_paraphrases() {
   case $SET in
     quora | twitter_url) "need_$SET" ;;

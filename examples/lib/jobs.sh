@@ -68,7 +68,7 @@ with_other_seeds() {
   done
 }
 
-# write_job_array JOB...: -> $SBATCH; with GPUS each job has one. Every value is quoted, and no name is in an #SBATCH line.
+# write_job_array JOB...: -> $SBATCH. With GPUS each job has one. Every value is quoted, and no name is in an #SBATCH line.
 write_job_array() {
   local given
   {

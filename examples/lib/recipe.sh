@@ -4,22 +4,22 @@
 #
 # Variables that every recipe takes from the environment:
 #
-#   DATA, TURK, PWKP  location of the data; if it is missing, the recipe says where to get it
+#   DATA, TURK, PWKP  location of the data. If it is missing, the recipe says where to get it
 #   RUN      output directory (default: runs/<family>/<recipe>)
 #   SYSTEMS  systems to train and compare (default: those of the paper, with its baselines)
-#   EPOCHS   passes over the training data (default: the paper's); a larger value continues a finished training
+#   EPOCHS   passes over the training data (default: the paper's). A larger value continues a finished training
 #   PATIENCE  validations without improvement after which a training ends
-#   RATES, DROPOUTS  values that every system tries (own = the recipe's); the best on validation is kept, all are recorded
+#   RATES, DROPOUTS  values that every system tries (own = the recipe's). The best on validation is kept. All are recorded
 #   RATES_<system>  the rates of one system, as in RATES_pointer_generator="0.05 0.1 0.2" (default: RATES)
-#   TRY_EPOCHS  epochs after which the best of these values is chosen; only that training continues (default: EPOCHS)
+#   TRY_EPOCHS  epochs after which the best of these values is chosen (default: EPOCHS). Only that training continues
 #   SEED     random seed (default: 1)
-#   SEEDS    several seeds, each in RUN/seed<N>; scored together, as mean and deviation, if they share the test set
-#   JOBS     systems and seeds trained at a time, with one core or GPU each (default: 1); logs are in RUN/jobs
+#   SEEDS    several seeds, each in RUN/seed<N>. They are scored together, as mean and deviation, if they share the test set
+#   JOBS     systems and seeds trained at a time, with one core or GPU each (default: 1). Logs are in RUN/jobs
 #   GPUS     number of GPUs (default: those found); 0 = CPU
 #   PROCESSES  processes of one training, each with its own batches, also on a CPU (default: GPUS, or one)
 #   SBATCH   file to write the trainings to as a Slurm job array, instead of running them
-#   TRAIN_FLAGS  more options of fairseq-train for every system, as in TRAIN_FLAGS="--lr 0.0005"
-#   SEARCH_FLAGS  more options of fairseq-generate for every system; changed options decode again
+#   TRAIN_FLAGS  more fairseq-train options for every system, as in TRAIN_FLAGS="--lr 0.0005"
+#   SEARCH_FLAGS  more fairseq-generate options for every system. Changed options decode again
 #   EVALUATE  updates between validations (default: 500, fewer on small data)
 #   TOKENS   batch size in tokens of the longer side, padding included (default: the batch is counted in pairs)
 #   LIMIT, TEST_LIMIT  maximum number of training and of validation pairs, and of test sentences
@@ -76,7 +76,7 @@ export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 [[ -z ${JOB:-} ]] || begin_job
 [[ -z $SEEDS ]] || RUN=$TABLE/seed$SEED
 
-# The optimisation of the WEAN paper (section 3.1.3), the same for all its data sets; the learning rate is constant.
+# The optimisation of the WEAN paper (section 3.1.3), the same for all its data sets. The learning rate is constant.
 # RATE and BATCH are settings of its recipes.
 # shellcheck disable=SC2034
 wean_optimisation=(
@@ -85,7 +85,7 @@ wean_optimisation=(
 )
 
 # Settings that a recipe may override: the task, the training criterion, and the search options. An <unk> is replaced by
-# the source word with the most attention, as in both WEAN releases; models that copy need no such replacement.
+# the source word with the most attention, as in both WEAN releases. Models that copy need no such replacement.
 task=paraphrase
 criterion=query_embedding
 search=(--replace-unk --search-preset wean)
@@ -167,7 +167,7 @@ run_preparation() {
     fail "preparing the text" "$directory.log"
 }
 
-# prepare SCRIPT ARGUMENTS...: a data set -> $RUN/text, by preprocess/SCRIPT.py; `complete` names the last file that it
+# prepare SCRIPT ARGUMENTS...: a data set -> $RUN/text, by preprocess/SCRIPT.py. `complete` names the last file that it
 # writes, if that is not the manifest.
 prepare() {
   local script=$1
@@ -189,7 +189,7 @@ training_text() { printf '%s' "${TEXT:-${RUN:?}/text}"; }
 
 # binarise WORDS THRESHOLD [ARGUMENTS...]: training_text -> binary_data, with one dictionary of at most WORDS words seen
 # THRESHOLD times. With --dataset-impl raw the data stays text, in which a model that copies can find words outside the
-# dictionary. CANDIDATES_FROM=source counts only the source side, as described in the WEAN paper; the default counts
+# dictionary. CANDIDATES_FROM=source counts only the source side, as described in the WEAN paper. The default counts
 # both, like its code.
 binarise() {
   local words=$1 threshold=$2 counts=() bin text

@@ -14,7 +14,7 @@ without_pieces() {
   restore_outputs "$set"
 }
 
-# restore_outputs SET: the outputs of all systems as running text: $RUN/SYSTEM/SET.txt.
+# restore_outputs SET: the outputs of all systems as plain text: $RUN/SYSTEM/SET.txt.
 restore_outputs() {
   local system
   for system in $SYSTEMS; do

@@ -13,7 +13,7 @@ need_turk() {
   done
 }
 
-# need_public_pairs: check the data of prepare_public_pairs; sets pwkp_test for it.
+# need_public_pairs: check the data of prepare_public_pairs. Sets pwkp_test for it.
 need_public_pairs() {
   pwkp_test=$PWKP/PWKP_108016.tag.80.aner.ori.test
   need_files "Set DATA to a directory with train/valid.{src,tgt}, such as Kauchak's English / Simple Wikipedia pairs." \

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
 # Training for recipe.sh: one system, or several settings of it to choose from.
 
-# train SYSTEM ARCH [ARGUMENTS...]: train -> $RUN/SYSTEM/checkpoint_best.pt; resumes from the last checkpoint. TOKENS,
+# train SYSTEM ARCH [ARGUMENTS...]: train -> $RUN/SYSTEM/checkpoint_best.pt. Resumes from the last checkpoint. TOKENS,
 # TRAIN_FLAGS and PATIENCE come after the recipe's own arguments and override them. With RATES or DROPOUTS every
 # combination is trained in $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the best one on validation. With TRY_EPOCHS
 # each is trained for that number of epochs, and only the best one is trained to the end. RATES_SYSTEM
@@ -47,7 +47,7 @@ train_tries() {
   done
 }
 
-# check_training SYSTEM ARCH [ARGUMENTS...]: fail with one sentence if `train` would reject the options; writes no file.
+# check_training SYSTEM ARCH [ARGUMENTS...]: fail with one sentence if `train` would reject the options. Writes no file.
 check_training() { only_check=yes train "$@"; }
 
 # check_search: fail with one sentence if SEARCH_FLAGS has an option unknown to fairseq-generate, which would otherwise
@@ -87,7 +87,7 @@ train_once() {
   write_state "$folder/.trained" <<<"$EPOCHS"
 }
 
-# trained_epochs SYSTEM: the EPOCHS of its finished training; 0 if it is not finished, or the file is invalid.
+# trained_epochs SYSTEM: the EPOCHS of its finished training. 0 if it is not finished, or the file is invalid.
 trained_epochs() {
   local epochs='' file=$RUN/$1/.trained
   [[ ! -f $file ]] || IFS= read -r epochs <"$file" || true

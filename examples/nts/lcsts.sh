@@ -5,7 +5,7 @@
 #   DATA=path/to/LCSTS bash examples/nts/lcsts.sh
 #
 # DATA as for examples/wean_lstm/lcsts.sh. UNIT is characters (rows RNN and RNN-cont; 4,000 of them, as WEAN takes) or
-# jieba (words: RNN-W and RNN-cont-W). Hu et al. train GRUs with AdaDelta; their sizes could not be checked, so these
+# jieba (words: RNN-W and RNN-cont-W). Hu et al. train GRUs with AdaDelta. Their sizes could not be checked, so these
 # are Enc-Dec and RNNSearch in the sizes of the CopyNet paper for LCSTS (embeddings 350, 500 units, beam 10).
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=enc_dec_lcsts rnnsearch_lcsts}" "${UNIT:=characters}"

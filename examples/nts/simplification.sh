@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# NTS, NTS-w2v and EncDecA beside WEAN on public simplification pairs, tested on PWKP-100 and Turk-359. The papers have
+# NTS, NTS-w2v and EncDecA compared with WEAN on public simplification pairs, tested on PWKP-100 and Turk-359. The papers have
 # other training data.
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/nts/simplification.sh
 #
-# This is not the papers' training data, but that of examples/wean_lstm/simplification.sh, described in the README
-# there. All systems make EPOCHS passes over it. Words seen less than THRESHOLD times are <unk>. Sizes and word vectors:
+# The training data is not the papers', but the data of examples/wean_lstm/simplification.sh, described in the README
+# there. All systems make EPOCHS passes over it. Words that occur fewer than THRESHOLD times are <unk>. Sizes and word vectors:
 # see systems.sh.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}"
@@ -24,7 +24,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 check_systems
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath "$PWKP")" "SIZE=$SIZE" \
   "WORD2VEC=$WORD2VEC" "GLOVE=$GLOVE" "CUTOFF=$CUTOFF" "THRESHOLD=$THRESHOLD" "WORDS=$WORDS"
-say "note: the train set stands in for those of the papers, so no score below compares with their tables"
+say "note: this training set replaces those of the papers, so no score below compares with their tables"
 
 prepare_public_pairs
 # Some words have to be <unk> in training, so that <unk> itself is trained.
@@ -38,4 +38,4 @@ rerank_all pwkp 50
 rerank_all turk 100
 SYSTEMS=$(with_reranked)
 score_public_pairs
-say "note: the train set stands in for those of the papers, so no score above compares with their tables"
+say "note: this training set replaces those of the papers, so no score above compares with their tables"

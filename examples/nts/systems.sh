@@ -4,8 +4,8 @@
 #   WORD2VEC  global vectors of nts_w2v: Google News, 300 wide, as text (default: learnt from both sides of the training text)
 #   GLOVE     vectors of enc_dec_a: GloVe 840B, 300 wide (default: learnt from both sides of the training text)
 #   SIZE      paper (default), or small: NTS with 256 units and embeddings of 150 + 100, for a CPU
-#   CUTOFF    words seen at most this number of times are <unk> to enc_dec_a, as in its release (default: 4; PWKP 3)
-#   REWARD_EPOCHS  epochs of DRESS after those of enc_dec_a, as in its release (default: 18)
+#   CUTOFF    words seen at most this number of times are <unk> to enc_dec_a, as in its authors' code (default: 4; PWKP 3)
+#   REWARD_EPOCHS  epochs of DRESS after those of enc_dec_a, as in its authors' code (default: 18)
 #   RERANK    those of SYSTEMS that are also searched with the re-ranking of NTS, as in RERANK="nts nts_w2v"
 #   THRESHOLD  words seen less often are <unk> to the other systems, in simplification.sh (default: 2)
 : "${SIZE:=paper}" "${WORD2VEC:=}" "${GLOVE:=}" "${RERANK:=}"
@@ -18,7 +18,7 @@ case $SIZE in
   *) die "SIZE must be paper or small, but is $SIZE." ;;
 esac
 glove_size=() glove_dim=300
-# DRESS: the number of words trained by cross entropy falls from 24 to none; the reward models are small.
+# DRESS: the number of words trained by cross entropy falls from 24 to none. The reward models are small.
 dress=(--baseline-width 256 --given-words 24 --fewer-words 3 --fewer-every 2)
 auto_encoder_size=(--embed-dim 256 --hidden-size 256 --num-layers 2)
 language_model_size=(--decoder-embed-dim 100 --decoder-hidden-size 200 --decoder-out-embed-dim 200)
@@ -33,7 +33,7 @@ if [[ $SMOKE == 1 ]]; then
 fi
 
 # NTS (section 2): SGD at a rate of 1 on the mean loss per sentence, as in OpenNMT, halved every epoch after the 8th of
-# 15; for another number of EPOCHS after 8/15 of them, rounded up. The checkpoint with the best perplexity is kept.
+# 15. For another number of EPOCHS after 8/15 of them, rounded up. The checkpoint with the best perplexity is kept.
 sgd=(
   --optimizer sgd --lr 1 --lr-scheduler fixed --force-anneal "$(((EPOCHS * 8 + 14) / 15 + 1))" --lr-shrink 0.5
   --clip-norm 5 --sentence-avg --batch-size 64 --max-pair-length 80 --length-policy drop --no-epoch-checkpoints
@@ -92,7 +92,7 @@ settings() {
       BIN=$RUN/bin-cutoff
       training=("${glove_size[@]}" "${adam[@]}")
       if [[ -n $glove ]]; then
-        training+=(--freeze-vectors) # as the release does for GloVe
+        training+=(--freeze-vectors) # as the authors' code does for GloVe
       else
         learn_vectors "global-$glove_dim" "$glove_dim" "$text/train.src" "$text/train.tgt"
         glove=$RUN/vectors-global-$glove_dim/vectors.txt
@@ -145,7 +145,7 @@ train_rewards() {
 }
 
 # train_dress: fine-tune EncDecA with rewards, like DRESS's release. Here the checkpoint whose greedy outputs of the
-# validation sentences have the highest reward is kept; the release keeps epoch 16 of 18. Its reward models are larger
+# validation sentences have the highest reward is kept. The authors' code keeps epoch 16 of 18. Its reward models are larger
 # and trained differently.
 train_dress() {
   train_in_turn enc_dec_a

@@ -3,7 +3,7 @@
 #
 #   DATA=path/to/commongen BERT=path/to/bert-base-uncased bash examples/pc_san/commongen.sh
 #
-# DATA contains {train,valid}.{src,tgt}: concepts and one sentence per line. This data set is not in the paper; it is
+# DATA contains {train,valid}.{src,tgt}: concepts and one sentence per line. This data set is not in the paper. It is
 # larger and in English.
 set -euo pipefail
 : "${DATA:=data/commongen}" "${SYSTEMS:=pc_san transformer mta_lstm}" "${LENGTH:=30}" "${SHORTEST:=1}"

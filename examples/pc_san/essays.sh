@@ -49,7 +49,7 @@ essays() {
 or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
   fi
   begin
-  # The released corpora write <UNK> for their own unknown words; outputs must not contain it.
+  # The released corpora write <UNK> for their own unknown words. Outputs must not contain it.
   prepare essay "${source[@]}" --seed "$SEED" --max-topics 5 --unknown '<UNK>'
   forbidden=(--unkpen 1000)
   test_of_text test
@@ -71,7 +71,7 @@ commongen() {
   compare
 }
 
-# begin: fail with one sentence if the request is impossible, before any file is made; record the rest.
+# begin: fail with one sentence if the request is impossible, before any file is made. Record the rest.
 begin() {
   local system width files
   need_systems "${!arch[@]}"
@@ -203,7 +203,7 @@ vectors() {
 chunks() {
   BIN=$RUN/bin-chunks
   if [[ ! -f $RUN/chunks/manifest.json ]]; then
-    # The text already contains the dictionary's <unk>; literal ones are escaped.
+    # The text already contains the dictionary's <unk>. Literal ones are escaped.
     python "$ROOT/preprocess/clause_chunks.py" --data "$RUN/text" --output "$RUN/chunks" --unknown '<unk>' \
       >"$RUN/chunks.log" 2>&1 || fail "cutting the essays" "$RUN/chunks.log"
   fi

@@ -4,7 +4,7 @@
 #   DATA=path/to/zhihu bash examples/ppg/essay.sh
 #
 # DATA contains TrainingData.txt and TestData.txt as released with MTA-LSTM, or {train,valid,test}.{src,tgt}.
-# OPTIMISER=adadelta uses the paper's optimiser; the default is Adam, as in MTA-LSTM's released code.
+# OPTIMISER=adadelta uses the paper's optimiser. The default is Adam, as in MTA-LSTM's released code.
 set -euo pipefail
 : "${DATA:=data/zhihu}" "${SYSTEMS:=ppg}"
 # shellcheck source=examples/lib/recipe.sh

@@ -5,7 +5,7 @@
 #
 # DATA is the published quora_duplicate_questions.tsv or train.csv, from which preprocess/quora.py draws 100,000 / 4,000
 # / 20,000 duplicates; or a directory with existing splits train.src, train.tgt, valid.src, ..., with one question per
-# line and its duplicate on the same line of .tgt. This data set is not in the paper; the settings are those for PWKP (2
+# line and its duplicate on the same line of .tgt. This data set is not in the paper. The settings are those for PWKP (2
 # layers, 256 wide, dropout 0.4, Adam 0.001, clip 5, batch 64).
 #
 #   SYSTEMS  wean_lstm, seq2seq_lstm; wean_dot and wean_concat, with other scores; wean_detached, whose embeddings get no

@@ -23,7 +23,7 @@ need_systems {wean,seq2seq}_lstm{,_lcsts} wean_lstm_pwkp wean_lstm_ew_sew
 
 remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath "$PWKP")" "WORDS=$WORDS" \
   "THRESHOLD=$THRESHOLD"
-say "note: the train set stands in for PWKP and EW-SEW, so no score below compares with the paper's"
+say "note: the training set replaces PWKP and EW-SEW, so no score below compares with the paper's"
 
 prepare_public_pairs
 binarise "$WORDS" "$THRESHOLD"
@@ -34,4 +34,4 @@ for system in $SYSTEMS; do
   generate "$system" turk --beam "$BEAM" --max-len-b 100
 done
 score_public_pairs
-say "note: the train set stands in for PWKP and EW-SEW, so no score above compares with the paper's"
+say "note: the training set replaces PWKP and EW-SEW, so no score above compares with the paper's"

@@ -61,10 +61,10 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
     Args:
         source: without empty sentences.
         target: the other side of the same sentences.
-        iterations: of expectation maximisation.
+        iterations: number of iterations of expectation maximisation.
 
     Returns:
-        For every word of ``target`` the position of its source word in the sentence, from 0; -1 = none.
+        For every word of ``target`` the position of its source word in the sentence, from 0. -1 = none.
     """
     vocabulary = int(target.words.max()) + 1
     bounds = _bounds(source, target)
@@ -142,7 +142,7 @@ def digamma(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -> Links:
-    """Links (i, j) of both directions; with ``grow``, also neighbouring links of one direction ("grow-diag").
+    """Links (i, j) of both directions. With ``grow``, add neighbouring links of one direction ("grow-diag").
 
     A link of one direction is added if it touches a link, also diagonally, and one of its words has none yet (Koehn et
     al., IWSLT 2005).

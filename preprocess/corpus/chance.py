@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 
 def pick(rng: Random, items: Sequence[Item]) -> Item:
-    """One item; all are equally likely."""
+    """One item. All are equally likely."""
     return items[int(rng.random() * len(items))]
 
 

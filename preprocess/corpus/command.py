@@ -55,8 +55,8 @@ def output_parser(name: str, doc: str | None) -> ArgumentParser:
     """The options of all scripts that fill a directory.
 
     Args:
-        name: of the script, without its suffix.
-        doc: the module's docstring; its first paragraph is the description.
+        name: name of the script, without its suffix.
+        doc: the module's docstring. Its first paragraph is the description.
     """
     parser = OneLineParser(
         prog=f"{name}.py", description=(doc or "").strip().partition("\n\n")[0], formatter_class=HelpFormatter
@@ -136,14 +136,14 @@ def run(
     inputs: Callable[[Namespace], list[Path]],
     version: str = "1",
 ) -> int:
-    """Parse the options, prepare the text and binarise it; return the exit status.
+    """Parse the options, prepare the text and binarise it. Return the exit status.
 
     Args:
-        parser: of the command line.
+        parser: parser of the command line.
         build: writes the splits.
-        arguments: instead of those of the process.
+        arguments: command-line arguments (default: those of the process).
         inputs: the source files named by the options, which determine whether the work is already done.
-        version: of the script, to be raised with every change that changes the text.
+        version: version of the script, to be raised with every change that changes the text.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
@@ -172,11 +172,11 @@ def run_once(
     """Parse the options, build a directory from text files unless it exists, and return the exit status.
 
     Args:
-        parser: of the command line.
+        parser: parser of the command line.
         write: fills the directory, and returns a description of it.
-        arguments: instead of those of the process.
+        arguments: command-line arguments (default: those of the process).
         sources: the files that the options name.
-        version: of the script, to be raised with every change that changes the bytes.
+        version: version of the script, to be raised with every change that changes the bytes.
         libraries: that the content depends on, each with its extra (empty: the package itself).
     """
     options = parser.parse_args(arguments)
@@ -200,14 +200,14 @@ def run_generator(
     version: str,
     sets: Sequence[str] = (),
 ) -> int:
-    """Parse the options, and generate the missing directories; return the exit status.
+    """Parse the options, and generate the missing directories. Return the exit status.
 
     Args:
-        parser: of the command line.
+        parser: parser of the command line.
         write: fills a directory, and returns a description of its lines.
-        arguments: instead of those of the process.
-        version: of the script, to be raised with every change that changes the bytes.
-        sets: names of several sets, each in its own directory; ``--set`` names one or all of them.
+        arguments: command-line arguments (default: those of the process).
+        version: version of the script, to be raised with every change that changes the bytes.
+        sets: names of several sets, each in its own directory. ``--set`` names one or all of them.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")

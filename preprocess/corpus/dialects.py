@@ -33,10 +33,10 @@ class Dialect:
 
     Attributes:
         delimiter: between two cells.
-        quote: the mark around cells; empty if marks are part of the text.
+        quote: the mark around cells. Empty if marks are part of the text.
         escapes: a backslash escapes the next character.
         spaced: a space follows the delimiters.
-        width: cells of a row; 0 = not known yet.
+        width: cells of a row. 0 = not known yet.
         skip: lines before the table (a ``sep=;`` line).
     """
 
@@ -68,13 +68,13 @@ class Evidence:
 
     Attributes:
         rows: without a problem.
-        bad: rows with a problem; ``first_bad`` is the first.
+        bad: rows with a problem. ``first_bad`` is the first.
         quoted: cells between quotation marks.
         needed: quoted cells that need the marks, because of a delimiter, a line break or a mark in them.
         stray: marks that enclose no cell, the first one on line ``first_stray``; the first one in a row without a
             problem on line ``kept_stray``.
         other_escapes: backslashes before characters that no program escapes, and in paths of Windows.
-        lines: of the rows without a problem.
+        lines: number of lines of the rows without a problem.
         marks: whether the dialect treats quotation marks or backslashes in the table as text.
         widths: number of rows by number of cells.
     """
@@ -149,8 +149,8 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
     """Yield all rows of a table, with or without a problem. Empty lines between rows are skipped.
 
     Args:
-        lines: of the file, without their ends.
-        dialect: of the table; with a width, rows of another width have a problem.
+        lines: lines of the file, without their ends.
+        dialect: dialect of the table. If it has a width, rows of another width have a problem.
         evidence: gets the counts.
     """
     source = _Lines(lines, dialect)
@@ -194,7 +194,7 @@ def _show(cell: str, dialect: Dialect) -> str:
 
 
 def _hide(character: str) -> str:
-    """The surrogate for a character; empty for an empty string."""
+    """The surrogate for a character. Empty for an empty string."""
     return character and chr(ord(character) + _HIDDEN)
 
 
@@ -262,7 +262,7 @@ def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
 
 
 def choose_dialect(sample: Sequence[str]) -> Dialect | None:
-    """Choose delimiter, quotation marks and width from the first lines; ``None`` if there is no delimiter.
+    """Choose delimiter, quotation marks and width from the first lines. ``None`` if there is no delimiter.
 
     The chosen delimiter is the one with which most lines belong to rows of the same width. Ties are resolved in favour
     of the delimiter that is less often followed by a space, like punctuation, or between two digits, like a decimal
@@ -292,7 +292,7 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
 
 def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, float]:
-    """Choose marks and width for the sample; return them with the share of the lines that they explain."""
+    """Choose marks and width for the sample. Return them with the share of the lines that they explain."""
     variants = []
     for candidate in candidates(dialect, "".join(sample)):
         evidence = Evidence()

@@ -72,7 +72,7 @@ def _is_known_name(name: str) -> bool:
 
 
 def parse_names(text: str) -> list[str]:
-    """The names of ``--columns``, separated by commas; names that contain a comma are quoted.
+    """The names of ``--columns``, separated by commas. Names that contain a comma are quoted.
 
     Raises:
         InputError: if there are fewer than two, or one is repeated.

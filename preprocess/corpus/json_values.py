@@ -41,7 +41,7 @@ class JsonFile:
     """The values of a JSON file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         replace_bad: replace bytes that are not UTF-8 instead of refusing the file.
 
     Attributes:
@@ -92,7 +92,7 @@ class JsonFile:
         yield "".join(parts)
 
     def _stream(self, blocks: Iterable[str]) -> Iterator[Value]:
-        """Decode values from the blocks; more blocks are added while a value is incomplete."""
+        """Decode values from the blocks. More blocks are added while a value is incomplete."""
         decoder = json.JSONDecoder()
         source = iter(blocks)
         buffer, line, between = next(source, ""), 1, "[" if self.layout == "a JSON array" else ""

@@ -22,7 +22,7 @@ class LeakCheck:
     Args:
         key: comparison of lines, ``line`` or ``loose``.
         drop: training pairs to drop: those whose whole pair (``pairs``), whose source (``sources``) or of which either
-            side (``any``) is in a held-out split; empty = none.
+            side (``any``) is in a held-out split. Empty = none.
     """
 
     def __init__(self, key: str = "line", drop: str = "") -> None:
@@ -45,7 +45,7 @@ class LeakCheck:
             held[name] |= digests
 
     def leaks(self, split: str, source: str, targets: Sequence[str]) -> bool:
-        """Count the overlap of a training line with the held-out splits; return True if it must be dropped."""
+        """Count the overlap of a training line with the held-out splits. Return True if it must be dropped."""
         if not self._held:
             return False
         return self._compare(split, self._keys(source, targets))

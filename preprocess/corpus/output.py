@@ -48,8 +48,8 @@ class Output:
         path: the directory.
         script: the name of the script, stored in the manifest: a script replaces only its own outputs.
         options: the options that determine the content, as JSON values.
-        version: of the script, to be raised when the same options give other bytes.
-        versions: of the libraries that the content depends on.
+        version: version of the script, to be raised when the same options give other bytes.
+        versions: versions of the libraries that the content depends on.
         overwrite: replace an earlier output.
     """
 
@@ -129,7 +129,7 @@ class Output:
         return True
 
     def source(self, path: Path) -> Path:
-        """Record a source file of the content with its checksum; return its path.
+        """Record a source file of the content with its checksum. Return its path.
 
         Raises:
             InputError: if there is no such file.
@@ -223,7 +223,7 @@ class Split:
         """Write one line to every side.
 
         Args:
-            lines: of text.
+            lines: lines of text.
             beside: lines of the additional files, which may be empty.
 
         Raises:
@@ -264,7 +264,7 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of an output directory; empty if this module did not write one."""
+    """The manifest of an output directory. Empty if this module did not write one."""
     with suppress(OSError, ValueError):
         manifest = read_json(path / MANIFEST)
         if isinstance(manifest, dict) and all(isinstance(manifest.get(name), dict) for name in ("files", "options")):
@@ -291,7 +291,7 @@ def _split_order(name: str) -> tuple[int, str]:
 
 
 def write_atomically(path: Path, lines: Iterable[str]) -> None:
-    """Write a single file completely or not at all; see ``write_whole``."""
+    """Write a single file completely or not at all. See ``write_whole``."""
 
     def write(file: HashedFile) -> None:
         for line in lines:

@@ -15,8 +15,8 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
     """The options that name the outputs and the file to write.
 
     Args:
-        name: of the script, without its suffix.
-        doc: the module's docstring; its first line is the description.
+        name: name of the script, without its suffix.
+        doc: the module's docstring. Its first line is the description.
     """
     parser = OneLineParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
     group = parser.add_mutually_exclusive_group(required=True)
@@ -27,11 +27,11 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
 
 
 def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]], Iterable[str]]) -> int:
-    """Write the changed outputs in the order of the test set; return the exit status.
+    """Write the changed outputs in the order of the test set. Return the exit status.
 
     Args:
-        name: of the script.
-        options: of ``outputs_parser``.
+        name: name of the script.
+        options: options of ``outputs_parser``.
         change: returns one line for each output.
     """
 

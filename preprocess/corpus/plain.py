@@ -51,8 +51,8 @@ def write_plain(
     Args:
         preparation: the run of the script.
         files: both sides of each split (``plain_files``).
-        sizes: maximum number of pairs to draw from a split; a split without a size is written completely, in its order.
-        seed: of the draws (Python's ``Random(seed).shuffle`` of the lines).
+        sizes: maximum number of pairs to draw from a split. A split without a size is written completely, in its order.
+        seed: seed of the draws (Python's ``Random(seed).shuffle`` of the lines).
 
     Raises:
         InputError: if there is no such split to draw from.

@@ -50,7 +50,7 @@ class Preparation:
         """The lines of a source file, unchanged. The file is recorded in the manifest.
 
         Args:
-            path: of the file.
+            path: path of the file.
             count: count the corrections, for the first reading of the file only.
         """
         counts = self.cleaner.counts if count else None
@@ -100,10 +100,10 @@ class Preparation:
         """Write a split.
 
         Args:
-            name: of the split.
+            name: name of the split.
             sides: suffixes of its text files: the source, then its target or references.
             beside: suffixes of additional files with one line for each line of text.
-            required: raise an error if no line is left; otherwise the split is omitted.
+            required: raise an error if no line is left. Otherwise the split is omitted.
 
         Raises:
             InputError: if no line is left.
@@ -235,13 +235,13 @@ class PairWriter:
             yield item
 
     def add(self, *lines: str, beside: Sequence[str] = (), references: Sequence[str] = (), where: str = "") -> bool:
-        """Clean, check and write one line of each side; return True if it was written.
+        """Clean, check and write one line of each side. Return True if it was written.
 
         Args:
             lines: the source, then its target or references.
             beside: lines of the additional files, written unchanged.
             references: further targets, which are not written but compared with training pairs.
-            where: the position of the pair in the input; if given, an empty side is an error instead of a dropped pair.
+            where: the position of the pair in the input. If given, an empty side is an error instead of a dropped pair.
 
         Raises:
             InputError: if a side is empty and ``where`` is given.

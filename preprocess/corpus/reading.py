@@ -41,10 +41,10 @@ _NO_TEXT = {
 
 
 def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, gzipped or not. Lines end with \\n or \\r\\n; a byte order mark is removed.
+    """Yield the lines of a UTF-8 file, gzipped or not. Lines end with \\n or \\r\\n. A byte order mark is removed.
 
     Args:
-        path: of the file.
+        path: path of the file.
         counts: gets the number of byte order marks, \\r\\n and (replaced) undecodable lines.
         replace_bad: replace bytes that are not UTF-8 by U+FFFD, instead of rejecting the file.
 

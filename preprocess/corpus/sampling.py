@@ -19,7 +19,7 @@ class Draw:
     """Draws the split of every pair: call ``add`` for each pair, then ``assign``, and read the pairs again.
 
     Args:
-        seed: of the draw.
+        seed: seed of the draw.
         disjoint: put pairs that share a sentence into the same split, so that no sentence is in two splits.
         key: comparison of sentences (``leaks.digest``).
     """
@@ -47,7 +47,7 @@ class Draw:
         """The split of every pair, in the order in which they were added.
 
         Args:
-            sizes: number of pairs of each split; earlier splits are filled first.
+            sizes: number of pairs of each split. Earlier splits are filled first.
             rest: the split of all other pairs, or none.
         """
         ranks = np.frombuffer(self._ranks, dtype=np.uint64)

@@ -38,8 +38,8 @@ class Pairs(ABC):
     """Sentence pairs of one file or two.
 
     Attributes:
-        name: of the file, for messages.
-        rows: number of rows; known after ``survey``.
+        name: name of the file, for messages.
+        rows: number of rows. It is known after ``survey``.
         left_out: dropped rows, by reason.
         first: for each reason, the line of the first dropped row and details.
         notes: sentences about assumptions.
@@ -136,7 +136,7 @@ class Pairs(ABC):
         self.first.setdefault(reason, f"line {line}" + (f", {detail}" if detail else ""))
 
     def reasons(self) -> str:
-        """The counts of dropped rows, after a colon; empty if there are none."""
+        """The counts of dropped rows, after a colon. Empty if there are none."""
         shown = [
             f"{number:,} {reason}" + (f" (first: {self.first[reason]})" if reason in self.first else "")
             for reason, number in self.left_out.items()
@@ -175,16 +175,17 @@ class Table(Pairs):
 
     Args:
         preparation: reads and counts.
-        path: of the file.
-        columns: of the source, the target and further references, by name or number; may be omitted for two columns.
+        path: path of the file.
+        columns: names or numbers of the columns of source, target and further references. Optional if there are two
+            columns.
         header: ``yes`` or ``no`` instead of a guess.
         partly: ignore columns of further references that the table does not have.
         advice: last sentence of errors about columns.
 
     Attributes:
-        names: of all columns, by their keys.
-        keys: of the columns that are read.
-        header: the cells of the header; empty if there is none.
+        names: names of all columns, by their keys.
+        keys: keys of the columns that are read.
+        header: the cells of the header. Empty if there is none.
 
     Raises:
         InputError: if the format or the columns are ambiguous.
@@ -320,7 +321,7 @@ def open_pairs(
     header: str | None = None,
     partly: bool = False,
 ) -> Pairs:
-    """Open one table or two aligned text files; see ``Table``.
+    """Open one table or two aligned text files. See ``Table``.
 
     Raises:
         InputError: if they cannot be read, or the columns are ambiguous.

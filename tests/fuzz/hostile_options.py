@@ -111,7 +111,7 @@ def _section(cfg: dict[str, Any], place: dict[str, Any], value: Any) -> dict[str
 
 
 def _defaults(place: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that an arch of fairseq needs in order to reach the evaluation of the hostile one."""
+    """Return the options that a fairseq arch needs in order to reach the evaluation of the hostile one."""
     sizes = Namespace(
         max_source_positions=64, max_target_positions=64, tokens_per_sample=64, share_all_embeddings=False
     )

@@ -21,7 +21,7 @@ def data_folder(folder: Path) -> Path:
 
 
 def save_random_model(data: Path, name: str, given: list[str]) -> Path:
-    """Save a model of the options ``given`` as fairseq-train saves it, beside its dictionaries."""
+    """Save a model of the options ``given`` as fairseq-train saves it, next to its dictionaries."""
     parser = options.get_training_parser()
     line = [
         str(data),

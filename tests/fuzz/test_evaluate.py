@@ -27,7 +27,7 @@ from wean_fairseq.evaluation.output_reader import read_generated
 
 METRICS = ("bleu", "sari", "rouge-l", "meteor-exact-stem", "exact@1", "copy-rate", "distinct-2", "novelty-1")
 NAMES = ("A", "Ä 中", "|", "A|B", "\u2028", "x\ny", "\ud800", "`", "\U0001f469\u200d\U0001f467", "copy-source")
-#: Files that are refused because they hold something beside plain sentences; unit tests say which these are.
+#: Files that are refused because they contain something other than plain sentences. Unit tests list these files.
 NOT_PLAIN = re.compile(
     r"not plain sentences|holds JSON, not one sentence|outputs hold|outputs (?:begin|end) with a number"
 )

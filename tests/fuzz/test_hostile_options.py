@@ -41,7 +41,7 @@ def audited(
     """Findings of ``audited.py``; with every kind of event where Python's own ``eval`` was given the expressions.
 
     Args:
-        number: of variants; each tool gets one in ``share`` of them.
+        number: number of variants. Each tool gets one in ``share`` of them.
     """
     given = {
         "checkpoint": str(checkpoint),
@@ -76,7 +76,7 @@ BUILDING = ["fairseq-validate", "fairseq-generate"]  # the task is that of the c
 
 @budgets(len(PLACES), 150)
 def test_nothing_is_evaluated_where_nobody_checks_the_option(data, checkpoint, tmp_path, examples, reliability):
-    """An arch of fairseq gets code as option values. It may fail in any way, but must not run the code."""
+    """A fairseq arch gets code as option values. It may fail in any way, but must not run the code."""
     tools = BUILDING[: 1 if examples == len(PLACES) else 2]
     found = audited(data, checkpoint, tmp_path, tools, examples, "unchecked options")
     assert not found["marks"]

@@ -85,7 +85,7 @@ def data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def raw_data(text: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The test split as text beside the dictionaries, for --dataset-impl raw."""
+    """The test split as text next to the dictionaries, for --dataset-impl raw."""
     folder = tmp_path_factory.mktemp("raw")
     for language in ("src", "tgt"):
         shutil.copy(data / f"dict.{language}.txt", folder)

@@ -126,7 +126,7 @@ def _random_numbers(path: Path) -> dict[int, dict[str, Any]]:
 
 
 def _different(ours: Any, theirs: Any, where: str) -> list[str]:
-    """Return the places where two nested states differ; tensors must have the same bits."""
+    """Return the places where two nested states differ. Tensors must be bit-identical."""
     if torch.is_tensor(ours):
         return [] if ours.dtype == theirs.dtype and torch.equal(ours, theirs) else [where]
     if isinstance(ours, dict):

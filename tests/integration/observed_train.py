@@ -1,6 +1,6 @@
 """Run fairseq-train and record, in each process, the random numbers with which every update begins.
 
-A command of ``warm.py`` with the arguments of fairseq-train. It writes ``random.RANK.jsonl`` beside the checkpoints; a
+A command of ``warm.py`` with the arguments of fairseq-train. It writes ``random.RANK.jsonl`` next to the checkpoints; a
 resumed training appends to it. The numbers after an update are not comparable: validation draws one for each data
 worker, and a process without a batch computes with any other batch.
 """

@@ -87,7 +87,7 @@ def test_commands_in_blocks_can_be_given(path: Path):
 
 
 def spans(path: Path) -> list[tuple[str, Command]]:
-    """Return the commands in running text: code spans that begin with a known program and have an argument."""
+    """Return the commands in prose: code spans that begin with a known program and have an argument."""
     found = []
     for span in markdown.code_spans(read(path)):
         with contextlib.suppress(ValueError):  # not a shell command: a quote is not closed

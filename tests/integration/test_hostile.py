@@ -90,7 +90,7 @@ ELEVEN += ("across sections", "interpolated DictConfig", "args", "args with inte
 
 @pytest.fixture(params=ELEVEN)
 def evaluated(request: pytest.FixtureRequest, checkpoint: Path, tmp_path: Path) -> Path:
-    """A checkpoint whose configuration would make ``ran`` beside it."""
+    """A checkpoint whose configuration would create ``ran`` next to it."""
     state = torch.load(checkpoint, weights_only=True)
     code = WITHOUT_A_CALL.format(mark=tmp_path / "ran")
     state["cfg"], state["args"] = CONTAINERS[request.param](state["cfg"], AT, code)
@@ -144,7 +144,7 @@ OWN: dict[str, Command] = {
 
 @pytest.fixture(params=["attack", "cut off"])
 def bad(request: pytest.FixtureRequest, checkpoint: Path, tmp_path: Path) -> tuple[Path, str]:
-    """Create a checkpoint that would write ``ran`` beside it, or a truncated one; return it and the message."""
+    """Create a checkpoint that would write ``ran`` next to it, or a truncated one. Return it and the message."""
     path = tmp_path / "bad.pt"
     (tmp_path / "text").write_text("kept1 kept2\n", encoding="utf-8")
     if request.param == "cut off":

@@ -77,7 +77,7 @@ def test_the_readmes_commands_rewrite_a_line_for_a_line(first_screen: tuple[Path
     written = (folder / "rewritten.txt").read_text("utf-8").split("\n")
     assert len(written) == len(sentences) + 1
     assert [bool(line) for line in written] == [bool(line) for line in sentences] + [False]
-    assert len(printed.splitlines()) == 1, "an output, and nothing beside it"
+    assert len(printed.splitlines()) == 1, "one output and nothing else"
     assert printed.strip()
 
 

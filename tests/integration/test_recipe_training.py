@@ -33,7 +33,7 @@ fi
 [[ -n ${{JOB:-}} ]] || say "scores of $RUN"
 [[ -n ${{PLAIN:-}} ]] || curves
 """
-# BLEU is best at the rate 0.002. With MEET=N the script waits until N trainings have begun.
+# BLEU is best at the learning rate 0.002. With MEET=N the script waits until N trainings have begun.
 TRAIN = """
 import os, sys, time
 from pathlib import Path

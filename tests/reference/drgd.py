@@ -15,7 +15,7 @@ def read(model: Any, source: Tensor, previous: Tensor, noise: Tensor) -> tuple[T
     """Scores of the next word, (T, V), and the divergence of each step from its prior, (T,).
 
     Args:
-        model: of this family.
+        model: model of this family.
         source: words (S,), without padding.
         previous: output words before each step, (T,).
         noise: eps of each step, (T, Z); 0 = the mean.

@@ -18,7 +18,7 @@ def alphas(mixture: Any, kind: str) -> list[list[Tensor]]:
 
 
 def mixed(layers: list[Tensor], weights: list[Tensor]) -> Tensor:
-    """sum_l alpha_l h^l (eq. 2): every layer's state of one topic, (H,) each -> (H,)."""
+    """sum_l alpha_l h^l (eq. 2): from every layer's state of one topic, each of shape (H,), to (H,)."""
     return sum(alpha * state for alpha, state in zip(weights, layers, strict=True))
 
 

@@ -105,7 +105,7 @@ class Case:
             start as in ``pytorch``. Rows of padding are 0 and ignored.
         noise: functions that draw further random numbers in training.
         build: builds the model.
-        inputs: returns the inputs beside the sentences that the task would give, from model and batch.
+        inputs: returns the inputs other than the sentences that the task would give, from model and batch.
     """
 
     arch: str

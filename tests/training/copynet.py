@@ -28,7 +28,7 @@ STARTS = {
 CASES = [
     Case("copynet", SIZES, [*WORDS, Dropped(DECODER, "add", 10)], STARTS),
     Case("enc_dec", SIZES, [*WORDS, Dropped(DECODER, "add", 10)], STARTS),
-    # The full readout: the state, the word, the selective read and the context, with positions beside both.
+    # The full readout: the state, the word, the selective read and the context, with positions next to both.
     Case(
         "copynet_full",
         SIZES | {"location_width": 4},

@@ -1,8 +1,8 @@
-"""NTS (Nisioi et al., section 2; OpenNMT-lua's places of dropout), EncDecA and DRESS-LS as their release has them."""
+"""NTS (Nisioi et al., section 2; OpenNMT-lua's places of dropout), EncDecA and DRESS-LS as in their authors' code."""
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal, uniform
 
-# NTS, section 2; its release does not reverse the source and initialises word vectors like other weights.
+# NTS, section 2; its authors' code does not reverse the source and initialises word vectors like other weights.
 NTS = {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"}
 NTS |= {"reverse_source": False, "local_dim": 0, "missing_vector_std": 0.0}
 # EncDecA, section 5 (Zhang and Lapata, EMNLP 2017); DRESS-LS by the release's train_lexical_simp.sh and run_std.sh.

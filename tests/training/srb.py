@@ -1,4 +1,4 @@
-"""SRB (Ma et al.): the release keeps every unit; where dropout falls is chosen here. PyTorch's start."""
+"""SRB (Ma et al.): the authors' code keeps every unit. The places of dropout are chosen here. PyTorch's start."""
 
 from . import DECODER, ENCODER, Case, Dropped, normal
 

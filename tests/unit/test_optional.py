@@ -23,7 +23,7 @@ def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch:
 
 
 def test_transformers_imports_its_sequence_to_sequence_models() -> None:
-    """A torchaudio built for CUDA made this import fail beside a torch without CUDA (scripts/setup.sh)."""
+    """A torchaudio built for CUDA made this import fail with a torch without CUDA (scripts/setup.sh)."""
     pytest.importorskip("transformers")
     code = "from transformers import BartForConditionalGeneration, T5ForConditionalGeneration"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

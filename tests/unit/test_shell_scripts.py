@@ -119,7 +119,7 @@ def test_safe_uses_are_not_reported(script: str) -> None:
 
 
 def test_commands_import_no_module_of_the_working_directory() -> None:
-    """``python -m`` looks there first: a file http.py or re.py beside the data would be run."""
+    """``python -m`` looks there first: a file http.py or re.py next to the data would be run."""
     for folder in ("wean_fairseq", "preprocess"):
         for path in (ROOT / folder).rglob("*.py"):
             for start in re.findall(r"sys\.executable,[^\]]*?\"-[mc]\"", path.read_text(encoding="utf-8")):

@@ -80,7 +80,7 @@ def newest(folder: str | Path, number: int) -> list[Path]:
     """The ``number`` newest checkpoints of a training's folder by updates, each update once.
 
     Raises:
-        UserError: if there are fewer.
+        UserError: if there are fewer checkpoints.
     """
     by_updates: dict[int, Path] = {}
     for path in sorted(Path(folder).glob("checkpoint*.pt")):

@@ -118,7 +118,7 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
 
 
 def _manifest(text: Text | None) -> _Manifest:
-    """The record of the training text; empty if there is none, or if it is of another form."""
+    """The record of the training text. Empty if there is none, or if it is of another form."""
     if text is not None and text.folder is not None:
         with suppress(OSError, ValueError, ValidationError):
             return convert(read_json(text.folder / MANIFEST), _Manifest)

@@ -1,4 +1,4 @@
-"""Write a trained model as plain files, with the data that it needs to read and write running text, and read them.
+"""Write a trained model as plain files, with the data that it needs to read and write untokenised text, and read them.
 
 Weights are safetensors. The configuration and the steps from text to tokens are JSON. Dictionaries and the learnt data
 of these steps are text. Tensors that share memory (tied embeddings) are written once, and ``config.json`` maps their
@@ -44,7 +44,7 @@ WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "n
 FORMAT = 1  # of the configuration
 _LARGEST_CONFIG = 1 << 23  # bytes
 _ADVICE = "export the model again"
-_KEPT = ("task", "model", "criterion", "generation")  # of the configuration; the other sections describe the training
+_KEPT = ("task", "model", "criterion", "generation")  # of the configuration. The other sections describe the training
 
 
 def is_export(path: str | Path) -> bool:
@@ -74,7 +74,7 @@ def export(
         data: directory of the dictionaries (default: that of the training).
         text: output directory of the ``preprocess/`` script for the training text (default: recorded in the data).
         search: generation options by name, search_preset and essay_length, which replace those of the checkpoint and
-            of the file beside it.
+            of the file next to it.
         ctranslate2: also write ``folder``/ctranslate2 for that library.
         example: write a sentence of the validation data to example.txt, if the text is known.
         note: text for note.txt, such as that the training had not converged.

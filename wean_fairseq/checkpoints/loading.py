@@ -41,15 +41,15 @@ class StoredModel:
     """A model on the disk, before it is loaded.
 
     Args:
-        path: of a checkpoint, or of a folder of ``wean-export`` or the weights in it.
+        path: path of a checkpoint, or of a folder of ``wean-export`` or the weights in it.
         data: directory of the dictionaries of a checkpoint (default: its original path).
 
     Attributes:
         is_export: whether it is a folder of ``wean-export``.
-        search: the options beside a checkpoint; those of an export are in its configuration.
+        search: options stored next to a checkpoint. The options of an export are in its configuration.
 
     Raises:
-        UserError: if the options beside the checkpoint cannot be read.
+        UserError: if the options next to the checkpoint cannot be read.
     """
 
     def __init__(self, path: str | Path, data: str | Path | None = None) -> None:
@@ -72,7 +72,7 @@ class StoredModel:
         """Load the model.
 
         Args:
-            options: of the task. They replace options of the search, which replace options of the training.
+            options: options of the task. They replace options of the search, which replace options of the training.
 
         Raises:
             UserError: if a file is missing or damaged, or the files do not match.

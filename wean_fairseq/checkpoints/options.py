@@ -10,10 +10,10 @@ from typing import Any
 from .literals import LONGEST, NoLiteral, read_literal
 
 DEEPEST = 20  # containers in containers
-MOST = 10_000  # values; a configuration of fairseq has about 300, with an old arch about 1,500
+MOST = 10_000  # maximum number of values. A fairseq configuration has about 300, or about 1,500 with an old arch
 MOST_IN_LIST = 1_000  # fairseq takes seconds to read longer ones of an old arch
 LARGEST = 2**63  # of whole numbers
-# The options of archs, criterions, tasks and optimisers that fairseq evaluates; a test reads them in its source.
+# The options of archs, criterions, tasks and optimisers that fairseq evaluates. A test reads them in its source.
 EVALUATED = {
     *("adafactor_eps", "adam_betas", "adamax_betas", "lamb_betas", "adaptive_input_cutoff", "adaptive_softmax_cutoff"),
     *("character_filters", "conv_aggregator_layers", "conv_feature_layers", "feature_encoder_spec"),

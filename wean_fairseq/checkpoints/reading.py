@@ -31,7 +31,7 @@ _ORDINARY = re.compile(
     r"|(builtins|__builtin__)\.(dict|int|list|set)"
 )
 _LONGEST_NAME = 1000  # characters
-_MOST_OPERATIONS = 1_000_000  # of a pickle; torch.save writes about 50 per tensor
+_MOST_OPERATIONS = 1_000_000  # of a pickle. torch.save writes about 50 per tensor
 _PICKLES = 5  # in a file of torch < 1.6
 _ADVICE = "use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory
@@ -74,7 +74,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def check_intact(path: Path) -> None:
-    """Compare a checkpoint with its checksum in the manifest beside it, or else with its own checksums.
+    """Compare a checkpoint with its checksum in the manifest next to it, or else with its own checksums.
 
     Raises:
         Damaged: if they differ.
@@ -133,7 +133,7 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
     """Refuse the content of a checkpoint or an export if fairseq does not write such members or options.
 
     Raises:
-        Damaged: if a member is invalid; the message names it.
+        Damaged: if a member is invalid. The message names it.
     """
     wrong = odd_value(content) or wrong_member(content) or wrong_option(content["cfg"] or {})
     if wrong is not None:

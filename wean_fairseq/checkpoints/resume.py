@@ -16,7 +16,7 @@ from .export import is_export, read_export
 from .reading import read_checkpoint, read_unchecked
 
 LAST = "checkpoint_last.pt"  # fairseq's name, and the default of --restore-file
-_OTHERS = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|\.best_.+)\.pt")  # fairseq's names; other files belong to the user
+_OTHERS = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|\.best_.+)\.pt")  # fairseq's names. Other files belong to the user
 AVERAGE_OF = "average_of"  # in extra_state: the files that were averaged
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The search of a trained model: options of fairseq-generate in a file beside its checkpoint.
+"""The search of a trained model: fairseq-generate options in a file next to its checkpoint.
 
 ``search.txt`` contains the options on a command line. The recipes write it when they decode. ``wean_fairseq.load`` and
 the commands of this package read it, and ``wean-export`` stores its options.
@@ -21,7 +21,7 @@ NO_UNKNOWN = 1000.0  # penalty by which <unk> is never written
 TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
 
 
-# Generation options of fairseq that a model keeps, and that a call can change: type, placeholder and help text.
+# fairseq generation options that a model keeps, and that a call can change: type, placeholder and help text.
 GENERATION: dict[str, tuple[type, str, str]] = {
     "max_len_a": (float, "A", "A of the longest output, A times the source length plus B"),
     "max_len_b": (int, "B", "B of the longest output, A times the source length plus B"),

@@ -62,7 +62,7 @@ def odd_value(content: Any) -> str | None:
     fairseq writes dense tensors in ordinary memory. Others (meta, sparse, quantised) fail in most operations. A file
     can also give a tensor attributes, which replace its methods, and let a few bytes be views of any size.
     """
-    views: dict[int, dict[Any, int]] = {}  # of each storage: the bytes of the tensors in it; tied ones count once
+    views: dict[int, dict[Any, int]] = {}  # of each storage: the bytes of the tensors in it. Tied ones count once
     waiting: list[tuple[Any, str, int]] = [(content, "content", 0)]
     seen: set[int] = set()
     while waiting:
@@ -115,7 +115,7 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
         parts = [(item, expected[0], f"{place}[{number}]") for number, item in enumerate(value)] if fits else []
     elif isinstance(expected, dict):
         fits = isinstance(value, dict) and all(isinstance(name, str) for name in value)
-        # Of an OrderedDict a file may set attributes, also where its methods are; torch sets this one.
+        # Of an OrderedDict a file may set attributes, also where its methods are. torch sets this one.
         fits = fits and getattr(value, "__dict__", {}).keys() <= {"_metadata"}
         parts = _members(value, expected, place) if fits else []
     else:

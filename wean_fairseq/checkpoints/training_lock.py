@@ -11,7 +11,7 @@ from ..errors import UserError
 
 NAME = ".training.lock"
 _WAIT = 5.0  # seconds, in which a killed training can free its memory
-_held: dict[Path, int] = {}  # descriptors of this process; closing one would end its lock
+_held: dict[Path, int] = {}  # descriptors of this process. Closing one would end its lock
 
 
 def acquire(folder: Path) -> None:

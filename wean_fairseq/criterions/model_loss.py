@@ -40,7 +40,9 @@ class ModelLossConfig(FairseqDataclass):
         "round the factors of the output layer's matrix products to bfloat16: not exact, only for processors with "
         "bfloat16 instructions",
     )
-    skip_first_target: bool = option(False, "exclude the first word of targets from the loss, as C-DNPG's release does")
+    skip_first_target: bool = option(
+        False, "exclude the first word of targets from the loss, as the C-DNPG authors' code does"
+    )
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
@@ -50,8 +52,8 @@ class ModelLossCriterion(FairseqCriterion):
 
     ``sentence_avg`` divides gradients by sentences instead of tokens. ``bf16_output`` (see
     ``modules.output_matmul.bf16_products``) rounds in validation too. It does not affect additive scores, nor those of
-    ``dnpg`` with label smoothing. ``skip_first_target`` trains as C-DNPG's release does, which removes [CLS] from its
-    targets and so never trains P(y_1). Validation excludes it too.
+    ``dnpg`` with label smoothing. ``skip_first_target`` trains as the C-DNPG authors' code does, which removes [CLS]
+    from its targets and so never trains P(y_1). Validation excludes it too.
 
     Raises:
         UserError: if ``label_smoothing`` is not in [0, 1).
@@ -69,7 +71,7 @@ class ModelLossCriterion(FairseqCriterion):
 
         Args:
             sample: fairseq's batch: ``net_input``, ``target`` (B, T), ``ntokens``.
-            reduce: must be true; losses of single tokens are not available.
+            reduce: must be true. Losses of single tokens are not available.
 
         Returns:
             The summed loss, its divisor, and the sums to log.

@@ -27,13 +27,13 @@ from ..modules.policy_gradient import given_words, mean_of_others, policy_loss
 from .model_loss import ModelLossConfig, ModelLossCriterion
 from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
 
-_LONGEST = 1.2  # maximum sample length, as a multiple of the longest target; about the value of the authors' release
+_LONGEST = 1.2  # maximum sample length, as a multiple of the longest target; about the value of the authors' code
 _REWARD = "reward:"  # prefix of a sum over the sentences with rewards
 
 
 @dataclass
 class PolicyGradientConfig(FairseqDataclass):
-    """Options of the criterion. The defaults are those of the authors' release for WikiLarge (train_dress.sh)."""
+    """Options of the criterion. The defaults are those of the authors' code for WikiLarge (train_dress.sh)."""
 
     simplicity_weight: float = option(1.0, "weight of SARI in the reward; 0 = not used", least=0)
     relevance_weight: float = option(
@@ -68,7 +68,7 @@ class PolicyGradientConfig(FairseqDataclass):
 class PolicyGradientCriterion(ModelLossCriterion):
     """In training, the loss of sampled sentences.
 
-    In validation, the loss of the targets, and the rewards of greedy outputs. Losses are sums over words; gradients are
+    In validation, the loss of the targets, and the rewards of greedy outputs. Losses are sums over words. Gradients are
     divided by sentences.
 
     Raises:
@@ -171,7 +171,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     @torch.no_grad()
     def reward(self, sample: dict[str, Any], words: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """r of the sentences ``words`` (B, T), and its terms by name: (B,) each."""
+        """Return r of the sentences ``words`` (B, T), and its terms by name, each of shape (B,)."""
         sources, outputs, targets = (
             self._sentences(tokens) for tokens in (sample["net_input"]["src_tokens"], words, sample["target"])
         )
@@ -205,7 +205,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
 
 def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
-    """Sums of rewards (B,) each, for the log, over the sentences for which ``rewarded`` (B,) is ``True``."""
+    """Sums of the rewards, each of shape (B,), over the sentences with ``True`` in ``rewarded`` (B,), for the log."""
     sums = {f"{_REWARD}{name}": (values * rewarded).sum() for name, values in rewards.items()}
     return {**sums, "rewarded": int(rewarded.sum())}
 
@@ -218,9 +218,9 @@ def draw(
 
     Args:
         model: its decoder is a ``StepDecoder``.
-        net_input: of the batch.
+        net_input: network input of the batch.
         target: (B, T), including the end symbol.
-        given: ``L``; a target of at most this length is given completely.
+        given: ``L``. A target of at most this length is given completely.
         longest: maximum number of words, including the end symbol.
         greedy: take the most probable word instead of sampling.
 

@@ -40,7 +40,7 @@ class RewardModel:
     Args:
         path: path of its checkpoint.
         option: command line option that named it.
-        dictionaries: of the words that it will read.
+        dictionaries: dictionaries of the words that the model will read.
 
     Raises:
         UserError: if it cannot be loaded, is of another kind, or has another dictionary.

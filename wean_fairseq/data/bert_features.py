@@ -25,7 +25,7 @@ from ..storage import archive
 from ..storage.files import check_size, read_json, sha256_of
 
 Topics = tuple[str, ...]  # the topic words of one sentence
-STORED = np.float16  # half the disk space of float32; BERT's outputs are of order 1, so 3 digits remain correct
+STORED = np.float16  # half the disk space of float32. BERT's outputs are of order 1, so 3 digits remain correct
 
 UNKNOWN_WORD = "<unk>"  # fairseq's symbol for a word whose spelling is lost
 _BATCH = 64
@@ -42,7 +42,7 @@ _MOST = {"num_hidden_layers": 1000, "hidden_size": 1 << 16, "vocab_size": 1 << 2
 _SIZES = {"intermediate_size": 1 << 18, "max_position_embeddings": 1 << 20, "type_vocab_size": 1 << 10}
 _SIZES |= {"num_labels": 1000}  # members that may be missing
 _LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # bytes
-_LARGEST_PARAMETER = 16  # bytes in a file of weights for each counted parameter; about a third is not counted
+_LARGEST_PARAMETER = 16  # bytes in a file of weights for each counted parameter. About a third is not counted
 _LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer's pieces
 
 
@@ -51,7 +51,7 @@ class TopicBert:
 
     Args:
         path: the directory.
-        separator: token between two topics; empty = none.
+        separator: token between two topics. Empty = none.
 
     Attributes:
         num_layers: ``L``, without the embeddings.

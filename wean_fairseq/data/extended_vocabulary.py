@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import UserError
 from ..modules import base_ids
 
-DEFAULT_SLOTS = 64  # enough for sentences; a paragraph of characters may need 128
+DEFAULT_SLOTS = 64  # enough for sentences. A paragraph of characters may need 128
 
 
 class ExtendedDictionary(Dictionary):
@@ -148,7 +148,7 @@ class SlotMap:
         self.dictionary = target
         self.src_keys = source.same_word(src_tokens)
         slots = source.num_slots
-        # The spelling id of each slot; the last column is for words without a slot.
+        # The spelling id of each slot. The last column is for words without a slot.
         self._words = src_tokens.new_full((src_tokens.size(0), slots + 1), source.unk())
         if not slots:
             self.src_tokens = base_ids(src_tokens, len(source), source.unk())

@@ -14,7 +14,7 @@ class ExtraInputs:
 
     Args:
         cfg: options of the task.
-        dictionary: of the source.
+        dictionary: dictionary of the source.
 
     Attributes:
         option: name of the option that asks for them.

@@ -27,7 +27,7 @@ def check_data(paths: list[Path]) -> None:
     """Reject files that have changed since the first training with them, or since wean-checksum.
 
     Args:
-        paths: files of data directories; missing files are skipped.
+        paths: files of data directories. Missing files are skipped.
 
     Raises:
         UserError: with the name of the file.
@@ -117,7 +117,7 @@ def record_once(folder: Path) -> None:
 
 
 def checksum_of(folders: list[Path], split: str) -> str | None:
-    """One checksum of all files of a split in any folder; ``None`` if there are no such files."""
+    """One checksum of all files of a split in any folder. ``None`` if there are no such files."""
     digests = [
         digest
         for folder in folders

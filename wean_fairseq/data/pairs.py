@@ -35,7 +35,7 @@ class _CutDataset(AppendTokenDataset):
 
 
 class PairLimits(NamedTuple):
-    """At most ``length`` tokens per side, without the end symbol; 0 = no limit.
+    """At most ``length`` tokens per side, without the end symbol. 0 = no limit.
 
     ``drop`` (the authors' first release) removes longer pairs from training and has no other effect. ``truncate``
     (their second release) truncates both sides of training pairs, and sources of other splits, but never a reference.
@@ -84,9 +84,9 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
     """Reject a data directory that is missing or was not made by fairseq-preprocess.
 
     Args:
-        data: one directory or several joined by colons; the first contains the dictionaries.
-        source_lang: source suffix; ``None`` = inferred from the file names.
-        target_lang: target suffix; ``None`` = inferred from the file names.
+        data: one directory or several joined by colons. The first contains the dictionaries.
+        source_lang: source suffix. ``None`` = inferred from the file names.
+        target_lang: target suffix. ``None`` = inferred from the file names.
 
     Raises:
         UserError: with the missing item.
@@ -136,8 +136,8 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
 
     Args:
         prefix: path of a split up to and including the languages, such as ``data-bin/train.src-tgt``.
-        sides: dictionary of each side by its suffix; a side may be missing (generation without references).
-        dataset_impl: fairseq's storage format; ``None`` = detect it.
+        sides: dictionary of each side by its suffix. A side may be missing (generation without references).
+        dataset_impl: fairseq's storage format. ``None`` = detect it.
         keep_empty: accept empty lines.
 
     Raises:

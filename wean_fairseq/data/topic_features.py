@@ -75,11 +75,11 @@ class TopicFeatures:
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """The features of the topic words of a batch, at their positions; 0 at end symbols and padding.
+        """The features of the topic words of a batch, at their positions. 0 at end symbols and padding.
 
         Args:
             src_tokens: (B, S), padded on either side.
-            dictionary: of the source, including the spelling of unknown words.
+            dictionary: dictionary of the source, including the spelling of unknown words.
 
         Returns:
             Shape (B, S, L, H), float32.
@@ -173,7 +173,7 @@ class _CacheFile:
         self.path = folder / key
 
     def read(self, *, warn: bool = False) -> np.ndarray | None:
-        """The features, memory-mapped; ``None`` if they are missing, damaged (logged with ``warn``) or others."""
+        """The features, memory-mapped. ``None`` if they are missing, damaged (logged with ``warn``) or others."""
         if not self.path.exists():
             return None
         try:

@@ -18,7 +18,7 @@ SEPARATOR = "</d>"
 
 
 def topic_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Mask of the topic words: true except for end symbols and padding, same shape."""
+    """Mask of the topic words, with the shape of ``src_tokens``. It is False at end symbols and padding."""
     return src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
 
 
@@ -28,10 +28,10 @@ def topic_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[i
 
 
 def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, separator: int, first: int = 1) -> None:
-    """Reject lines without a topic, with more than ``max_topics``, and lines that also contain an essay.
+    """Reject lines that have no topic, have more than ``max_topics`` topics, or also contain an essay.
 
     Args:
-        topics: ids of each line.
+        topics: ids of the topic words of each line.
         separator: id of ``</d>``.
 
     Raises:

@@ -24,7 +24,7 @@ def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield buffers of lines without surrounding white space, like ``fairseq_cli.interactive.buffered_read``.
 
     Args:
-        given: name of a file; ``-`` = standard input.
+        given: name of a file. ``-`` = standard input.
 
     Raises:
         UserError: with the first line that is not UTF-8, or the file that cannot be read; if the input is closed.
@@ -80,7 +80,7 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
-    """Return for each word (T,) whether the dictionary has it. Slots and spelling ids are above its own words."""
+    """Return for each word (T,) whether the dictionary contains it. Slots and spelling ids are above its own words."""
     base = getattr(dictionary, "first_slot", len(dictionary))
     return [index < base and index != dictionary.unk() for index in tokens.tolist()]
 

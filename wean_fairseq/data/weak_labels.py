@@ -21,7 +21,7 @@ from ..storage.files import read_regular
 from .extra_inputs import ExtraInputs
 
 SENTENCE_LEVEL = 1  # the label of the end symbol, which the files do not contain
-NO_LABEL = -1  # label of padding; losses ignore it
+NO_LABEL = -1  # label of padding. Losses ignore it
 
 
 class _SideLabels(NamedTuple):
@@ -66,7 +66,7 @@ class LabelledPairs(BaseWrapperDataset):
 
 @dataclass
 class WeakLabelsConfig(FairseqDataclass):
-    """The option of the task."""
+    """The option of tasks that train on weak labels."""
 
     granularity_labels: Optional[str] = option(  # fairseq cannot read `str | None`
         None, "directory with the weak labels of words for training dnpg (from preprocess/weak_labels.py)"

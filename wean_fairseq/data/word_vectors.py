@@ -19,7 +19,7 @@ from ..storage.files import open_regular
 
 logger = logging.getLogger(__name__)
 _LONGEST = 1 << 24  # characters of a line
-_DIGITS = 12  # of a number of words; Python refuses to parse numbers with thousands of digits
+_DIGITS = 12  # of a number of words. Python refuses to parse numbers with thousands of digits
 
 
 def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tensor, Tensor]:

@@ -23,8 +23,8 @@ _RARE, _SHARED, _CANDIDATES = 50, 3, 5
 _FOUND, _LOST, _CLOSER = 0.5, 0.3, 0.3
 #: Shares of the compared lines from which a text is called shifted, or in another order, and the smallest number.
 _SHIFTED, _SHUFFLED, _FEWEST = 0.05, 0.5, 3
-#: Standard errors by which lines are nearer to their own line than to others. Fewer lines than the second number, and
-#: texts that have less in common than the third, such as texts of two languages, are not judged.
+#: Standard errors by which lines are nearer to their own line than to others. Texts are not judged if they have fewer
+#: lines than the second number, or less in common than the third (such as texts in two languages).
 _SIGNIFICANT, _TELLING, _COMMON = 2.0, 30, 0.002
 
 
@@ -54,13 +54,13 @@ class Alignment:
 
     @property
     def is_related(self) -> bool:
-        """Whether the lines are significantly nearer to those in their own place than to others."""
+        """Return True if the lines are significantly nearer to their own lines than to others."""
         distance = self.own - self.other
         return self.looked_at > 1 and bool(distance.mean() > _SIGNIFICANT * distance.std() / math.sqrt(len(distance)))
 
     @property
     def is_unrelated(self) -> bool:
-        """Whether the lines have words in common, but no more with those in their own place than with others."""
+        """Return True if the lines have words in common, but no more with their own lines than with others."""
         return self.looked_at >= _TELLING and not self.is_related and self.own.mean() + self.other.mean() > _COMMON
 
     @property

@@ -35,7 +35,7 @@ other commands (each with --help):
   wean-evaluate record     keep a measured evaluation in results/
   wean-evaluate tables     write the tables in documents from results/
   wean-evaluate rerank     choose search and entry of n-best lists on a tuning set
-  wean-evaluate paper-tables   the papers' tables, published numbers beside ours
+  wean-evaluate paper-tables   the papers' tables, published numbers next to ours
   wean-evaluate parameters     parameters of the output layer, counted: WEAN's Table 5
 """
 
@@ -219,7 +219,7 @@ def score_command(arguments: list[str]) -> str:
     return write(shared.format)
 
 
-#: Functions of the commands; each is imported when its command is called. Scoring needs no name.
+#: Functions of the commands. Each is imported when its command is called. Scoring needs no name.
 COMMANDS = {
     "score": "cli:score_command",
     "sheet": "human.cli:sheet_command",
@@ -233,7 +233,7 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+    """Entry point. Returns the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = arguments.pop(0) if arguments and arguments[0] in COMMANDS else "score"
     command = resolve_name(f"{__package__}.{COMMANDS[name]}")

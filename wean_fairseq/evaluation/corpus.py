@@ -58,7 +58,7 @@ def read_corpus(
     *,
     copyable: bool = True,
 ) -> Corpus:
-    """Read reference files, the source file and the file of groups; check that all have the same number of lines."""
+    """Read reference files, the source file and the file of groups. Check that all have the same number of lines."""
     if not references:
         raise UserError("no reference file; give one or more with --ref.")
     texts = [read_lines(path) for path in references]

@@ -25,12 +25,12 @@ FEW_DIFFERING = 10
 
 @dataclass(frozen=True)
 class Resampling:
-    """Numbers of resamples; 0 turns a test off.
+    """Numbers of resamples. 0 turns a test off.
 
     Attributes:
         resamples: bootstrap resamples, for intervals and the paired bootstrap test.
         trials: approximate randomisation trials.
-        seed: of both.
+        seed: seed of both tests.
         all_pairs: compare every pair of systems, not only each with the first one.
         correction: ``holm`` corrects the p-values of a metric for the number of systems compared with the same one.
     """
@@ -58,7 +58,7 @@ def evaluate(
         columns: from `presets.columns_for`.
         resampling: intervals and paired tests.
         quiet: show no progress bar. None is shown outside a terminal.
-        leads: rows beside the copy row, see `leads.lead_rows`.
+        leads: rows in addition to the copy row, see `leads.lead_rows`.
     """
     check_systems(systems, corpus, may_be_none=bool(leads))
     oddities = find_oddities(systems, corpus)

@@ -2,8 +2,8 @@
 
 ``fairseq-generate --granularity-dump z.jsonl`` writes them, ``wean-plot granularity`` draws them (the paper's figure 2)
 and writes the means. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean. A function
-word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and question words;
-numbers and punctuation are neither.
+word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and question words.
+Numbers and punctuation count as neither function words nor content words.
 """
 
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Senten
 def layer_table(sentences: Sequence[Sentence]) -> Table:
     """Return one row per layer, from the bottom. Cells are empty if a layer has no such words.
 
-    The standard error is that of the difference of the two means, if words are independent.
+    The standard error is that of the difference between the two means, assuming that words are independent.
     """
     head = (
         "layer function_words content_words difference standard_error number_of_function_words number_of_content_words"

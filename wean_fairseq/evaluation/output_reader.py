@@ -22,7 +22,7 @@ from ..errors import UserError, name_some
 from .file_formats import check_format, read_json_lines
 from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
-# Digits as fairseq prints them: \d would also match those of other scripts, and int() refuses thousands of them.
+# Digits as fairseq prints them: \d would also match digits of other scripts, and int() refuses thousands of them.
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
 # A line that only begins like a tagged one, and a tagged line after other text, such as a progress bar.
 _BROKEN_LINE = re.compile(r"^[STHDP]-[0-9]+$|^[STHD]-[0-9]{1,18}[^0-9\t]")

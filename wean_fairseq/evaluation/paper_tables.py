@@ -1,4 +1,4 @@
-"""Print the tables of the papers in Markdown, with published numbers beside ours and the origin of each number.
+"""Print the tables of the papers in Markdown, with published numbers next to ours and the origin of each number.
 
 All numbers in a line of a table have one origin, which the last column names. The kinds of lines are:
 
@@ -25,7 +25,7 @@ from .published import LEFT_OUT, SCORERS, TABLES, PublishedRow, PublishedTable, 
 from .released import read_released
 from .results import Result, read_result
 from .score_file import format_score
-from .tables import Table
+from .tables import Table, counted
 from .text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.
@@ -143,8 +143,8 @@ def _measured_lines(
 def _describe(result: Result, signatures: Sequence[str]) -> str:
     """Describe the origin of a measured number: file, data, seed, commit, command, signatures, note."""
     data = result.evaluation.data
-    facts = [result.where or f"results/{result.experiment}.json", f"{data.sentences} sentences"]
-    facts += [f"{data.references} reference(s)"] if data.references else []
+    facts = [result.where or f"results/{result.experiment}.json", counted(data.sentences, "sentence")]
+    facts += [counted(data.references, "reference")] if data.references else []
     if not result.where:
         facts += [f"seed {result.seed}", f"commit {(result.commit or 'unknown')[:12]}"]
     measured = ", ".join(facts) + f", `{result.command}`"
@@ -238,7 +238,7 @@ def paper_tables_command(argv: list[str]) -> str:
     """Run ``wean-evaluate paper-tables``."""
     parser = OneLineParser(
         prog="wean-evaluate paper-tables",
-        description="Every table of the papers in Markdown: published numbers beside ours, each with its origin.",
+        description="Every table of the papers in Markdown: published numbers next to ours, each with its origin.",
     )
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     parser.add_argument(
@@ -247,7 +247,7 @@ def paper_tables_command(argv: list[str]) -> str:
         action="extend",
         default=[],
         metavar="SET=FOLDER",
-        help="released outputs to score again: pwkp=FOLDER or ew-sew=FOLDER, with Reference and Complex beside them",
+        help="released outputs to score again: pwkp=FOLDER or ew-sew=FOLDER, with Reference and Complex next to them",
     )
     parser.add_argument("--table", nargs="+", choices=list(TABLES), default=list(TABLES), help="only these tables")
     parser.add_argument("--output", metavar="OUT", help="write the Markdown there, and print the overview alone")

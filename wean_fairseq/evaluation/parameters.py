@@ -24,7 +24,7 @@ SETTINGS = (Setting("PWKP", 50_000, 256), Setting("EW-SEW", 50_000, 256), Settin
 TABLE = TABLES["wean-table5"]
 HEADS = ["output layer", *(f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS)]
 NOTE = f"Counted with a bias and {SPECIALS} special symbols in Seq2seq's matrix; the paper's number is V x d."
-# The paper's WEAN row is that of its largest score, concat: 2 d^2 + d.
+# The paper's WEAN row has its largest score, concat: 2 d^2 + d.
 ROWS = (
     ("Seq2seq: its own word matrix", "linear"),
     ("WEAN, concat", "concat"),
@@ -54,7 +54,7 @@ def parameter_table() -> Table:
 
 
 def parameters_command(argv: list[str]) -> str:
-    """Run ``wean-evaluate parameters``: the table, counted beside published."""
+    """Run ``wean-evaluate parameters``: the table of counted and published numbers."""
     OneLineParser(
         prog="wean-evaluate parameters",
         description="Count the output layer's parameters at the sizes of the WEAN paper (its Table 5).",

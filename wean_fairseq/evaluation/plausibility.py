@@ -157,7 +157,7 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
 
 
 def check_tokenisation(texts: Texts) -> Iterator[str]:
-    """Report outputs with spaces before full stops and commas beside references without, and the reverse."""
+    """Report outputs with spaces before full stops and commas if the references have none, and the reverse."""
     expected = _spaced(texts.references)
     for side in texts.rewriting:
         share = _spaced(side)

@@ -1,7 +1,7 @@
 """Named sets of metrics: ``standard``, and one ``paper:...`` preset for every published table.
 
 A paper preset fixes tokenisation, case and options to those of the paper's numbers, independent of the user's settings.
-The standard numbers beside it follow the user's settings. The presets are in ``presets.toml``.
+The standard numbers next to it follow the user's settings. The presets are in ``presets.toml``.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ class MetricColumn(NamedTuple):
 
 
 def columns_for(presets: list[str], metrics: list[str], settings: Settings) -> list[MetricColumn]:
-    """Turn names from the command line into columns, paper presets first, standard numbers beside them."""
+    """Turn names from the command line into columns, paper presets first, standard numbers next to them."""
     columns: list[MetricColumn] = []
     standard: list[str] = []
     for preset in dict.fromkeys(presets):

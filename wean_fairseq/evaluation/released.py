@@ -12,6 +12,7 @@ from .output_reader import read_plain
 from .presets import columns_for
 from .published import TABLES, PublishedTable
 from .results import Result
+from .tables import counted
 
 #: Patterns of references and sources in the releases: DRESS, then TurkCorpus.
 REFERENCES = ("Reference*", "test*.turk.*")
@@ -71,8 +72,8 @@ def _corpus(data: str, folder: Path, number: int) -> Corpus:
     references = next((paths for paths in choices if len(paths) == number), choices[0])
     if len(references) != number:
         raise UserError(
-            f"{folder} has {len(references)} reference(s) but the published rows of {data} were scored against "
-            f"{number}; put those there, named {' or '.join(REFERENCES)}."
+            f"{folder} has {counted(len(references), 'reference')} but the published rows of {data} were scored "
+            f"against {number}; put those there, named {' or '.join(REFERENCES)}."
         )
     return read_corpus(references, _find_files(folder, SOURCES, "source")[0][0])
 

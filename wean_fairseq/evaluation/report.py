@@ -7,7 +7,7 @@ from typing import Any
 from .corpus import is_baseline
 from .presets import PRESETS
 from .score_file import SIGNIFICANT, Evaluation, replace_nan
-from .tables import Table
+from .tables import Table, counted
 
 _TEST_NAMES = {
     "bootstrap": "of the bootstrap with {resamples} resamples",
@@ -39,11 +39,12 @@ def size_of(evaluation: Evaluation) -> str:
     runs = {name: len(next(iter(scores.values())).runs) for name, scores in evaluation.scores.items() if scores}
     several = [f"{name} mean ± standard deviation of {number} runs" for name, number in runs.items() if number > 1]
     data = evaluation.data
-    return "; ".join([f"{data.sentences} sentences, {data.references} reference(s)", *several])
+    size = f"{counted(data.sentences, 'sentence')}, {counted(data.references, 'reference')}"
+    return "; ".join([size, *several])
 
 
 def notes(evaluation: Evaluation) -> list[str]:
-    """Return the notes of the paper presets in the table."""
+    """Return the notes on the paper presets that the table uses."""
     used = dict.fromkeys(column.preset for column in evaluation.columns.values() if column.preset in PRESETS)
     return [f"{preset}: {PRESETS[preset].note}." for preset in used if PRESETS[preset].note]
 

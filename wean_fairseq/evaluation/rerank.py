@@ -21,7 +21,7 @@ from .metrics.registry import Settings, build_metric
 from .output_reader import SystemOutput
 from .score_file import format_score
 from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_output_log
-from .tables import Table
+from .tables import Table, counted
 from .text_files import check_outputs, read_lines, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
@@ -50,7 +50,7 @@ class Candidate(Struct, frozen=True):
 
 
 def hypotheses_at_rank(system: SystemOutput, rank: int) -> list[str]:
-    """Return hypothesis number ``rank`` (from 1) of every sentence, or its last one if it has fewer."""
+    """Return hypothesis number ``rank`` (from 1) of every sentence, or the last hypothesis if there are fewer."""
     return [entries[min(rank, len(entries)) - 1] for entries in system.nbest]
 
 
@@ -140,7 +140,7 @@ def rerank_command(argv: list[str]) -> str:
     candidates = score_candidates(tuning, args.ranks, corpus, metric)
     choice = max(candidates, key=lambda candidate: candidate.score)  # the first of equal ones
     signature = metric.get_signature().format()
-    lines = [f"tuning set: {len(corpus)} sentences, {len(corpus.references)} reference(s)", ""]
+    lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
     lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
     for system in (system for system in test if system.name == choice.search):
         write_atomically(args.output, "".join(f"{text}\n" for text in hypotheses_at_rank(system, choice.rank)))

@@ -29,7 +29,7 @@ from ..errors import UserError
 from ..optional import LazyModule
 from .corpus import describe_file
 from .score_file import Evaluation
-from .tables import Table
+from .tables import Table, counted
 from .text_files import PathLike, check_outputs, read_lines, read_text, read_typed_json, write_atomically
 
 torch = LazyModule("torch")
@@ -270,20 +270,21 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
         ]
         for name, scores in result.evaluation.scores.items()
     ]
-    facts = [f"{data.sentences} sentences, {data.references} reference(s)"]
-    facts.append(f"seed {', '.join(map(str, result.seeds or [result.seed]))}")
+    facts = [counted(data.sentences, "sentence"), counted(data.references, "reference")]
+    seeds = result.seeds or [result.seed]
+    facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
     if result.commit not in (None, "unknown"):
         commit, changes, _ = str(result.commit).partition("-dirty")
-        facts.append(f"commit {commit[:12]}" + (" with changes" if changes else ""))
+        facts.append(f"commit {commit[:12]}" + (" with uncommitted changes" if changes else ""))
     lines = [Table(["system", *head], rows).as_markdown(), ""]
-    lines += [f"{', '.join(facts)}; with 95% bootstrap intervals. Command: `{result.command}`."]
+    lines += [f"{', '.join(facts)}. Intervals are 95% bootstrap intervals. Command: `{result.command}`."]
     lines += [result.note] if result.note else []
     lines += ["Signatures: " + "; ".join(f"{metric} `{columns[metric].signature}`" for metric in shown) + "."]
     return "\n".join(lines) + "\n"
 
 
 def format_cost(column: str, training: dict[str, Any]) -> str:
-    """Return a column of ``COSTS`` for the training of a system, or its mean over ``runs``; a dash if it is unknown."""
+    """Return a column of ``COSTS`` for the training of a system, or its mean over ``runs``. A dash if it is unknown."""
     value_of, form = COSTS[column]
     values = [value_of(run) for run in training.get("runs", [training])]
     known = [value for value in values if value is not None]

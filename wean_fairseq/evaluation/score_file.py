@@ -20,7 +20,7 @@ SIGNIFICANT = 0.05
 if TYPE_CHECKING:
     Number = float
 else:
-    Number = float | None  # NaN is null in JSON; it becomes NaN again when a file is read
+    Number = float | None  # NaN is null in JSON. It becomes NaN again when a file is read
 
 
 def format_score(score: float) -> str:
@@ -51,7 +51,7 @@ class Column(Struct, frozen=True):
 
     @property
     def is_quality(self) -> bool:
-        """Whether more is better."""
+        """True if higher values are better."""
         return self.direction == "higher"
 
     @property
@@ -61,7 +61,10 @@ class Column(Struct, frozen=True):
 
     @classmethod
     def from_key(cls, key: str, signature: str) -> "Column":
-        """Describe a column by a key such as ``paper:cdnpg-compat/iBLEU`` or ``exact@1[copied]``, for older files."""
+        """Create the column that a key such as ``paper:cdnpg-compat/iBLEU`` or ``exact@1[copied]`` describes.
+
+        Files of older versions store only such keys.
+        """
         plain, _, group = key.partition("[")
         preset, _, label = plain.rpartition("/")
         columns = PRESETS[preset].columns if preset in PRESETS else {}
@@ -79,7 +82,7 @@ class Score(Struct):
         interval: 95% interval, if it was computed: bootstrap of one run, or of the runs and sentences of several.
         runs: the scores of the runs, if the system has several.
         sentences: one number per sentence (the mean of the runs), only while scoring.
-        signature: of the column, in files of older versions.
+        signature: signature of the column, in files of older versions.
     """
 
     score: Number
@@ -148,7 +151,7 @@ class Comparison(Struct):
 
     @property
     def is_significant(self) -> bool:
-        """Whether every test is significant. NaN is never significant."""
+        """Return True if every test is significant. NaN is never significant."""
         return math.isfinite(self.difference) and max(self.decisive.values()) < SIGNIFICANT
 
     @property

@@ -1,6 +1,6 @@
 """Paired significance tests and confidence intervals from the metrics' sufficient statistics.
 
-The resamples are those of sacreBLEU's `PairedTest` (same generator, same seed, same order of draws); a test compares
+The resamples are those of sacreBLEU's `PairedTest` (same generator, same seed, same order of draws). A test compares
 them. The sums over resampled sentences are computed as one matrix product instead of by indexing, which needs no
 (resamples x sentences x statistics) array and makes 20,000 sentences and any number of metrics affordable.
 
@@ -138,8 +138,8 @@ def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[fl
     """Return standard error and degrees of freedom of a mean over runs, or of the difference of two.
 
     The variance over test sets (of the resampled means) and that over runs are added. Sentences and runs are crossed:
-    what one run does to one sentence is in the spread of the runs and in that of the resamples, and counts once. The
-    degrees of freedom are Satterthwaite's (1946): the variance of few runs is uncertain.
+    what one run does to one sentence is in the spread of the runs and in the spread of the resamples, and counts once.
+    The degrees of freedom are Satterthwaite's (1946): the variance of few runs is uncertain.
 
     Args:
         systems: the one system, or both: scores of two or more runs on the test set, and on the same resamples of its

@@ -45,7 +45,7 @@ def read_bytes(path: PathLike) -> bytes:
 def decode_lines(content: bytes, path: PathLike) -> list[str]:
     """Split ``content`` at line feeds and decode it as UTF-8.
 
-    A byte-order mark and one carriage return before a line feed are dropped; a missing final line feed is accepted.
+    A byte-order mark and one carriage return before a line feed are dropped. A missing final line feed is accepted.
 
     Raises:
         UserError: if a line is not UTF-8, with file and line number (counted from 1).
@@ -101,7 +101,10 @@ def read_typed_json(path: PathLike, kind: type[Item], remedy: str = "give a file
 
 
 def read_described(path: PathLike, kind: type[Item], fault: str) -> dict[int, Item]:
-    """Read the JSON lines in which fairseq-generate described sentences: number, from 0 -> content of the line.
+    """Read a JSON Lines file in which fairseq-generate describes sentences.
+
+    Returns:
+        The number of the sentence (from 0) -> the content of its line.
 
     Raises:
         UserError: naming the first line that has another content, and its ``fault``.

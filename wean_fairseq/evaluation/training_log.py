@@ -93,7 +93,7 @@ class TrainingLog:
     def seconds_per_update(self) -> float | None:
         """Time of forward, backward and update, without validation and saving, or None if no epoch was finished.
 
-        This is the median over epochs, because the time of a resumed epoch is only that of its last part.
+        This is the median over epochs, because the log of a resumed epoch has only the time of its last part.
         """
         rates = [
             seconds / (updates - self.ends[number - 1][0])
@@ -185,7 +185,7 @@ def _read_facts(log: TrainingLog, text: str) -> None:
 
 
 def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
-    """Store the numbers of a line, and drop those of updates that a resumed run repeats."""
+    """Store the numbers of a line, and drop the numbers of updates that a resumed run repeats."""
     if "threads" in line.values:
         log.threads = int(line.values["threads"])
     if "cpu" in line.values:

@@ -1,4 +1,4 @@
-"""A trained model for running text, shared by ``wean-generate``, ``wean-inspect`` and ``load``."""
+"""A trained model for untokenised text, shared by ``wean-generate``, ``wean-inspect`` and ``load``."""
 
 from .. import register
 

@@ -1,4 +1,4 @@
-"""``wean-generate``: rewrite running text, one output line per input line."""
+"""``wean-generate``: rewrite plain text, one output line per input line."""
 
 import argparse
 import json
@@ -34,7 +34,7 @@ command without --overwrite continues the file.
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    description = "Rewrite running text with a trained model, or write essays about topics."
+    description = "Rewrite plain text with a trained model, or write essays about topics."
     parser = command_parser("wean-generate", description, _EPILOG)
     add = parser.add_argument
     add("--model", required=True, metavar="PATH", help="folder of wean-export, or checkpoint of fairseq-train")

@@ -28,9 +28,9 @@ class CTranslate2Engine:
 
     Args:
         model: in evaluation mode, on the CPU.
-        task: of the model.
-        device: of the search.
-        compute_type: of the products, such as ``"float32"`` or ``"int8"``.
+        task: task of the model.
+        device: device of the search.
+        compute_type: type of the products, such as ``"float32"`` or ``"int8"``.
 
     Raises:
         UserError: if the library is not installed, or lacks the model, its search preset or the type.
@@ -58,7 +58,7 @@ class CTranslate2Engine:
         self._longest = int(model.max_decoder_positions()) - 1  # without the end symbol
 
     def build_generator(self, task: Any, options: Mapping[str, Any]) -> "CTranslate2Generator":
-        """Return a generator with generation options of fairseq. Raises ``UserError`` for those that are missing."""
+        """Return a generator with fairseq generation options. Raises ``UserError`` for those that are missing."""
         for name, default in _UNSUPPORTED.items():
             if options.get(name, default) != default:
                 raise UserError(f"CTranslate2 has no option {name}: leave it out, or search with PyTorch.")
@@ -84,7 +84,7 @@ class CTranslate2Generator:
         Returns:
             Hypotheses per line, best first, in fairseq's format. CTranslate2 gives no scores of single tokens, so
             ``positional_scores`` is NaN. A score differs from fairseq's in two details: it lacks the end symbol if the
-            output was cut, and the first word's probability is relative to all words but the end symbol.
+            output was truncated, and the first word's probability is relative to all words but the end symbol.
             ``attention`` is (S, T) with the padding of the batch, 0 for end symbols. For the first word it is NaN if
             it is unknown.
         """

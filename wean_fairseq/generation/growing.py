@@ -36,13 +36,13 @@ class GrowingFile:
     """The outputs of a file of sentences.
 
     Args:
-        given: name of the file; ``-`` = standard output. A pipe or a device is written directly.
+        given: name of the file. ``-`` = standard output. A pipe or a device is written directly.
         asked: all options that the content depends on, in JSON types.
         overwrite: replace an older file, and start again.
         reads: files that are read, which must not be among the files that are written.
 
     Attributes:
-        path: of the file; ``None`` if the output is not a regular file.
+        path: path of the file. ``None`` if the output is not a regular file.
         done: lines of the input whose outputs are already in the file.
 
     Raises:
@@ -232,7 +232,7 @@ class GrowingFile:
 
 
 def _is_same(path: Path, read: Path) -> bool:
-    """Return True if ``path`` and ``read`` are the same file; ``-`` = standard input."""
+    """Return True if ``path`` and ``read`` are the same file. ``-`` = standard input."""
     with suppress(OSError):
         return os.path.samestat(path.stat(), os.fstat(0) if str(read) == "-" else read.stat())
     return False

@@ -28,7 +28,7 @@ def load(
     compute_type: str = COMPUTE_TYPE,
     **options: Any,
 ) -> TextModel:
-    """Load a trained model that reads and writes running text.
+    """Load a trained model that reads and writes untokenised text.
 
     Args:
         path: a folder that ``wean-export`` wrote, or a checkpoint of fairseq-train.
@@ -37,12 +37,12 @@ def load(
             in the data; without a record, words are separated by spaces).
         device: such as ``"cpu"`` (default: a GPU, if there is one).
         engine: library that searches: ``"pytorch"``, or ``"ctranslate2"`` for Transformers that do not copy.
-        compute_type: of the products in CTranslate2, such as ``"int8"``.
-        options: of the task, which replace those of the training, such as ``search_preset`` or ``bert``. By default a
+        compute_type: type of the products in CTranslate2, such as ``"int8"``.
+        options: task options, which replace those of the training, such as ``search_preset`` or ``bert``. By default a
             model searches with the options in its folder, or in ``search.txt`` next to its checkpoint.
 
     Returns:
-        The model; see ``TextModel.generate``.
+        The model. See ``TextModel.generate``.
 
     Raises:
         UserError: if a file is missing or the files do not match.

@@ -1,4 +1,6 @@
-"""A model for running text: it prepares its input, searches with its task, and restores running text.
+"""A model that reads and writes untokenised text.
+
+It prepares its input, runs the task's search, and converts the outputs back to text.
 
     import wean_fairseq
 
@@ -68,7 +70,7 @@ def _sentences(text: object) -> list[str]:
 
 
 def _check_generation(generation: Mapping[str, Any]) -> None:
-    """Refuse options that no call takes, and values of another type; raises ``UserError``."""
+    """Refuse options that no call takes, and values of another type. Raises ``UserError``."""
     for name, value in generation.items():
         if name not in GENERATION:
             names = ", ".join(
@@ -87,7 +89,7 @@ def _replaces_preset(options: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
-    """Draw random numbers from ``seed``, and restore PyTorch's generators afterwards; with ``None`` change nothing."""
+    """Draw random numbers from ``seed``, and restore PyTorch's generators afterwards. With ``None`` change nothing."""
     if seed is None:
         yield
         return
@@ -102,7 +104,7 @@ class Found(NamedTuple):
     Attributes:
         lines: their indices, from 0.
         spelt: its source tokens with the ids of real words, (B, S).
-        hypotheses: of each line, best first.
+        hypotheses: hypotheses of each line, best first.
     """
 
     lines: list[int]
@@ -114,14 +116,14 @@ class TextModel:
     """A loaded model with its text steps and its search, created by ``wean_fairseq.load``.
 
     Args:
-        loaded: the model on its device, its task and its search: generation options of fairseq by name, such as
+        loaded: the model on its device, its task and its search: fairseq generation options by name, such as
             ``beam``, and ``replace_unk``: whether the source word with most attention replaces an ``<unk>`` (``None``:
             unless the model copies).
-        text: the steps from running text to tokens and back.
+        text: the steps from plain text to tokens and back.
         engine: searches instead of PyTorch.
 
     Attributes:
-        essay_length: default length in words of a planned essay; 0 for models without such a length.
+        essay_length: default length in words of a planned essay. 0 for models without such a length.
 
     Raises:
         UserError: if an option of the search is out of range or contradicts another one, or the model.
@@ -217,8 +219,8 @@ class TextModel:
         """Rewrite one or several sentences, or write essays from topics.
 
         Args:
-            text: running text, a sentence or a list of them.
-            n_best: number of outputs per sentence, best first; ``None`` = the best one, as a string.
+            text: untokenised text, a sentence or a list of them.
+            n_best: number of outputs per sentence, best first. ``None`` = the best one, as a string.
             options: ``beam``, ``essay_length``, ``batch_size``, ``seed`` and the generation options of ``explain``.
 
         Returns:
@@ -363,7 +365,7 @@ class TextModel:
         """Search with the task, in batches of lines of similar length.
 
         Args:
-            lines: tokens separated by spaces; empty lines are skipped.
+            lines: tokens separated by spaces. Empty lines are skipped.
             n_best: this and the following arguments are those of ``explain``.
             traces: give each hypothesis its ``trace``, if the model has one.
             forced: the token ids of the constraints of each line.
@@ -388,7 +390,7 @@ class TextModel:
         packed = None if forced is None else pack_constraints([forced[number] for number in numbers])
         dataset = reader.build_dataset_for_inference(tokens, lengths, constraints=packed)
         device = next(self.model.parameters()).device
-        # Batches of similar length waste little padding; the longest come first, so that a lack of memory shows at
+        # Batches of similar length waste little padding. The longest come first, so that a lack of memory shows at
         # once.
         longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
         fitting = [min(length, _TOKENS) for length in lengths]  # a longer line gets its own batch

@@ -26,14 +26,14 @@ class Output:
     """One output.
 
     Attributes:
-        text: running text.
+        text: the untokenised output.
         score: to the base 2, as fairseq prints it: the mean log-probability per token, or the search's own score.
         tokens: the generated tokens, including the end symbol.
-        known: whether the dictionary has them; the others were copied.
-        probabilities: of each token, given the previous ones; (T,).
-        attention: attention weights of each token, (T, S); ``None`` for models without attention.
-        copied: probability that each token was copied, (T,); ``None`` for models that do not copy.
-        copied_from: distribution over the source tokens from which it was copied, (T, S); ``None`` like ``copied``.
+        known: whether the dictionary has them. The others were copied.
+        probabilities: probabilities of the tokens, each given the previous ones, (T,).
+        attention: attention weights of each token, (T, S). ``None`` for models without attention.
+        copied: probability that each token was copied, (T,). ``None`` for models that do not copy.
+        copied_from: distribution over the source tokens from which it was copied, (T, S). ``None`` like ``copied``.
         granularity: by layer, the granularity of each token (0 = template, 1 = detail), (T,). It is NaN for the end
             symbol, which is never read. Empty for models without granularities.
     """
@@ -59,9 +59,9 @@ class Generated:
     """Outputs of a model for one line.
 
     Attributes:
-        source: the tokens that it read, including the end symbol; empty for an empty line.
+        source: the tokens that it read, including the end symbol. Empty for an empty line.
         known: whether its dictionary has them.
-        outputs: best first; none for an empty line.
+        outputs: best first. None for an empty line.
         granularity: by layer, of the source, (S,).
         cut: whether the line was too long and was truncated.
         unknown: a warning if more than a fifth of its words are not in the dictionary.
@@ -83,7 +83,7 @@ def describe(model: "TextModel", spelt: Tensor, hypotheses: Sequence[dict[str, A
 
     Args:
         spelt: the source with the ids of real words, with padding, (S',).
-        hypotheses: from the task, best first; copies and granularities are those of their traces, if there are any.
+        hypotheses: from the task, best first. Copies and granularities are those of their traces, if there are any.
     """
     dictionary = model.task.source_dictionary
     is_token = spelt.ne(dictionary.pad())
@@ -102,7 +102,7 @@ def _details(trace: Trace) -> dict[str, Any]:
     details: dict[str, Any] = {
         name: array(trace.steps[name]) for name in ("copied", "copied_from") if name in trace.steps
     }
-    # The granularity of a token is the one with which it is read, one step after it was written.
+    # A token has the granularity of the step that reads it, one step after it was written.
     read = trace.granularities()[1].items()
     return details | {"granularity": {layer: np.append(array(z)[1:], np.float32("nan")) for layer, z in read}}
 
@@ -136,5 +136,5 @@ def array(values: Tensor) -> FloatArray:
 
 
 def rounded(number: float) -> float | None:
-    """Round for JSON; NaN and infinity become None."""
+    """Round for JSON. NaN and infinity become None."""
     return round(float(number), 4) if math.isfinite(number) else None

@@ -18,7 +18,7 @@ from ..errors import UserError
 from .patches import Original
 
 _PACKAGE = __name__.partition(".")[0]
-_STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # of fairseq; they can train any model here
+_STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # of fairseq. They can train any model here
 
 
 def parse_args_and_arch(
@@ -43,7 +43,7 @@ def parse_args_and_arch(
 
 
 def _names(arguments: Iterable[str]) -> Namespace:
-    """Return the names on a command line, before fairseq's parser knows its options; ``None`` for missing ones."""
+    """Return the names on a command line, before fairseq's parser knows its options. ``None`` for missing ones."""
     reader = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for option in ("--task", "--criterion", "--path"):
         reader.add_argument(option)
@@ -143,13 +143,13 @@ def _print_help(command: str, named: Namespace) -> None:
             group = parser.add_argument_group(title)
             gen_parser_from_dataclass(group, options() if isinstance(options, type) else options)
             for action in group._group_actions:
-                if str(action.default).startswith("${") or not action.option_strings:  # an option of fairseq
+                if str(action.default).startswith("${") or not action.option_strings:  # a fairseq option
                     action.help = argparse.SUPPRESS
     parser.print_help()
 
 
 def arch_defaults(arch: str) -> Any:
-    """The options of an arch with their defaults; ``None`` for an arch of fairseq without a dataclass."""
+    """The options of an arch with their defaults. ``None`` for a fairseq arch without a dataclass."""
     kind = getattr(ARCH_MODEL_REGISTRY[arch], "__dataclass", None)
     if kind is None:
         return None

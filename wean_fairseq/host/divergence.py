@@ -20,7 +20,7 @@ def check_loss(loss: Any, sample: dict[str, Any], limit: float, where: str) -> N
     Args:
         loss: sum over the batch, in nats.
         sample: fairseq's batch, with ``id`` and ``ntokens``.
-        limit: largest loss in nats per token; 0 = no limit. An untrained model has ln(dictionary size), about 10.
+        limit: largest loss in nats per token. 0 = no limit. An untrained model has ln(dictionary size), about 10.
         where: place for the message, such as "update 12".
 
     Raises:

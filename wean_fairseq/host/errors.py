@@ -60,7 +60,7 @@ def explain(error: BaseException) -> str | None:
         return f"--model-overrides must be a dictionary, such as {{'beam': 4}} ({message[:200]})."
     if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):
         return "no sentence was decoded: all of them are longer than the model or the options allow."
-    # fairseq raises errors of these types for options; those of the operating system have a number.
+    # fairseq raises errors of these types for options. Those of the operating system have a number.
     refuses = isinstance(error, AssertionError | ValueError | NotImplementedError | OSError)
     if refuses and getattr(error, "errno", None) is None and module in _REFUSING and _OF_OPTIONS.search(message):
         return f"{message.rstrip('.!')}."

@@ -27,7 +27,7 @@ _PACKAGES = ("fairseq", "fairseq_cli")
 
 @dataclass(frozen=True)
 class Patch:
-    """A function of fairseq that is replaced, or a setting of a library or of Python that is changed.
+    """A fairseq function that is replaced, or a setting of a library or of Python that is changed.
 
     Attributes:
         target: the function, such as ``fairseq.trainer:Trainer.train_step``, or a description of the setting.
@@ -35,7 +35,7 @@ class Patch:
             and takes no arguments.
         defect: reason for the patch.
         test: a test of it, as ``file::function`` below ``tests/``.
-        source: ``digest`` of the function that is replaced; empty for a setting.
+        source: ``digest`` of the function that is replaced. Empty for a setting.
     """
 
     target: str
@@ -62,13 +62,13 @@ def install(patches: Sequence[Patch]) -> None:
 
 
 def read_literals_only() -> None:
-    """Replace ``eval`` in the modules of fairseq that are imported; ``_Loader`` replaces it in the others."""
+    """Replace ``eval`` in the modules of fairseq that are imported. ``_Loader`` replaces it in the others."""
     for _, module in _imported_modules():
         vars(module)["eval"] = read_literal
 
 
 def digest(function: Any) -> str:
-    """Return the first 16 hexadecimal digits of the SHA-256 of a function's source; empty if it has none."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a function's source. Empty if it has none."""
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :] if code else []
     if not lines:
@@ -77,7 +77,7 @@ def digest(function: Any) -> str:
 
 
 def _imported_modules() -> Iterator[tuple[str, ModuleType]]:
-    """Yield fairseq's modules with their names; ``python -m fairseq_cli.train`` runs its module as ``__main__``."""
+    """Yield fairseq's modules with their names. ``python -m fairseq_cli.train`` runs its module as ``__main__``."""
     for name, module in list(sys.modules.items()):
         if name == "__main__":
             name = getattr(getattr(module, "__spec__", None), "name", name)  # noqa: PLW2901 - its own name

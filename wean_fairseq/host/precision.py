@@ -10,7 +10,7 @@ from omegaconf import DictConfig, open_dict
 from ..errors import UserError
 
 logger = logging.getLogger(__name__)
-# These optimisers keep their parameters in float32; fairseq's `adam` converts them at each update.
+# These optimisers keep their parameters in float32. fairseq's `adam` converts them at each update.
 _FLOAT32_OPTIMIZERS = ("adagrad_accumulator", "adamw", "fused_adam")
 
 
@@ -18,7 +18,7 @@ def prepare(cfg: DictConfig) -> None:
     """Let ``--bf16`` run on GPUs and CPUs, and refuse options that cannot run.
 
     Args:
-        cfg: the configuration of a training; its section ``common`` is changed in place.
+        cfg: the configuration of a training. Its section ``common`` is changed in place.
 
     Raises:
         UserError: for ``--fp16`` without a GPU, or memory-efficient half precision with an optimiser in float32.

@@ -1,4 +1,4 @@
-"""The types that torch's safe loader accepts from checkpoints of fairseq. The loader always stays on.
+"""The types that torch's safe loader accepts from fairseq checkpoints. The loader always stays on.
 
 NumPy's own types are not accepted. Their pickled state may say that the numbers of an array are addresses of Python
 objects, and code would run when such an array is read. ``Counts`` replaces them and holds int64 only.
@@ -27,7 +27,7 @@ def use_safe_loader() -> None:
 
 
 def safe_globals() -> list[typing.Any]:
-    """Return the types, besides tensors and plain containers, that checkpoints of fairseq hold.
+    """Return the types, besides tensors and plain containers, that fairseq checkpoints contain.
 
     Each one is needed: argparse.Namespace by checkpoints of archs without a dataclass, the numpy group by
     ``--eval-bleu``, whose counts are arrays, and the rest to resume with several processes, where rank 0 sends its

@@ -19,10 +19,10 @@ _LOGGERS = (progress_bar.logger, logging.getLogger("fairseq_cli.train"))  # both
 
 
 def is_master(original: Original, cfg: Any) -> bool:
-    """Whether this process writes files. The first call of a training precedes the opening of its log file.
+    """Return True if this process writes files. The first call of a training precedes the opening of its log file.
 
     Raises:
-        UserError: if the log file is not a file; opening a FIFO would wait for a reader.
+        UserError: if the log file is not a file. Opening a FIFO would wait for a reader.
     """
     whole = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     log_file = OmegaConf.select(whole, "common.log_file") if isinstance(whole, DictConfig) else None

@@ -73,7 +73,7 @@ def load_systems(args: argparse.Namespace) -> list[System]:
 
 
 def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
-    """One value for all checkpoints, or one for each; - = none."""
+    """One value for all checkpoints, or one for each. - = none."""
     if len(values) not in (1, number):
         raise UserError(f"{option} takes one value for all or one for each of the {number}, and has {len(values)}.")
     by_checkpoint = values * number if len(values) == 1 else values

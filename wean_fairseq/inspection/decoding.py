@@ -18,9 +18,9 @@ def decode(system: System, question: Question) -> dict[str, Any]:
 
     Returns:
         ``{"system": name, "arch": ..., "copies": ..., "granular": ..., "attends": ..., "unknown": a sentence, "source":
-        [word, ...], "outputs": [{"text": running text, "score": base 2, as fairseq prints it, "words": [word, ...]},
-        ...], "neighbours": {"source": {word: [[neighbour, cosine], ...], ...}, "target": {...}}}``. A word of the
-        source is ``{"word": ..., "known": ..., "granularity": {layer: z, ...}}``. A word of an output also has
+        [word, ...], "outputs": [{"text": untokenised text, "score": base 2, as fairseq prints it, "words": [word,
+        ...]}, ...], "neighbours": {"source": {word: [[neighbour, cosine], ...], ...}, "target": {...}}}``. A word of
+        the source is ``{"word": ..., "known": ..., "granularity": {layer: z, ...}}``. A word of an output also has
         ``probability``, ``attention`` {source position: share}, ``copied`` and ``positions`` {source position: share},
         if the model has them.
 

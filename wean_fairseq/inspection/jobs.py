@@ -42,7 +42,7 @@ class Jobs:
     Args:
         waiting: maximum number of waiting questions, without the running one.
         kept: maximum number of stored answers.
-        characters: maximum number of characters (JSON) of all stored answers; the latest answer is always stored.
+        characters: maximum number of characters (JSON) of all stored answers. The latest answer is always stored.
     """
 
     def __init__(self, work: Work, waiting: int = 4, kept: int = 16, characters: int = 32_000_000) -> None:
@@ -72,7 +72,7 @@ class Jobs:
         return number
 
     def status(self, number: str) -> dict[str, Any] | None:
-        """The state of a question, for the page; ``None`` if it is unknown or forgotten."""
+        """The state of a question, for the page. ``None`` if it is unknown or forgotten."""
         with self._changed:
             job = self._jobs.get(number)
             if job is None:

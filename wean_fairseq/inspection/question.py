@@ -28,7 +28,7 @@ class Question(NamedTuple):
     Attributes:
         text: in one line, without control characters.
         systems: names of one or two checkpoints.
-        beam: beam size; ``None`` = each checkpoint's own.
+        beam: beam size. ``None`` = each checkpoint's own.
         outputs: number of outputs to show, at most the beam size.
         length: words to plan for, for archs that need it.
     """
@@ -44,9 +44,9 @@ def read_question(body: bytes, names: Collection[str]) -> Question:
     """Read the JSON of a request.
 
     Args:
-        body: ``{"text": ..., "systems": [name, ...], "beam": 5, "outputs": 5, "length": 100}``; the last three may be
+        body: ``{"text": ..., "systems": [name, ...], "beam": 5, "outputs": 5, "length": 100}``. The last three may be
             missing.
-        names: of the loaded checkpoints.
+        names: names of the loaded checkpoints.
 
     Raises:
         UserError: with the first problem.

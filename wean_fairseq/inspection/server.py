@@ -27,8 +27,8 @@ from .jobs import Busy, Jobs
 from .question import LIMITS, read_question
 
 _HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
-CONNECTIONS = 512  # at a time; each holds at most one body, see Limits
-_PAGE = "index.html"  # the answer to /; other files are served by name
+CONNECTIONS = 512  # at a time. Each holds at most one body, see Limits
+_PAGE = "index.html"  # the answer to /. Other files are served by name
 _FILES = (_PAGE, "page.css", "page.js", "outputs.js", "about.js", "dom.js", "icon.svg")
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS = {
@@ -60,7 +60,7 @@ class PunctualProtocol(H11Protocol):
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
 
     def on_response_complete(self) -> None:
-        """Restart the time limit for the next request on the connection, after an answer was sent."""
+        """Restart the time limit for the next request on the connection when a response has been sent."""
         super().on_response_complete()
         self._late.cancel()
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)

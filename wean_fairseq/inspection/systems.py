@@ -32,7 +32,7 @@ class System:
 
 
 class Neighbourhoods(NamedTuple):
-    """Neighbourhoods of the words of each side; ``None`` for a side without embeddings."""
+    """Nearest neighbours of the source words and of the target words. ``None`` for a side without embeddings."""
 
     source: Neighbourhood | None
     target: Neighbourhood | None

@@ -181,7 +181,7 @@ class WordScores(Protocol):
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best continuations of each sentence: sums, words and hypotheses, (B, M) each."""
+        """The best continuations of each sentence: sums, words and hypotheses, each of shape (B, M)."""
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
         """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)). Weights are (N,)."""
@@ -221,7 +221,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
 
         Args:
             words: the word before each step, (N, T): one word, or all words from the first step on.
-            memory: of B sentences, whose hypotheses are next to each other in ``words``; N is a multiple of B.
+            memory: memory of B sentences, whose hypotheses are next to each other in ``words``. N is a multiple of B.
             state: after the previous step.
 
         Returns:
@@ -250,9 +250,9 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """Apply the terms of ``scores`` that do not depend on the features alone to the scores of one step.
 
         Args:
-            step: of one word, (N, 1, ...).
+            step: the ``Step`` of one word, (N, 1, ...).
             memory: as for ``step``.
-            scores: of all words, from the features.
+            scores: scores of all words, from the features.
             log_sum: log of the summed exponentials of the scores, (N,).
 
         Returns:
@@ -261,7 +261,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return log_sum
 
     def trace(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
-        """Tensors of one step for display by name, (N, ...) each. The arguments are those of ``finish``, before it."""
+        """Tensors of one step for display by name, each of shape (N, ...).
+
+        The arguments are those of ``finish``, before it.
+        """
         return {name: step.extra[name][:, 0] for name in self.traced if name in step.extra}
 
     def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:
@@ -282,7 +285,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """Scores of the next word at every step.
 
         Args:
-            prev_output_tokens: shape (B, T); with ``incremental_state`` only the last step is computed.
+            prev_output_tokens: shape (B, T). With ``incremental_state`` only the last step is computed.
             encoder_out: outputs of the encoder.
             incremental_state: the state between steps of fairseq's search.
 
@@ -306,7 +309,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
             saved["state"] = saved["state"].select(new_order, new_order)
 
     def max_positions(self) -> int:
-        """A large limit; the task limits the length. fairseq's own is a float, which a search cannot count to."""
+        """A large limit. The task limits the length. fairseq's own is a float, which a search cannot count to."""
         return int(1e5)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -343,7 +346,7 @@ def add_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -
 
 @torch.no_grad()
 def init_uniform_(model: nn.Module, bound: float) -> None:
-    """Initialise all weights uniformly in [-bound, bound]; 0 leaves them unchanged. Padding words are 0."""
+    """Initialise all weights uniformly in [-bound, bound]. 0 leaves them unchanged. Padding words are 0."""
     if bound:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -bound, bound)

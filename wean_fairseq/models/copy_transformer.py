@@ -71,7 +71,7 @@ class SharedSoftmaxDecoder(TransformerTargetDecoder):
     """Words and source positions compete in one softmax (CopyNet, Gu et al. 2016, eq. 4 to 8).
 
     psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet, whose states are bounded by 1, does not divide. A Transformer's
-    states have length sqrt(D); without the division the initial standard deviation of the copy scores is 5.5, that of
+    states have length sqrt(D). Without the division the initial standard deviation of the copy scores is 5.5, that of
     the words' scores 0.4.
     """
 

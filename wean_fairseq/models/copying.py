@@ -60,8 +60,8 @@ CopyMemoryT = TypeVar("CopyMemoryT", bound=CopyMemory)
 class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     """A decoder over ``V`` base words and ``K`` slots, whose steps score the copying of words.
 
-    ``copies`` is false for the baseline of a family that does not copy. There a slot counts as ``<unk>``. fairseq's own
-    dictionaries have no slots.
+    ``copies`` is false for the baseline of a family that does not copy. In that case, slots are treated as ``<unk>``.
+    fairseq's own dictionaries have no slots.
     """
 
     copies: bool = True
@@ -117,7 +117,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return traced | {"copied": share.nan_to_num(0.0), "copied_from": place.nan_to_num(0.0)}
 
     def _copied(self, step: Step, memory: CopyMemoryT, log_sum: Tensor) -> tuple[Tensor, Tensor, CopyMixture]:
-        """The source words and the log-probabilities of copying them, (N, S) each, and the mixture of one step.
+        """The source words and the log-probabilities of copying them, each (N, S), and the mixture of one step.
 
         A word of the source can be generated, or copied from any of its positions. Its log-probability of being copied
         sums over these positions.

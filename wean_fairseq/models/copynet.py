@@ -104,7 +104,7 @@ class CopyNetMemory(CopyMemory):
 
 @dataclass(frozen=True)
 class CopyNetState(State):
-    """State after a step, which the next step reads, (N, ...) each."""
+    """State after a step, which the next step reads, as tensors of shape (N, ...)."""
 
     hidden: Tensor  # s_t, (N, H)
     cell: Tensor  # of an LSTM, (N, H)
@@ -119,11 +119,11 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     omits. Dropout is applied to embeddings and readout.
 
     Attributes:
-        attention: over the source memory; ``None`` = Enc-Dec.
-        copy_proj: W_c of eq. 8, M -> H; ``None`` = no copying.
+        attention: over the source memory. ``None`` = Enc-Dec.
+        copy_proj: W_c of eq. 8, M -> H. ``None`` = no copying.
         full_readout: score words from context, last word and selective read in addition to the state.
-        coverage_weight: weight of a position's coverage in its attention score; ``None`` = not used.
-        oov_embedding: input for a copied word outside the vocabulary, (E,); ``None`` = ``<unk>``.
+        coverage_weight: weight of a position's coverage in its attention score. ``None`` = not used.
+        oov_embedding: input for a copied word outside the vocabulary, (E,). ``None`` = ``<unk>``.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: CopyNetConfig) -> None:
@@ -194,7 +194,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
                 attended.append(weights)
             cell_input = torch.cat(inputs, dim=-1)
             hidden, cell = looped_cell.advance(cell_input, state.hidden, state.cell)
-            # Copy scores use the new state; the next step's selective read needs them.
+            # Copy scores use the new state. The next step's selective read needs them.
             if memory.copy_keys is not None:
                 states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)
                 copy = torch.bmm(memory.copy_keys, states.mT).mT.flatten(0, 1)  # eq. 8, (N, S)
@@ -216,7 +216,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
 class CopyNetEncoder(GruEncoder):
     """A bidirectional GRU (sec. 3.1): h_i = [forward; backward], and the position of the word.
 
-    Positions are one-hot of ``location_width``; 0 = none.
+    Positions are one-hot of ``location_width``. 0 = none.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: CopyNetConfig) -> None:

@@ -71,7 +71,7 @@ class FsetEncoder(TransformerSourceEncoder):
     """Splits a source into the sentence, which it encodes, and the pair, from which it computes the edits.
 
     Args:
-        network: of the sentence; the pair shares its embedding.
+        network: network of the sentence. The pair shares its embedding.
         separator: id of the word between the segments.
     """
 

@@ -111,7 +111,7 @@ class TopicMemory(Memory):
     keys: Tensor  # U T_j, (B, k, A)
     gates: Tensor  # the topics' contribution to the first layer's gates, (B, k, 4H)
     padding_mask: Tensor  # (B, k)
-    importance: Tensor | None  # phi, (B, k); None without coverage
+    importance: Tensor | None  # phi, (B, k). None without coverage
     slot: Tensor  # slot of each source position, (B, S)
 
 
@@ -162,7 +162,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         return TopicState(zero, zero, zero[:, -1], coverage)
 
     def step(self, words: Tensor, memory: TopicMemory, state: TopicState) -> tuple[Step, TopicState]:
-        """See ``StepDecoder``. The features are the outputs of the top layer; ``extra`` has ``topic_weights``."""
+        """See ``StepDecoder``. The features are the outputs of the top layer. ``extra`` has ``topic_weights``."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
         layers, query_map = LstmLayers(self.lstm), self.attention.query_map()
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
@@ -194,7 +194,10 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
     def _attend(
         self, output: Tensor, memory: TopicMemory, coverage: Tensor, query_map: LoopedLinear
     ) -> tuple[Tensor, Tensor]:
-        """Attention (N, k) from the top layer's last output (N, H), and the coverage C (N, k) after it."""
+        """Return the attention weights (N, k) and the updated coverage C (N, k).
+
+        The weights are computed from the top layer's last output (N, H).
+        """
         scores = self.attention.scores(output, memory.keys, query_map=query_map)  # (N, k)
         if memory.importance is None:
             return attention_weights(scores.float(), memory.padding_mask), coverage

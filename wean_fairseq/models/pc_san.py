@@ -1,6 +1,6 @@
 """``pc_san``: PC-SAN, a pre-training based contextual self-attention model for topic essay generation.
 
-The defaults are the paper's full model. The paper gives layers, width, heads and dropout; the remaining values are
+The defaults are the paper's full model. The paper gives layers, width, heads and dropout. The remaining values are
 those of Vaswani et al. (see docs/equations.md).
 
 The states of the frozen BERT are part of the batch, so that they can be computed once for every set of topics.
@@ -46,7 +46,7 @@ from .word_layers import start_from_vectors, word_embedding
 
 @dataclass
 class PcSanConfig(FairseqDataclass):
-    """Options of the model. Sections refer to the paper; ``--bert`` is an option of the task."""
+    """Options of the model. Sections refer to the paper. ``--bert`` is an option of the task."""
 
     embed_dim: int = option(768, "width of embeddings, topic vectors and states", least=1)
     ffn_dim: int = option(3072, "inner width of the feed-forward sublayers (not in the paper)", least=1)
@@ -123,7 +123,7 @@ class PcSanEncoder(SourceEncoder):
 
     Args:
         words: topic vectors G, (V, D).
-        bert_states: of the same topics; ``None`` = only topic vectors.
+        bert_states: BERT states of the same topics. ``None`` = only topic vectors.
         dropout: on the decoder's memory.
     """
 

@@ -56,7 +56,7 @@ class PointerGeneratorConfig(OutputLayerConfig, WordVectorsConfig):
     coverage_weight: float = option(1.0, "weight of the coverage loss, with --coverage (lambda of eq. 13)", least=0)
     weight_init: ChoiceEnum(("see2017", "pytorch")) = option(  # type: ignore[valid-type]
         "see2017",
-        "initialisation of weights: see2017 = as in the authors' release (for Adagrad); pytorch = PyTorch's defaults",
+        "initialisation of weights: see2017 = as in the authors' code (for Adagrad); pytorch = PyTorch's defaults",
     )
 
 
@@ -92,7 +92,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
     Args:
         attention: from the state [c_t; h_t] to the encoder outputs.
         output: V' of eq. 4, or the query of the word embeddings.
-        coverage_weight: lambda of eq. 13; used only if the attention has coverage.
+        coverage_weight: lambda of eq. 13. It is used only if the attention has coverage.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         return PointerState(memory.start_hidden, memory.start_cell, context, coverage)
 
     def step(self, words: Tensor, memory: PointerMemory, state: PointerState) -> tuple[Step, PointerState]:
-        """See ``StepDecoder``. The features are the queries of eq. 4; ``extra`` has ``coverage`` (N, T, S)."""
+        """See ``StepDecoder``. The features are the queries of eq. 4. ``extra`` has ``coverage`` (N, T, S)."""
         embedded = self.embed_tokens(base_ids(words, self.num_base, self.unk_index))  # (N, T, E)
         width = embedded.size(-1)
         word_parts = nn.functional.linear(embedded, self.merge.weight[:, :width], self.merge.bias)  # (N, T, E)
@@ -150,7 +150,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
             steps.append((hidden, new_cell, context, merged, scores, weights, state.coverage))
             state = PointerState(hidden, new_cell, context, state.coverage + weights)  # eq. 10
         hidden, cells, context, merged, scores, weights, coverage = (
-            torch.stack(tensors, dim=1)  # (N, T, ...); the coverage is the one before each step
+            torch.stack(tensors, dim=1)  # (N, T, ...). The coverage is the one before each step
             for tensors in zip(*steps, strict=True)
         )
         gate = self.gate(torch.cat([context, cells, hidden, merged], dim=-1))  # logit of eq. 8
@@ -246,9 +246,9 @@ class PointerGeneratorModel(CopyingModel):
 
 @torch.no_grad()
 def initialise(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecoder) -> None:
-    """Initialise all weights as the authors' release does, or as TensorFlow does by default.
+    """Initialise all weights as the authors' code does, or as TensorFlow does by default.
 
-    LSTMs are uniform; embedding, bridge and output layer are close to zero; other matrices use Glorot's initialisation.
+    LSTMs are uniform; embedding, bridge and output layer are close to zero. Other matrices use Glorot's initialisation.
     Biases are zero, except for the LSTMs' forget gates and the small biases of bridge and output layer.
     """
     for module in [*encoder.modules(), *decoder.modules()]:

@@ -134,7 +134,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return PpgState(no_words, torch.full_like(memory.last, -1), hidden, None)
 
     def steps(self, words: Tensor, memory: PpgMemory) -> Step:
-        """All steps of words (B, T), with all chunks in parallel. ``extra`` is that of ``step``."""
+        """All steps of words (B, T), with all chunks in parallel. ``extra`` is the same as for ``step``."""
         chunks = find_chunks(words, self.padding_idx, self.chunk_index)
         topic = self._topic(chunks.number, chunks.text, memory)
         chunk = self._remember_chunks(text_before(words, chunks, self.padding_idx), topic)
@@ -145,11 +145,11 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
     def step(self, words: Tensor, memory: PpgMemory, state: PpgState) -> tuple[Step, PpgState]:
         """See ``StepDecoder``. One word at a time.
 
-        ``attention`` is the weight of h_0, at the topic; the rest is on the previous text. ``extra`` has
+        ``attention`` is the weight of h_0, at the topic. The rest is on the previous text. ``extra`` has
         ``last_chunk``, ``True`` from the last topic on, (N, T).
         """
         # A chunk begins at a chunk symbol. Only for these hypotheses the text so far is encoded and the state restarts
-        # from the topic; the others continue with their chunk's memory.
+        # from the topic. The others continue with their chunk's memory.
         begins = words[:, 0].eq(self.chunk_index) | state.number.lt(0)  # the first word also begins a chunk
         all_words = torch.cat([state.words, words], dim=1)
         number, hidden, chunk = state.number + begins.long(), state.hidden, state.chunk
@@ -184,7 +184,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return super().step_loss(step, memory, target, label_smoothing)
 
     def _make_step(self, features: Tensor, weights: Tensor, number: Tensor, memory: PpgMemory) -> Step:
-        """A step from its features, the weights of h_0 and the indices of the chunks, (N, T) each."""
+        """A step from its features, the weights of h_0 and the indices of the chunks, both of shape (N, T)."""
         last = repeat_for_hypotheses(memory.last, len(number)).unsqueeze(1)  # (N, 1)
         topic = torch.minimum(number, last).unsqueeze(2)  # (N, T, 1)
         topic_weights = weights.new_zeros(*weights.shape, memory.topics.size(1)).scatter(2, topic, weights.unsqueeze(2))
@@ -192,7 +192,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return Step(features, attention, extra={"last_chunk": number >= last})
 
     def _topic(self, number: Tensor, text: Tensor, memory: PpgMemory) -> Tensor:
-        """r of chunks ``number`` (R,) of essays ``text`` (R,); the last topic's if there are no more: (R, 2H)."""
+        """r (R, 2H) of chunks ``number`` (R,) of essays ``text`` (R,), or of the last topic if there are no more."""
         return memory.topics[text, torch.minimum(number, memory.last[text])]
 
     def _remember_chunks(self, previous_text: Tensor, topic: Tensor) -> ChunkMemory:

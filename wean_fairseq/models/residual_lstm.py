@@ -65,7 +65,7 @@ class ResidualLstmEncoder(WordEncoder):
         self.stack = _build_stack(cfg)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch: ``final_hidden`` and ``final_cell`` of every layer, (L, B, H) each."""
+        """Encode a batch: ``final_hidden`` and ``final_cell`` of every layer, each of shape (L, B, H)."""
         _, (hidden, cell) = self.read(self.stack, src_tokens)
         return {"final_hidden": hidden, "final_cell": cell}
 

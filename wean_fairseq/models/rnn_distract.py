@@ -30,7 +30,7 @@ from .word_layers import build_output_layer, word_embedding
 
 @dataclass
 class RnnDistractConfig(GruAttentionConfig):
-    """Options of the model. The paper was not available: the equations are those of the authors' release."""
+    """Options of the model. The paper was not available. The equations are those of the authors' code."""
 
     distract_attention: float = option(
         0.0,
@@ -109,7 +109,7 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         return DistractState(memory.start, no_content, memory.states.new_zeros(sentences, length), history)
 
     def step(self, words: Tensor, memory: GruMemory, state: DistractState) -> tuple[Step, DistractState]:
-        """See ``StepDecoder``. The features are the readouts; ``extra`` has the preference for the last step."""
+        """See ``StepDecoder``. The features are the readouts. ``extra`` has the preference for the last step."""
         features, weights = [], []
         preferred = state.hidden.new_zeros(len(words), dtype=torch.float)
         for embedded in self.dropout(self.embed_tokens(words)).unbind(dim=1):

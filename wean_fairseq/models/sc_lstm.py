@@ -74,7 +74,7 @@ class KeywordState(State):
 class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     """LSTM layers with keywords added to their cells. Words are scored from all layers.
 
-    ``lstm`` holds the weights of the layers, E -> H; ``gate`` reads the keywords. Dropout is applied to the input words
+    ``lstm`` holds the weights of the layers, E -> H. ``gate`` reads the keywords. Dropout is applied to the input words
     and to the output of every layer.
     """
 
@@ -99,7 +99,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         return KeywordState(layers, layers, outputs, memory.first)
 
     def step(self, words: Tensor, memory: KeywordMemory, state: KeywordState) -> tuple[Step, KeywordState]:
-        """See ``StepDecoder``. The features are the outputs of all layers; ``extra`` has ``keywords`` d, (N, T, k)."""
+        """See ``StepDecoder``. The features are the outputs of all layers. ``extra`` has ``keywords`` d, (N, T, k)."""
         embedded = self.dropout(self.embed_tokens(words))  # (N, T, E)
         word_parts = self.gate.word_part(embedded, memory.rows)  # (N, T, k)
         layers = LstmLayers(self.lstm)

@@ -1,6 +1,6 @@
 """``srb``: improves the relevance of a summary to its source (Ma et al., ACL 2017, arXiv 1706.02459).
 
-The defaults are the sizes of the authors' release, for LCSTS.
+The defaults are the sizes of the authors' code, for LCSTS.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``V`` words, ``E`` embedding width,
 ``H`` hidden width.
@@ -37,12 +37,12 @@ class SrbConfig(OutputLayerConfig):
     gate_input: ChoiceEnum(("state-and-word", "state", "release")) = option(  # type: ignore[valid-type]
         "state-and-word",
         "input of the gate that weights source words: state-and-word (sec. 3.2); state = only the state; release = "
-        "only the state, with an ungated first word, as in the authors' release",
+        "only the state, with an ungated first word, as in the authors' code",
     )
 
 
 class SrbDecoder(AttentiveLstmDecoder):
-    """An LSTM that starts from the last state of the source. Words are scored from tanh(W_o [c_t; s_t] + b_o).
+    """An LSTM whose initial state is the final state of the encoder. Words are scored from tanh(W_o [c_t; s_t] + b_o).
 
     ``relevance_weight`` is lambda of sec. 3.4.
     """
@@ -77,7 +77,10 @@ class SrbDecoder(AttentiveLstmDecoder):
 
 @register_family("srb", SrbConfig)
 class SrbModel(LossModel):
-    """A gated LSTM encoder, an LSTM decoder with attention, and the cosine of source and summary in the loss."""
+    """A gated LSTM encoder and an LSTM decoder with attention.
+
+    The loss includes the cosine similarity of source and summary.
+    """
 
     capabilities = Capabilities(adds_losses=True)
     encoder: LstmEncoder

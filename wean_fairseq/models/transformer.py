@@ -49,7 +49,7 @@ from .word_layers import (
 class TransformerConfig(OutputLayerConfig, WordVectorsConfig):
     """Options of the C-DNPG table's network.
 
-    Its paper gives layers, width and heads; the rest is from its released code.
+    Its paper gives layers, width and heads. The rest is from its released code.
     """
 
     embed_dim: int = option(450, "width of embeddings and states", least=1)
@@ -207,7 +207,8 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
 
         Args:
             decoded: outputs of the network for the words ``previous``.
-            log_attention: of the last layer, the mean over heads, (N, T, S); ``None`` if the loss does not need it.
+            log_attention: log of the last layer's attention (mean over heads), (N, T, S). ``None`` if the loss does
+                not need it.
             previous: the word before each step, with slots as ``<unk>``, (N, T).
             memory: as for ``step``.
         """

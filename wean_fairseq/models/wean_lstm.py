@@ -39,11 +39,11 @@ class WeanLstmConfig(WordVectorsConfig):
     )
     dropout: float = option(0.4, "dropout between LSTM layers and on the query (sec. 3.1.3)")
     attention_tanh: bool = option(False, "squash the projected decoder state in the attention (authors' LCSTS setting)")
-    attn_pad_leak: bool = option(False, "do not mask source padding in the attention, as in the authors' release")
+    attn_pad_leak: bool = option(False, "do not mask source padding in the attention, as in the authors' code")
     query_score: ChoiceEnum(QUERY_SCORES) = option(  # type: ignore[valid-type]
         "general", "score of a query against a word embedding (eq. 5); linear = the untied Seq2seq baseline"
     )
-    query_bias: bool = option(False, "add the bias of the authors' release to the score 'general'")
+    query_bias: bool = option(False, "add the bias of the authors' code to the score 'general'")
     detach_query_embedding: bool = option(
         False, "stop the gradient from the output layer to the embeddings (ablation of the third source)"
     )
@@ -58,7 +58,7 @@ class WeanLstmConfig(WordVectorsConfig):
     )
 
 
-# Sec. 3.2.3. The paper gives 2 encoder layers and 1 decoder layer; the tanh is from the authors' LCSTS setting.
+# Sec. 3.2.3. The paper gives 2 encoder layers and 1 decoder layer. The tanh is from the authors' LCSTS setting.
 _LCSTS = {"embed_dim": 512, "hidden_size": 512, "decoder_layers": 1, "dropout": 0.0, "attention_tanh": True}
 PRESETS = {
     "wean_lstm_pwkp": {},

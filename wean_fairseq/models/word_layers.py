@@ -73,7 +73,7 @@ def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
 
 @torch.no_grad()
 def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Copy the vectors of a file, if there is one, into the embeddings of the words that it has; others keep theirs.
+    """Copy the vectors of a file, if there is one, into the embeddings of the words that it has. Others keep theirs.
 
     Raises:
         UserError: if the file cannot be used (see ``load_word_vectors``).
@@ -92,7 +92,7 @@ def required_word(dictionary: Dictionary, word: str, needed: str, advice: str) -
         advice: how to get it.
 
     Raises:
-        UserError: if the dictionary does not have it.
+        UserError: if the dictionary does not contain the word.
     """
     index = int(dictionary.index(word))
     if index < dictionary.nspecial:

@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from .softmax_gradient import loss_of_scores, softmax_gradient_
 
-# Hidden units in memory at a time. 4 MiB of float32 fit in the cache of a CPU; a GPU needs large operations.
+# Hidden units in memory at a time. 4 MiB of float32 fit in the cache of a CPU. A GPU needs large operations.
 BLOCK_UNITS = {"cpu": 2**20, "cuda": 2**26}
 # Tokens per block on a CPU: enough for an efficient sum, few enough to leave room for many candidates.
 BLOCK_ROWS = 16

@@ -18,7 +18,7 @@ class StateBridge(nn.Module):
     Args:
         kind: one of ``BRIDGES``.
         encoder_layers: ``L``.
-        decoder_layers: ``D``; at most ``L`` unless ``kind`` is ``linear``.
+        decoder_layers: ``D``. At most ``L`` unless ``kind`` is ``linear``.
         hidden_size: ``H``.
 
     Raises:
@@ -39,7 +39,7 @@ class StateBridge(nn.Module):
             self.cell_proj = nn.Linear(encoder_layers * hidden_size, decoder_layers * hidden_size)
 
     def forward(self, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """The decoder's initial (h, c) from the encoder's final ones: (L, B, H) each -> (D, B, H) each."""
+        """The decoder's initial (h, c) from the encoder's final ones, from shape (L, B, H) to (D, B, H)."""
         if self.kind == "bottom":
             return hidden[: self.decoder_layers].contiguous(), cell[: self.decoder_layers].contiguous()
         if self.kind == "top":

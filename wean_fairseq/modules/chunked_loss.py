@@ -3,7 +3,7 @@
 The loss is computed chunk by chunk over the tokens. If gradients are required, each chunk's contribution to them is
 computed while its scores are in memory (for a sum over tokens the upstream gradient is one scalar, applied in
 backward). So no tensor of size tokens x vocabulary outlives its chunk, and no score is computed twice.
-``softmax_gradient`` processes the scores of a chunk; ``output_matmul`` and ``additive_scores`` compute them.
+``softmax_gradient`` processes the scores of a chunk. ``output_matmul`` and ``additive_scores`` compute them.
 
 Legend: ``N`` tokens (padding already removed), ``V`` candidates, ``D`` query width, ``H`` hidden width of the scorer.
 """
@@ -61,7 +61,7 @@ def product_cross_entropy(
         bias: shape (V,), or ``None``.
         target: candidate index of every token, shape (N,).
         label_smoothing: eps of ``softmax_gradient``.
-        chunk_size: tokens per chunk; ``None`` chooses by memory.
+        chunk_size: tokens per chunk. ``None`` chooses by memory.
 
     Returns:
         The smoothed loss and the negative log-likelihood, summed over tokens.
@@ -105,7 +105,7 @@ TokenLoss = Callable[..., Tensor]
 
 
 def read_scores(scores: Tensor, words: Tensor, totals: bool) -> Readings:
-    """The readings of scores (n, V) at the words (n, M)."""
+    """Return the ``Readings`` of the scores (n, V): the log-sum per row and the scores of the given words (n, M)."""
     total = scores.sum(dim=1) if totals else None
     return Readings(torch.logsumexp(scores, dim=1), scores.gather(1, words), total)
 
@@ -126,8 +126,8 @@ def product_token_loss(
         words: columns of the entries that the loss needs, (N, M).
         loss_of: computes the sums from the ``Readings`` of each product for some tokens and their rows of ``inputs``.
             In float16 no score may have a gradient beyond 2, see ``OutputProducts``.
-        inputs: further inputs of ``loss_of``, (N, ...) each.
-        chunk_size: tokens per chunk; ``None`` chooses by memory.
+        inputs: further inputs of ``loss_of``, each of shape (N, ...).
+        chunk_size: tokens per chunk. ``None`` chooses by memory.
         totals: compute ``Readings.total``.
 
     Returns:

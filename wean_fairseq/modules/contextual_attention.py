@@ -9,7 +9,7 @@ In the self-attention, with input h_1..h_T:
 Keys and values are unchanged. If positions are rows, the paper's upper triangular mask would sum the future. If
 positions are columns it sums the strict past, as the text of the paper requires. The mean is taken over the summed
 positions, not over all positions, because otherwise the value would depend on the final length of the essay. Eq. 10 as
-printed mixes a symbol with itself; here Q and C are mixed, as in Yang et al.
+printed mixes a symbol with itself. Here Q and C are mixed, as in Yang et al.
 
 Legend: ``B`` batch, ``R`` hypotheses, ``T`` target length, ``Q`` queries of a sentence, ``S`` source length, ``N``
 memories, ``D`` width, ``M`` width of the memories, ``X`` width of the vectors whose mean is the context.
@@ -80,7 +80,7 @@ class ContextualQuery(nn.Linear):
         self.context_gate = nn.Linear(dim, 1, bias=False)  # V_C
 
     def forward(self, states_and_context: Tensor) -> Tensor:
-        """Queries of states (B, T, D), each concatenated with the input of its context: (B, T, D + X)."""
+        """Queries of states (B, T, D). Each state is concatenated with the input of its context: (B, T, D + X)."""
         query = super().forward(states_and_context[..., : self.in_features])  # (B, T, D)
         context = self.context_proj(states_and_context[..., self.in_features :])  # (B, T, D)
         share = torch.sigmoid(self.query_gate(query) + self.context_gate(context))  # (B, T, 1), eq. (11)
@@ -94,7 +94,7 @@ class ContextualDecoderLayer(DecoderLayer):
         sizes: further arguments of ``DecoderLayer``.
         memory_index: index of the memory that this layer reads, below ``N``.
         memory_dim: ``M``.
-        context: computes the mean for the queries' context; ``None`` for plain self-attention.
+        context: computes the mean for the queries' context. ``None`` for plain self-attention.
     """
 
     def __init__(

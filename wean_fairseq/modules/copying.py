@@ -23,7 +23,7 @@ class CopyDistribution(NamedTuple):
     """Log-probabilities of the choices at each step, float32. The probabilities of generating and copying sum to 1."""
 
     generate: Tensor  # of generating each base word, (B, T, V)
-    copy: Tensor  # of copying from each source position, (B, T, S); -inf where copying is not allowed
+    copy: Tensor  # of copying from each source position, (B, T, S). -inf where copying is not allowed
     source: Tensor  # ids of the source words, slots included, (B, S)
 
     def log_probs(self, num_slots: int) -> Tensor:
@@ -37,14 +37,14 @@ class Copying(NamedTuple):
     """Scores of copying at each step."""
 
     scores: Tensor  # of the source positions, (N, T, S); with a gate, log-weights up to a constant for each step
-    gate: Tensor | None  # logit of generating, (N, T); ``None`` if one softmax covers words and positions
+    gate: Tensor | None  # logit of generating, (N, T). ``None`` if one softmax covers words and positions
 
 
 class CopyMixture(NamedTuple):
     """The common normaliser of words and copies."""
 
     normaliser: Tensor  # subtracted from the scores of words to give the log-probabilities of generating them, (N, T)
-    copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S); -inf where copying is not allowed
+    copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S). -inf where copying is not allowed
 
 
 def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
@@ -54,7 +54,7 @@ def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
     covers V words and S positions (CopyNet, eq. 4-8; the sum is over positions).
 
     Args:
-        copying: of N hypotheses.
+        copying: the ``Copying`` of N hypotheses.
         log_sum: log of the summed exponentials of the words' scores, float32, (N, T).
         no_copy: ``True`` at positions that must not be copied (padding, sentence boundaries), (N, S). A sentence in
             which no position can be copied only generates.
@@ -95,9 +95,9 @@ def mixture_sums(
     or copied.
 
     Args:
-        mixture: of one step, (N, 1, ...).
-        scores: of ``words_to_read``, (N, 1 + S).
-        total: the sum of the scores of all base words, (N,); read only with ``smoothing``.
+        mixture: mixture of one step, (N, 1, ...).
+        scores: scores of ``words_to_read``, (N, 1 + S).
+        total: the sum of the scores of all base words, (N,). It is read only with ``smoothing``.
         target: including slots, (N,).
         source: including slots, (N, S).
         num_base: ``V``.
@@ -107,7 +107,8 @@ def mixture_sums(
     Returns:
         Sums over the tokens: the loss, the negative log-likelihood, and the expected copied words, (3,).
     """
-    # A target's probability is that of generating it plus those of copying it from each of its positions.
+    # A target's probability is the probability of generating it plus the probabilities of copying it from each of its
+    # positions.
     copy = mixture.copy.squeeze(1)  # (N, S)
     generate = scores - mixture.normaliser  # (N, 1 + S)
     copied = logsumexp(copy.masked_fill(source.ne(target.unsqueeze(1)), NEVER))
@@ -117,7 +118,7 @@ def mixture_sums(
     if smoothing:
         assert total is not None
         # The smoothed loss needs the sum of log P over all base words. Most of these can only be generated, so their
-        # sum follows from ``total`` and the normaliser. Words of the source also have copies; ``more`` adds their
+        # sum follows from ``total`` and the normaliser. Words of the source also have copies. ``more`` adds their
         # difference.
         each = smoothing / (num_base - 1)
         # Each distinct source word is counted once, with all of its positions.
@@ -147,7 +148,7 @@ class CopyGate(nn.Linear):
         super().__init__(3 * dim, 1)
 
     def generating(self, states: Tensor, context: Tensor, previous_words: Tensor) -> Tensor:
-        """Logit of generating, for ``Copying``: (B, T, dim) each -> (B, T)."""
+        """Logit of generating, for ``Copying``. Inputs have the shape (B, T, dim), the result has (B, T)."""
         copying: Tensor = self(torch.cat([states, context, previous_words], dim=-1))  # (B, T, 1)
         return -copying.squeeze(-1)  # 1 - sigmoid(x) = sigmoid(-x)
 
@@ -185,7 +186,7 @@ def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
         index: in [0, ``width``), (B, S).
 
     Returns:
-        Shape (B, T, ``width``); -inf where no position has the index.
+        Shape (B, T, ``width``). -inf where no position has the index.
     """
     where = index.unsqueeze(1).expand_as(values)
     empty = values.new_full((*values.shape[:2], width), NEVER)
@@ -196,6 +197,6 @@ def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
 
 
 def _log(values: Tensor) -> Tensor:
-    """Log of values >= 0; 0 gives -inf, with gradient 0."""
+    """Log of values >= 0. 0 gives -inf, with gradient 0."""
     tiny = torch.finfo(values.dtype).tiny
     return values.clamp_min(tiny).log().masked_fill(values == 0, NEVER)

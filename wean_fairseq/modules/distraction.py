@@ -9,7 +9,7 @@ from torch.nn.functional import cosine_similarity
 
 
 class ContentDistraction(nn.Module):
-    """c_t = tanh(u * c'_t + w * sum_{j<t} c_j), element by element, as in the authors' release."""
+    """c_t = tanh(u * c'_t + w * sum_{j<t} c_j), element by element, as in the authors' code."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -70,7 +70,7 @@ class LevelsState(State):
     labels: SharedWords  # log P(z = 1) of the words read, under the name ``keys``, (B, W)
     last: Tensor  # log P(z) of the next word, (N, 2)
     position: Tensor  # current position in the sentence level, (N,)
-    aggregator: HiddenCell  # (N, H) each
+    aggregator: HiddenCell  # tensors of shape (N, H)
 
 
 class LevelAggregator(nn.Module):
@@ -142,13 +142,13 @@ class LevelsDecoder(nn.Module):
             tokens: shape (N, T), padding only on the right. One word, or all words from the first one on.
             memory: from ``remember``.
             state: after the previous words.
-            temperature: of the labels.
+            temperature: temperature of the labels.
             noisy: sample labels instead of using their probabilities.
             given_labels: labels of the words to be written, 0, 1 or negative for none, shape (N, T). The sentence level
                 reads these instead of the aggregator's labels, for all steps at once, and its state is not returned.
 
         Returns:
-            Both levels, (N, T, ...) each, and the state after these words.
+            Both levels, each of shape (N, T, ...), and the state after these words.
         """
         read = state.read.append(torch.ones_like(tokens, dtype=torch.bool), len(memory.phrase.bias))
         state = replace(state, read=read)

@@ -49,7 +49,7 @@ class LevelSeparator(nn.Module):
         Args:
             tokens: (B, S), padded on either side.
             padding_mask: ``True`` at padding, (B, S).
-            temperature: of the softmax.
+            temperature: temperature of the softmax.
             noisy: sample labels instead of using their probabilities.
 
         Returns:

@@ -56,7 +56,7 @@ def soft_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> 
 
 
 def stack_labels(step_labels: Sequence[Labels]) -> Labels:
-    """Stack the labels of the steps, (N, 2) each: (N, T, 2)."""
+    """Stack the labels of the steps, each of shape (N, 2), to (N, T, 2)."""
     used = torch.stack([labels.used for labels in step_labels], dim=1)
     expected = torch.stack([labels.expected for labels in step_labels], dim=1)
     return Labels(used, expected)

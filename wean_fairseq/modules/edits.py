@@ -37,8 +37,8 @@ class PairedSource(NamedTuple):
         sentence: x, (B, X).
         place: positions of its tokens in the source, (B, X). The separator that is read as its end symbol has the
             position of the source's end symbol, if there is one.
-        p: (B, P); only the end symbol if there is no pair.
-        q: (B, P); only the end symbol if there is no pair.
+        p: (B, P). Only the end symbol if there is no pair.
+        q: (B, P). Only the end symbol if there is no pair.
         unpaired: number of sources that do not have exactly two separators.
     """
 
@@ -54,7 +54,7 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
 
     Args:
         tokens: padded on either side, (B, S).
-        end: id of the end symbol; the separator after a sentence is read as this symbol.
+        end: id of the end symbol. The separator after a sentence is read as this symbol.
         separator: id of the separator.
     """
     # A token belongs to the segment whose number is the count of separators before it. The separators themselves end
@@ -122,7 +122,7 @@ class EditProvider(nn.Module):
         self.start = start
 
     def forward(self, p: Tensor, q: Tensor, embedding: PositionedEmbedding) -> Edits:
-        """Compute the edits of pairs p and q, (B, P) each, padded on the right."""
+        """Compute the edits of pairs p and q, both of shape (B, P) and padded on the right."""
         originals, rewrites = torch.cat([p, q]), torch.cat([q, p])  # both directions at once, (2B, P)
         # Encode the rewritten side, then let a decoder read the original side with attention to it. The decoder has no
         # causal mask, because both sides are known.

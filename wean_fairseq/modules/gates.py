@@ -1,7 +1,7 @@
-"""One step of an LSTM or a GRU from gates that were summed outside, for loops that cannot use a fused layer.
+"""One step of an LSTM or a GRU, for loops that cannot call a fused layer.
 
-The gates have PyTorch's order, so that the weights of ``nn.LSTM`` and ``nn.GRUCell`` can be used. On a GPU, each step
-calls the kernel of PyTorch's cells. CPUs have no such kernel.
+The caller computes the inputs of the gates. The gates have PyTorch's order, so that the weights of ``nn.LSTM`` and
+``nn.GRUCell`` can be used. On a GPU, each step calls the kernel of PyTorch's cells. CPUs have no such kernel.
 
 Legend: ``B`` batch, ``T`` steps, ``E`` width of words, ``H`` hidden width.
 """
@@ -125,14 +125,14 @@ class LstmLayers:
         dropout: Callable[[Tensor], Tensor],
         added: Sequence[Tensor | None] | None = None,
     ) -> list[Tensor]:
-        """Advance one step. Returns the inputs of the layers above the first, (B, H) each.
+        """Advance one step. Returns the inputs of the layers above the first, each of shape (B, H).
 
         Args:
             given: the first layer's gates from its whole input, (B, 4H): one step of the result of the method
                 ``given``, plus the contribution of that layer's other inputs.
-            state: h and c of each layer, (B, H) each; they are replaced.
+            state: h and c of each layer, each of shape (B, H). They are replaced.
             dropout: applied to the output of each layer that another layer reads.
-            added: to the cells of each layer, (B, H) each.
+            added: summand of the cells of each layer, each of shape (B, H).
         """
         hidden, cell = state
         outputs: list[Tensor] = []

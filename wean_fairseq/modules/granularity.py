@@ -30,7 +30,7 @@ def resonance(query: Tensor, key: Tensor) -> Tensor:
 
 
 def scope(query: Tensor, distance: Tensor, length: Tensor) -> Tensor:
-    """1 within reach of the query, 0 beyond it; 1 everywhere in a sentence of up to 3 words.
+    """1 within reach of the query, 0 beyond it. It is 1 everywhere in a sentence of up to 3 words.
 
     Args:
         query: z_i, in [0, 1].
@@ -43,7 +43,7 @@ def scope(query: Tensor, distance: Tensor, length: Tensor) -> Tensor:
 
 
 def granularity_mask(kind: str, query: Tensor, key: Tensor, distance: Tensor, length: Tensor) -> Tensor:
-    """M (B, 1, T, S): resonance, scope, their product or their mean; only resonance in a sentence of up to 2 words.
+    """M (B, 1, T, S): resonance, scope, their product or their mean. A sentence of up to 2 words has only resonance.
 
     Args:
         kind: one of ``GRANULARITY_MASKS``.
@@ -111,7 +111,7 @@ class GranularSelfAttention(GranularityAttention):
     Args:
         sizes: arguments of ``MultiHeadAttention``.
         kind: one of ``GRANULARITY_MASKS``.
-        length: N for every sentence; 0 = the number of words that a query can see. In an encoder these are the words of
+        length: N for every sentence. 0 = the number of words that a query can see. In an encoder these are the words of
             its sentence, in a decoder the words up to the query, so that N does not depend on words that are not
             written yet.
     """

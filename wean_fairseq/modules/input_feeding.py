@@ -105,7 +105,7 @@ class InputFeedingLstm(nn.Module):
         self.dropout_input = dropout_input
 
     def start(self, hidden: Tensor, cell: Tensor) -> FedState:
-        """The state before the first step, from h and c of every layer, (L, B, H) each; the attentional state is 0."""
+        """The state before the first step, from h and c of every layer, each (L, B, H). The attentional state is 0."""
         return FedState(LstmState(hidden, cell), torch.zeros_like(hidden[0]))
 
     def forward(self, words: Tensor, memory: AttentionMemory, state: FedState) -> tuple[Tensor, Tensor, FedState]:
@@ -113,8 +113,8 @@ class InputFeedingLstm(nn.Module):
 
         Args:
             words: embeddings of the words before each step, (N, T, E).
-            memory: of the source of B sentences; N is a multiple of B.
-            state: before the first step.
+            memory: attention memory of the B source sentences. N is a multiple of B.
+            state: state before the first step.
 
         Returns:
             Features for scoring words, (N, T, H), attention weights (N, T, S), and the state after the last step.

@@ -26,7 +26,7 @@ class LayerMixture(nn.Module):
         kind: ``softmax``: alpha_j = softmax of free parameters that start at 0; ``free``: the alphas themselves, which
             start at 1 / L.
         num_layers: ``L``.
-        num_mixtures: ``N``; 1 if all layers of the decoder share one mixture.
+        num_mixtures: ``N``. 1 if all layers of the decoder share one mixture.
     """
 
     def __init__(self, kind: str, num_layers: int, num_mixtures: int) -> None:

@@ -19,7 +19,7 @@ from .query_embedding import LinearScore, Product, QueryEmbedding
 class LogLinearOutput(QueryEmbedding):
     """Scores words from [h; c; w]: h of the base (N, D), c of the lexical model (N, L) and its share w (N, 1).
 
-    The base's parameters have the same names as those of a linear output layer.
+    The parameters of the base model's part have the same names as the parameters of a linear output layer.
 
     ``share`` is the usual w. A search may round a row of numbers relative to its largest one (int8). With the factor w
     on the side of the weights, differences of biases do not exceed the weights in the same row.

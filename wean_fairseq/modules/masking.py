@@ -15,7 +15,7 @@ def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
 
     Args:
         scores: unnormalised scores, (B, T, S).
-        padding_mask: ``True`` at padding, (B, S); ``None`` for no mask.
+        padding_mask: ``True`` at padding, (B, S). ``None`` for no mask.
 
     Returns:
         Weights in the dtype of ``scores``, (B, T, S). A row whose positions are all masked is all zero.

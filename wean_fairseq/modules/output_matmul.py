@@ -38,10 +38,11 @@ _rounded: ContextVar[torch.dtype | None] = ContextVar("rounded", default=None)
 def bf16_products(enabled: bool = True) -> AbstractContextManager[None]:
     """Make ``OutputProducts`` of float32 tensors round the factors of their products to bfloat16 in this context.
 
-    The factors are queries, candidates' rows, and the loss's gradient at the scores. A product is summed in float32 and
-    its result is rounded to bfloat16; softmax, loss, and the sums of gradients over chunks are float32. With u = 2^-8,
-    the error of a score is at most delta = 3.1 u sum_d |q_d w_d|. The error of a token's negative log-likelihood is at
-    most 2 max(delta), and that of a probability at most the factor exp(2 max(delta)), over the candidates.
+    The factors are the queries, the candidates' rows, and the gradient of the loss with respect to the scores. A
+    product is summed in float32 and its result is rounded to bfloat16. Softmax, loss, and the sums of gradients over
+    chunks are float32. With u = 2^-8, the error of a score is at most delta = 3.1 u sum_d |q_d w_d|. The error of a
+    token's negative log-likelihood is at most 2 max(delta), and that of a probability at most the factor exp(2
+    max(delta)), over the candidates.
     """
     return _rounded_to(torch.bfloat16 if enabled else None)
 

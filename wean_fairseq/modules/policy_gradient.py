@@ -38,7 +38,7 @@ def mean_of_others(rewards: Tensor, counts: Tensor) -> Tensor:
         counts: ``True`` for sentences with a reward, (B,).
 
     Returns:
-        b, (B,); 0 if there is no other valid sentence.
+        b, (B,). 0 if there is no other valid sentence.
     """
     valid_rewards = rewards * counts
     others = (counts.sum() - counts.long()).clamp(min=1)

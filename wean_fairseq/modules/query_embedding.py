@@ -49,7 +49,7 @@ class GeneralScore(nn.Module):
 
     def __init__(self, query_dim: int, embed_dim: int, bias: bool) -> None:
         super().__init__()
-        self.query_proj = nn.Linear(query_dim, embed_dim, bias=bias)  # W (and the bias of the authors' release)
+        self.query_proj = nn.Linear(query_dim, embed_dim, bias=bias)  # W (and the bias of the authors' code)
 
     def forward(self, query: Tensor, candidates: Tensor) -> Product:
         """Shapes: query (N, D), candidates (C, E)."""
@@ -90,9 +90,9 @@ class OutputLayer(nn.Module):
 
     Args:
         num_embeddings: ``V``.
-        num_candidates: ``C``, including special symbols; ``None`` for all of the dictionary.
+        num_candidates: ``C``, including special symbols. ``None`` for all of the dictionary.
         unk_index: dictionary index that replaces a target outside the candidates.
-        chunk_size: tokens per chunk of the loss; ``None`` chooses by memory.
+        chunk_size: tokens per chunk of the loss. ``None`` chooses by memory.
     """
 
     by_product = True  # the scores are one matrix product, which can be computed in chunks of words
@@ -147,7 +147,7 @@ class OutputLayer(nn.Module):
         Args:
             query: (..., D).
             embeddings: (V, E).
-            target: dictionary indices, (...); one outside the candidates counts as ``unk_index``.
+            target: dictionary indices, (...). One outside the candidates counts as ``unk_index``.
             padding_idx: the index of padding in ``target``, which is skipped.
             label_smoothing: mass spread over the other candidates.
         """
@@ -168,7 +168,7 @@ class QueryEmbedding(OutputLayer):
     """Score queries against candidate word embeddings, by one of ``QUERY_SCORES``.
 
     Args:
-        bias: add the bias of the authors' release to ``general``.
+        bias: add the bias of the authors' code to ``general``.
         detach: stop the gradient to the embeddings (the ablation of the "third source").
 
     Raises:

@@ -24,7 +24,7 @@ class ResidualLstm(nn.Module):
     residual.
 
     Args:
-        residual_every: n; 0 = no residuals.
+        residual_every: n. 0 = no residuals.
         dropout: after every layer, before the sum.
         recurrent: the recurrence uses the sum.
     """
@@ -56,8 +56,8 @@ class ResidualLstm(nn.Module):
         """Run over all steps of inputs (B, T, E).
 
         Args:
-            inputs: to the lowest layer.
-            start: h and c of every layer before the first step, (L, B, H) each; zero if ``None``.
+            inputs: inputs of the lowest layer.
+            start: h and c of every layer before the first step, each of shape (L, B, H). ``None`` = zero.
             padding_mask: ``True`` at padding on either side, which is skipped, (B, T). These sentences start from zero.
 
         Returns:

@@ -58,9 +58,9 @@ class KeywordGate(nn.Module):
 
         Args:
             keywords: d_{t-1}, float32, (N, k).
-            word_part: of this step, (N, k).
+            word_part: result of ``word_part`` for this step, (N, k).
             outputs: h_{t-1} of all layers, (N, L * H).
-            rows: from ``pick``; N is a multiple of B.
+            rows: from ``pick``. N is a multiple of B.
         """
         reading = fold_hypotheses(outputs.unsqueeze(1), len(rows.write)).transpose(1, 2)  # (B, L * H, K)
         hidden_part = torch.bmm(rows.hidden_read, reading).transpose(1, 2).flatten(0, 1)  # (N, k)
@@ -86,7 +86,7 @@ def control_loss(keywords: Tensor, first: Tensor, step_padding_mask: Tensor) -> 
     """|d_T| + sum_t eta xi^|d_t - d_{t-1}|, summed over all essays.
 
     The loss penalises keywords that are left at the end, and keywords that are consumed in one step. The norms are
-    Euclidean; eta and xi are ``STEP_WEIGHT`` and ``STEP_BASE``.
+    Euclidean. Eta and xi are ``STEP_WEIGHT`` and ``STEP_BASE``.
 
     Args:
         keywords: d_1 ... d_T, (B, T, k).

@@ -43,21 +43,21 @@ class Rows:
 
 @dataclass(frozen=True)
 class Memory(Rows):
-    """The source as every step reads it, (B, ...) each. A search selects the remaining sentences."""
+    """The source tensors that every step reads, each of shape (B, ...). A search selects the remaining sentences."""
 
 
 @dataclass(frozen=True)
 class State(Rows):
-    """State after a step, which the next step reads: (N, ...) each.
+    """State after a step, which the next step reads, as tensors of shape (N, ...).
 
     A search selects the remaining hypotheses (N',), with those of one sentence next to each other. The second argument
-    are their sentences (B',), as for ``Memory``; ``None`` = all of them, in place.
+    are their sentences (B',), as for ``Memory``. ``None`` = all of them, in place.
     """
 
 
 @dataclass(frozen=True)
 class LstmState(State):
-    """h and c of every layer: (L, N, H) each."""
+    """h and c of every layer, each of shape (L, N, H)."""
 
     row_axis: ClassVar[int] = 1
 
@@ -77,8 +77,8 @@ class Step:
     """The result of steps before the words of the vocabulary are scored."""
 
     features: Tensor  # inputs of the output layer, which scores the words, (N, T, D)
-    attention: Tensor | None  # weights of the source positions, (N, T, S); ``None`` for models without attention
-    copying: Copying | None = None  # scores of copying; ``None`` for models that do not copy
+    attention: Tensor | None  # weights of the source positions, (N, T, S). ``None`` for models without attention
+    copying: Copying | None = None  # scores of copying. ``None`` for models that do not copy
     extra: Mapping[str, Tensor] = field(default_factory=dict)  # tensors for a family's display or loss, by name
 
 

@@ -60,7 +60,7 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
     # Copy all values that the host needs in one transfer from the device.
     sizes = torch.stack([begins.sum(), (offset * real).max() + 1, (place * begins).max()]).tolist()
     count, length, before = map(int, sizes)
-    # Each beginning gets one row of the result; sorting the flags lists their positions.
+    # Each beginning gets one row of the result. Sorting the flags lists their positions.
     first = begins.flatten().byte().sort(descending=True, stable=True).indices[:count]  # by text, then by step
     row = begins.flatten().cumsum(dim=0).view_as(words) - 1
     number = begins.cumsum(dim=1).flatten()[first] - 1

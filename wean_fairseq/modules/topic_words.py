@@ -22,7 +22,7 @@ def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: i
 
     Args:
         src_tokens: topic words and end symbols, padded on either side, (B, S).
-        num_slots: ``k``; ``None`` = the source length of the batch.
+        num_slots: ``k``. ``None`` = the source length of the batch.
 
     Raises:
         ValueError: if a source has more topics than there are slots.
@@ -44,7 +44,7 @@ def scatter_to_source(values: Tensor, slot: Tensor) -> Tensor:
 
     Args:
         values: one for each step and slot, (B, T, k).
-        slot: of ``TopicWords``, (B, S).
+        slot: the slots of ``TopicWords``, (B, S).
 
     Returns:
         Shape (B, T, S).

@@ -25,8 +25,8 @@ from .words_read import WordsRead
 NORM_EPS = 1e-12
 INIT_STD = 0.02
 
-# States (B, S, D) in the form that attention reads: ``keys`` and ``values``, (B, A, S, d) each, and the additional
-# tensors of a paper, which have the words in the same dimension.
+# States (B, S, D) in the form that attention reads: ``keys`` and ``values``, each of shape (B, A, S, d), and the
+# additional tensors of a paper, which have the words in the same dimension.
 Keyed = dict[str, Tensor]
 
 
@@ -74,7 +74,7 @@ class MultiHeadAttention(nn.Module):
         Args:
             states: inputs of the queries, shape (B, T, D).
             memory: ``project`` of the states (B, S, D) to attend to.
-            bias: added to the scores, broadcast to (B, A, T, S); -inf at positions that must not be read. No row may be
+            bias: added to the scores, broadcast to (B, A, T, S). -inf at positions that must not be read. No row may be
                 all -inf.
             with_weights: return the weights, before dropout. The fused kernel cannot be used then.
         """
@@ -248,7 +248,7 @@ def causal_bias(length: int, like: Tensor) -> Tensor:
 
 
 def init_transformer(network: nn.Module) -> None:
-    """Initialise as BERT does: N(0, 0.02) for maps, embeddings and segments; 0 for biases and the padding word."""
+    """Initialise as BERT does: N(0, 0.02) for maps, embeddings and segments. 0 for biases and the padding word."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=INIT_STD)

@@ -43,7 +43,7 @@ class LayerState(State):
 
     Attributes:
         words: keys and values of the self-attention.
-        sums: over the words of each hypothesis, (N, ...) each; only some papers have any.
+        sums: sums over the words of each hypothesis, each of shape (N, ...). Only some papers have any.
     """
 
     words: SharedWords = field(default_factory=lambda: SharedWords({}))
@@ -54,7 +54,7 @@ class LayerState(State):
 class SourceMemory(Memory):
     """The source in the form that the layers read."""
 
-    layers: tuple[Keyed, ...]  # keys and values of each layer, (B, ...) each
+    layers: tuple[Keyed, ...]  # keys and values of each layer, of shape (B, ...)
     bias: Tensor  # for the attention to the source, (B, 1, 1, S)
 
 
@@ -69,7 +69,7 @@ class DecoderState(State):
 class DecoderLayer(nn.Module):
     """Self-attention, attention to the source and feed-forward, each with dropout, residual and normalisation.
 
-    The arguments are those of ``EncoderLayer``; ``cross_attention`` creates the attention to the source.
+    The arguments are those of ``EncoderLayer``. ``cross_attention`` creates the attention to the source.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
-        """Project encoder states (B, S, D) for all steps. ``bias`` is that of the attention to them."""
+        """Project encoder states (B, S, D) for all steps. ``bias`` is the bias of the attention to them."""
         return self.cross_attention.project(source)
 
     def forward(
@@ -111,10 +111,10 @@ class DecoderLayer(nn.Module):
         Args:
             states: (B, Q, D).
             source: from ``remember``.
-            state: of this layer after the previous words.
+            state: state of this layer after the previous words.
             read: all words read, including the current ones.
-            self_bias: of the self-attention, broadcast to (B, A, Q, W).
-            cross_bias: of the attention to the source, broadcast to (B, A, Q, S).
+            self_bias: bias of the self-attention, broadcast to (B, A, Q, W).
+            cross_bias: bias of the attention to the source, broadcast to (B, A, Q, S).
             with_weights: return the weights of the attention to the source.
         """
         query_input, sums = self.query_input(states, source, state.sums)
@@ -173,7 +173,7 @@ class TransformerDecoder(nn.Module):
         read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
         # The embedding needs the words read before these to compute their positions.
         states = self.embed(tokens, memory, state.read)
-        # A single word reads all previous words; several words need a causal mask. No mask hides padding, because it
+        # A single word reads all previous words. Several words need a causal mask. No mask hides padding, because it
         # comes after all words that read it.
         bias = read.bias(sentences) if tokens.size(1) == 1 else causal_bias(tokens.size(1), states)
         decoded, layers = decode(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)
@@ -208,10 +208,10 @@ def decode(
     Args:
         layers: ``DecoderLayer`` modules, from bottom to top.
         states: embedded words, (B, Q, D).
-        memory: of the source.
+        memory: memory of the source.
         kept: the states of the layers.
         read: all words read, including the current ones.
-        self_bias: of the self-attention, broadcast to (B, A, Q, W).
+        self_bias: bias of the self-attention, broadcast to (B, A, Q, W).
         with_weights: return the weights of the last layer's attention to the source.
 
     Returns:

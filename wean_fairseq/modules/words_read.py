@@ -108,7 +108,7 @@ class WordsRead(State):
         return WordsRead(seen, place, self.count + words.sum(dim=1), self.length + length)
 
     def bias(self, sentences: int) -> Tensor | None:
-        """A bias for one query per hypothesis, -inf at words of others, (B, 1, K, W); ``None`` if there are none."""
+        """A bias for one query per hypothesis, -inf at words of others, (B, 1, K, W). ``None`` if there are none."""
         if len(self.seen) == sentences:
             return None
         seen = self.seen.view(sentences, 1, -1, self.seen.size(1))

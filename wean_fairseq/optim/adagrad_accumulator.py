@@ -17,7 +17,7 @@ from ..fields import check_values, option
 
 @dataclass
 class AccumulatorAdagradConfig(FairseqDataclass):
-    """Options of the optimiser. The default is the paper's."""
+    """Options of the optimiser. The default is the value of the paper."""
 
     initial_accumulator_value: float = option(0.1, "initial value of the sum of squared gradients (sec. 5)", least=0)
     weight_decay: float = option(0.0, "weight decay")

@@ -1,6 +1,6 @@
 """``fused_adam``: fairseq's ``adam``, equal up to rounding, computed by PyTorch's fused kernel.
 
-fairseq's ``adam`` loops over the parameters in Python, with a dozen passes over each; the fused kernel makes one. They
+fairseq's ``adam`` loops over the parameters in Python, with a dozen passes over each. The fused kernel makes one. They
 differ in the position of epsilon. With v the mean of squared gradients and c = 1 - beta2^t, fairseq divides by (sqrt(v)
 + eps) / sqrt(c), the kernel by sqrt(v) / sqrt(c) + eps. The two are equal if the kernel's epsilon is eps / sqrt(c),
 which is the value that it gets here.

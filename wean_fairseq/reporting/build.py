@@ -35,9 +35,9 @@ class Report:
         self.folder = folder
         self.number = number
         self.checkpoints = checkpoints
-        self._drawn: set[str] = (
-            set()
-        )  # names of figures, because names of systems may differ only in characters that are not in file names
+        # Used figure names. They are tracked because two system names may differ only in characters that file names
+        # cannot contain.
+        self._drawn: set[str] = set()
         self._compared: set[tuple[str, str]] = set()  # experiments and test sets in the overview
 
     def document(self, runs: Sequence[Run], command: str, version: str) -> Document:

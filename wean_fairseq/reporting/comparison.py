@@ -12,7 +12,7 @@ _ABSENT = "not scored"
 
 
 def published_tables(entries: Sequence[Entry]) -> Iterator[Table]:
-    """Yield the published tables that one test set belongs to, with the rows of all experiments below the papers'."""
+    """Yield the published tables that one test set belongs to, with the rows of all experiments below them."""
     for table in TABLES.values():
         entries_of: dict[str, list[Entry]] = {}
         for entry in entries:
@@ -42,7 +42,7 @@ def _data_name(table: PublishedTable, entry: Entry) -> str:
     """Return the data set of a published table that a test set is, or an empty string.
 
     The preset of a table with one data set identifies it. Standard metrics do not identify the data. If names do not
-    agree (one script prepares ESSAY and ZhiHu), the folder of the source data decides, then that of the run.
+    agree (one script prepares ESSAY and ZhiHu), the folder of the source data decides, then the folder of the run.
     """
     run = entry.experiment.runs[0]
     if run.is_own_data:

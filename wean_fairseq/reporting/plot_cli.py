@@ -29,7 +29,7 @@ _EXAMPLES = """examples:
 
 Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves, granularity (means of function and
 content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
-checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is running text.
+checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is plain text.
 """
 #: Figures of the dumps of fairseq-generate -> the option that writes the dump.
 _DUMPS = {"granularity": "--granularity-dump", "provenance": "--copy-provenance"}
@@ -233,7 +233,7 @@ def plot(args: argparse.Namespace) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+    """Run the command line. Return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-plot")
     return exit_status("wean-plot", lambda: plot(args))

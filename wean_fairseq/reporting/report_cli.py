@@ -60,7 +60,7 @@ def _check_folder(folder: Path) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+    """Run the command line. Return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
     command = list(sys.argv[1:] if arguments is None else arguments)
     description = "Write a report on one or many experiments: report.html, report.md and figures/."
     parser = command_parser("wean-report", description, _EXAMPLES)

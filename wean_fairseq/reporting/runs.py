@@ -128,12 +128,12 @@ class Run:
 
     @property
     def is_own_data(self) -> bool:
-        """Whether the data is the user's own pairs, for which there are no published numbers."""
+        """True if the data is the user's own pairs, for which there are no published numbers."""
         return self.manifest.script == "own_pairs"
 
 
 def is_seed_folder(path: Path) -> bool:
-    """Return whether the name of a directory is that of one of several seeds."""
+    """Return True if a directory has the name of one of several seeds."""
     return _SEED_FOLDER.fullmatch(path.name) is not None
 
 
@@ -200,7 +200,8 @@ def _read_settings(run: Run) -> None:
             break
     named = _SEED_FOLDER.fullmatch(run.path.name)
     seed = run.settings.pop("SEED", "")
-    run.seed = named[1] if named else seed  # the settings in the directory above may be those of all seeds
+    # The settings file of the parent directory may cover all seeds, so the seed in the directory name takes precedence.
+    run.seed = named[1] if named else seed
 
 
 def _training_notes(file: Path) -> list[str]:

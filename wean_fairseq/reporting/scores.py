@@ -19,7 +19,7 @@ from .runs import Run, ScoredSet, TextManifest, is_seed_folder
 
 #: Heading of the list of metrics that `copy_wins` returns.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
-#: Shown instead of a score that was not computed like the scores beside it.
+#: Shown instead of a score that was not computed like the scores next to it.
 OTHERWISE = "scored otherwise"
 #: Metrics for a picture of the scores, in the order of preference.
 _SHOWN_FIRST = ("sari", "ibleu", "bleu", "bleu2", "rouge-l", "exact@1")
@@ -43,7 +43,7 @@ class Experiment:
 
     @cached_property
     def sets(self) -> dict[str, "Entry"]:
-        """The test sets by name, each with the scores of all seeds that have it."""
+        """The test sets by name, each with the scores of all seeds that have this set."""
         tests: dict[str, list[ScoredSet]] = {}
         for run in self.runs:
             for name, test in run.sets.items():
@@ -94,7 +94,7 @@ def merge_seeds(evaluations: Sequence[Evaluation]) -> Evaluation:
 
     A score is the mean of the seeds' scores without NaN. The interval of a single seed stays. The interval of several
     seeds is the range of their scores, not a 95 % interval. Different signatures of a metric are joined by "or".
-    Paired tests and warnings are those of all seeds, the data is that of the first seed.
+    Paired tests and warnings are those of all seeds. The data is the data of the first seed.
     """
     merged: dict[str, dict[str, list[Score]]] = {}
     columns: dict[str, list[Column]] = {}
@@ -189,11 +189,11 @@ def comparable(keys: Mapping[Entry, str]) -> dict[Entry, str]:
 
 
 def cell_beside(entry: Entry, system: str, keys: Mapping[Entry, str], absent: str, *, interval: bool = True) -> Cell:
-    """Return a score beside scores of other experiments.
+    """Return the cell with an experiment's score for a table that compares several experiments.
 
     Args:
-        keys: key of the metric in each experiment that has it.
-        absent: text for an experiment that does not have it.
+        keys: key of the metric in each experiment that has the metric.
+        absent: text for an experiment without the metric.
     """
     if entry not in keys:
         return Cell(absent)
@@ -274,7 +274,7 @@ def significance_table(evaluation: Evaluation) -> Iterator[Table]:
 
 
 def copied_score(entries: Sequence[Entry], key: str) -> float | None:
-    """Return the score of the copied source, which is the same in every experiment that has it."""
+    """Return the score of the copied source, which is the same in every experiment that has this row."""
     scores = (entry.score(COPY_ROW, key) for entry in entries)
     return next((score for score in scores if score is not None), None)
 

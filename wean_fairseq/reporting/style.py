@@ -106,7 +106,7 @@ def new_figure(rows: int, columns: int, size: tuple[float, float], **options: An
 
     Args:
         size: width and height of the figure in inches.
-        options: of ``Figure.subplots``.
+        options: options of ``Figure.subplots``.
 
     Returns:
         The figure and the axes of its panels by row and column.

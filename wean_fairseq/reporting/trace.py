@@ -15,7 +15,7 @@ from .dumps import Attention, CopiedWord, Coverage, Provenance
 
 
 def open_model(checkpoint: str, data: str | None, **options: Any) -> TextModel:
-    """Load a model. A checkpoint takes tokens as in its training text, a folder of ``wean-export`` takes running text.
+    """Load a model. A checkpoint takes tokens as in its training text, a folder of ``wean-export`` takes plain text.
 
     Args:
         data: directory with the dictionaries of a checkpoint.

@@ -28,10 +28,10 @@ class BeamSampling(BeamSearch):
         original_batch_idxs: Tensor | None = None,
         candidate_multiple: int = 2,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Candidates of a step, best first: their sums, words and hypotheses, (B, candidates) each.
+        """Candidates of a step, best first: their sums, words and hypotheses, each of shape (B, candidates).
 
         Args:
-            step: from 0; at step 0 all hypotheses of a sentence are equal.
+            step: from 0. At step 0 all hypotheses of a sentence are equal.
             lprobs: log-probabilities of the next word, (B, K, V).
             scores: sums so far, (B, K, steps).
             candidate_multiple: candidates per hypothesis of the beam.
@@ -45,7 +45,7 @@ class BeamSampling(BeamSearch):
             assert scores is not None
             totals = lprobs + scores[:, :, step - 1 : step]
         continuations = min(self.continuations, totals.size(2) - 1)  # excludes padding, which is always the worst
-        best, words = totals.topk(continuations, dim=2)  # (B, K, kept); at step 0 (B, 1, kept)
+        best, words = totals.topk(continuations, dim=2)  # (B, K, kept). At step 0 (B, 1, kept)
         count = min(candidate_multiple * beam, best.size(1) * continuations)
         # The largest sums of logits and Gumbel noise are a sample from their softmax without replacement.
         noise = -torch.empty_like(best, dtype=torch.float).exponential_().log()

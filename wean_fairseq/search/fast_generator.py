@@ -4,8 +4,8 @@ fairseq's generator normalises, masks and sums the scores of all words of all hy
 all words of a sentence at once, computes the first step once per hypothesis although all of them are equal, and
 reorders all tensors of the source after every step. This generator avoids all of that.
 
-Legend: ``B`` sentences that are still searched, ``K`` beam size, ``N`` hypotheses (B at the first step, B * K
-afterwards), ``M`` candidates of a sentence, 2 * K.
+Legend: ``B`` = number of sentences still being searched, ``K`` = beam size, ``N`` = number of hypotheses (B at the
+first step, B * K afterwards), ``M`` = 2 * K candidates per sentence.
 """
 
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class _Beams:
     """The hypotheses before a step."""
 
     words: Tensor  # the last one, (N, 1)
-    totals: Tensor | None  # sums of log-probabilities, (N,); None at the first step
+    totals: Tensor | None  # sums of log-probabilities, (N,). None at the first step
     memory: Memory
     state: State
     sentences: list[int]  # indices in the batch, B
@@ -110,7 +110,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         if source is None or decoder is None:
             hypotheses: list[list[dict[str, Any]]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
             return hypotheses
-        # The encoder runs once per batch; its output is prepared for the steps by ``remember``.
+        # The encoder runs once per batch. Its output is prepared for the steps by ``remember``.
         max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
         if self.min_len > max_len:
             raise UserError(f"--min-len {self.min_len} is more than the {max_len} words that an output may have.")
@@ -196,7 +196,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return normaliser + log_known(special_scores[:, 1] - normaliser) if self.renormalise else normaliser
 
     def _end_candidates(self, search: _Search, beams: _Beams, normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Candidates of the last step, where every hypothesis must end: (B, K) each, at the first step (B, 1)."""
+        """Candidates of the last step, where every hypothesis must end.
+
+        Tensors of shape (B, K), at the first step (B, 1).
+        """
         ends = torch.full_like(normaliser, self.eos, dtype=torch.long)
         totals = search.scores.get(ends.unsqueeze(1)).squeeze(1) - normaliser
         if beams.totals is not None:
@@ -209,7 +212,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     ) -> set[int]:
         """Store the hypotheses that end among the best K candidates. Returns the rows of the sentences that are done.
 
-        The arguments are the sums of the candidates, whether they end, and their hypotheses, (B, M) each.
+        The arguments are the sums of the candidates, whether they end, and their hypotheses, each of shape (B, M).
         """
         if isinstance(self.search, TopAwareBeamSearch):
             self.search.observe(totals, ends)

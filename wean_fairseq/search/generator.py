@@ -21,7 +21,7 @@ from .beam_sampling import CONTINUATIONS, BeamSampling
 
 
 def log_known(log_unknown: Tensor) -> Tensor:
-    """Log-probability of all words except ``<unk>``, from that of ``<unk>``. It is always finite."""
+    """Log-probability of all words except ``<unk>``, from the log-probability of ``<unk>``. It is always finite."""
     return torch.log1p(-log_unknown.exp().clamp(max=1 - 1e-6))
 
 
@@ -62,7 +62,7 @@ class _NGramBlock(NGramRepeatBlock):
         if self.no_repeat_ngram_size > 1:
             blocked: Tensor = super().forward(written, lprobs, bsz, beam_size, step)
             return blocked
-        return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no word twice; the first token is not a word
+        return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no word twice. The first token is not a word
 
 
 class PaperSequenceGenerator(SequenceGenerator):
@@ -71,14 +71,14 @@ class PaperSequenceGenerator(SequenceGenerator):
     Args:
         search_strategy: fairseq's plain beam search if ``stop_when_best_finished`` is set.
         stop_when_best_finished: end a sentence when its best candidate ends it and this number of hypotheses are
-            finished; 0 = never early. Without length normalisation a sum of log-probabilities only falls, so no better
+            finished. 0 = never early. Without length normalisation a sum of log-probabilities only falls, so no better
             hypothesis can follow: the first output is the same, but found sooner.
         stop_when_nothing_better: keep the best finished hypotheses, and end a sentence when no unfinished one can still
-            become one of the best of this number; 0 = as fairseq, see above. Cannot be combined with the other stop
+            become one of the best of this number. 0 = as fairseq, see above. Cannot be combined with the other stop
             rule.
         source_positions: return for each hypothesis, as ``alignment``, the source word to which each of its words
             attends most. ``--replace-unk`` needs it.
-        beam_sampling: sample candidates instead of ranking them; cannot be combined with the stop rules.
+        beam_sampling: sample candidates instead of ranking them. It cannot be combined with the stop rules.
         renormalise: never write ``<unk>``, and distribute its probability over the other words, as CopyNet's code does.
 
     Raises:

@@ -34,7 +34,7 @@ def trace(
     Args:
         finished: in any order.
         steps: from the first.
-        tensors: of each step by name, (N, ...): ``attention`` (N, S), if the model has attention, and others.
+        tensors: tensors of each step by name, (N, ...): ``attention`` (N, S), if the model has attention, and others.
         end: the end symbol.
 
     Returns:

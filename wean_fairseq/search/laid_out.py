@@ -24,10 +24,10 @@ class LaidOut:
     The decoder keeps it for the next batch while the weights are unchanged.
 
     Args:
-        given: the decoder; its parameters are shared.
-        num_words: of the dictionary.
+        given: the decoder. Its parameters are shared.
+        num_words: number of words in the dictionary.
         max_rows: maximum number of hypotheses of a step.
-        factors: of the products, see ``FastSequenceGenerator``.
+        factors: precision of the products, see ``FastSequenceGenerator``.
     """
 
     def __init__(self, given: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> None:
@@ -92,7 +92,7 @@ def _lay_out(module: Any, rows: int, factors: str) -> Any:
 
 
 def _sketches(decoder: StepDecoder[Any, Any]) -> list[Tensor]:
-    """A checksum of every parameter, to detect changes; empty if packed weights are not kept between batches.
+    """A checksum of every parameter, to detect changes. Empty if packed weights are not kept between batches.
 
     They are not kept on a GPU or in half precision. The checksum of a matrix is the weighted sum of its columns, each
     with a different weight. It takes an eighth of the time of packing. It detects every change larger than rounding

@@ -26,7 +26,7 @@ class OutputWriter:
     A line is ``{"id": number of the sentence, "source": [word, ...], ...}``.
 
     Args:
-        path: file to write; must not exist.
+        path: file to write. It must not exist.
         option: command line option that names the file, for error messages.
         describe: returns the remaining fields of a line.
 
@@ -50,7 +50,7 @@ class OutputWriter:
 
         Args:
             sample: the batch, with the ids of real words.
-            hypotheses: of the search, with traces and the ids of real words.
+            hypotheses: hypotheses of the search, with traces and the ids of real words.
             source: dictionary of the sources.
             target: dictionary of the outputs.
         """

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 FEW_ROWS = 10  # up to this number, MKL is faster with the weights on the left of the product
-LARGEST_CODE = 127  # largest code of a factor rounded to an integer; the smallest is its negative
+LARGEST_CODE = 127  # largest code of a factor rounded to an integer. The smallest is its negative
 ZERO_CODE = 128  # code of 0 among inputs, because oneDNN's fast kernels take unsigned inputs
 
 
@@ -71,7 +71,7 @@ class Int8Linear:
 
 
 def _steps(rows: Tensor) -> Tensor:
-    """The step to which each row of numbers (N, D) is rounded, (N, 1)."""
+    """Rounding step of each row of a matrix (N, D), with shape (N, 1)."""
     return rows.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(rows.dtype).tiny) / LARGEST_CODE
 
 

@@ -1,4 +1,4 @@
-"""How outputs were written: the copies, granularities and topics of the steps that the search took.
+"""Traces of outputs: the copies, granularities and topics of the steps of the search.
 
 Legend: ``B`` sentences, ``N`` hypotheses, ``S`` source length, ``T`` output length, ``L`` layers with granularities.
 """
@@ -19,14 +19,14 @@ from .vocabulary_scores import build_scores
 
 @dataclass(frozen=True)
 class Trace:
-    """How an output was written.
+    """The record of how an output was written.
 
     Attributes:
         steps: tensors of its steps by name, (T, ...): those of ``StepDecoder.trace``. ``copied`` is the probability
             that a word was copied, given that it was written, (T,), and ``copied_from`` its distribution over the
             source words, without padding, (T, S).
         source: tensors of its source from the encoder by name.
-        granular_from: number of the first layer with granularities, from 1; 0 = none.
+        granular_from: number of the first layer with granularities, from 1. 0 = none.
     """
 
     steps: dict[str, Tensor]
@@ -60,9 +60,10 @@ def add_traces(
     Args:
         model: the model.
         sample: the batch, with slots.
-        encoder_out: of the batch.
-        hypotheses: of each sentence, with slots.
-        steps: of all hypotheses of all sentences in this order, the tensors of ``StepDecoder.trace``, (T, ...) each.
+        encoder_out: output of the encoder for the batch.
+        hypotheses: hypotheses of each sentence, with slots.
+        steps: the tensors of ``StepDecoder.trace`` for every hypothesis, sentence by sentence. Each has the shape
+            (T, ...).
     """
     remaining = iter(steps)
     padding = model.decoder.padding_idx

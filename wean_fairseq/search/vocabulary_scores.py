@@ -43,7 +43,7 @@ class VocabularyScores:
 
     Args:
         output: the model's output layer.
-        embeddings: of the words, (V or more, E).
+        embeddings: embeddings of the words, (V or more, E).
         num_words: ``W``.
         max_rows: maximum number of hypotheses of a step.
         factors: number format of the factors, ``EXACT``, ``BF16`` or ``INT8``. Later computations stay in float32, as
@@ -87,7 +87,7 @@ class VocabularyScores:
         self._lay_out(features.size(0))
         for number, normalised in enumerate(self._scores):
             start = number * self.width
-            count = min(self.width, self.num_scored - start)  # words with a score; the others can only be copied
+            count = min(self.width, self.num_scored - start)  # words with a score. The others can only be copied
             if count < self.width:
                 normalised[:, max(count, 0) :] = NEVER
             if count > 0:
@@ -104,12 +104,15 @@ class VocabularyScores:
         return torch.logsumexp(self._shift[:scored], dim=0)
 
     def get(self, words: Tensor) -> Tensor:
-        """Scores of words (N, M), float32, (N, M)."""
+        """Scores of the given words (N, M), as float32 of the same shape."""
         chunk, rows, place = self._places(words)
         return self._scores[chunk, rows, place] + self._shift[chunk, rows]
 
     def put(self, words: Tensor, scores: Tensor) -> None:
-        """Replace scores (N, M) of words (N, M). If a row contains a word twice, its scores must be equal."""
+        """Replace the scores of the given words, both of shape (N, M).
+
+        If a row contains a word twice, its scores must be equal.
+        """
         chunk, rows, place = self._places(words)
         # The stored scores are relative to the chunk's normaliser, and the block maxima must follow every change.
         self._scores[chunk, rows, place] = scores - self._shift[chunk, rows]
@@ -123,12 +126,13 @@ class VocabularyScores:
 
         Args:
             normaliser: subtracted from the scores to give log-probabilities, (N,).
-            sums: log-probabilities of the hypotheses so far, (N,); ``None`` at the first step.
+            sums: log-probabilities of the hypotheses so far, (N,). ``None`` at the first step.
             sentences: ``B``.
             count: ``M``.
 
         Returns:
-            Their sums, best first, their words, and their hypotheses numbered within the sentence, (B, M) each.
+            Their sums, best first, their words, and their hypotheses numbered within the sentence, each of shape (B,
+            M).
         """
         # First rank the blocks of all hypotheses of a sentence by their best total. The M best words must be in the M
         # best blocks, because each other block has M better words in front of it.

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from .files import ARCHIVE, open_regular
 
 MOST_MEMBERS = 100_000  # a model has one for each tensor, and its optimiser two or three
-LARGEST_PICKLE = 1 << 26  # bytes of all .pkl members; without the tensors they have about 300 bytes per tensor
+LARGEST_PICKLE = 1 << 26  # bytes of all .pkl members. Without the tensors they have about 300 bytes per tensor
 _HEADER = 30  # bytes before a member's name
 _END, _LOCATOR, _END64 = (22, b"PK\x05\x06"), (20, b"PK\x06\x07"), (56, b"PK\x06\x06")  # records: sizes and signatures
 

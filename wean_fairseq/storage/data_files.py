@@ -16,7 +16,7 @@ _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
 
 
 def record(folder: Path) -> int:
-    """Write the checksums of all data files in ``folder``; returns how many there are.
+    """Write the checksums of all data files in ``folder``. Returns how many there are.
 
     Raises:
         OSError: if it cannot be written or read.
@@ -32,10 +32,10 @@ def record(folder: Path) -> int:
 
 
 def check_lines(folder: Path) -> None:
-    """Refuse data whose sentences are not the lines of its text: raw data is text, that of other data may be there.
+    """Refuse data whose sentences are not the lines of its text.
 
-    fairseq-preprocess ends lines at single carriage returns. If both sides have the same number of them, all later
-    pairs are shifted without another sign.
+    Raw data is text, and the text of other data may be next to it. fairseq-preprocess ends lines at single carriage
+    returns. If both sides have the same number of them, all later pairs are shifted without another sign.
 
     Raises:
         UserError: naming the text and the line.
@@ -66,7 +66,7 @@ def check_lines(folder: Path) -> None:
 
 
 def check_text(path: Path) -> None:
-    """Refuse a text that fairseq fails on, or reads as other lines or words than it has; a missing one is fine.
+    """Refuse a text that fairseq fails on, or splits into other lines or words. A missing text is accepted.
 
     Raises:
         UserError: naming the line.

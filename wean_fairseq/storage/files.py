@@ -48,7 +48,7 @@ def open_input(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def open_growing(path: Path) -> BinaryIO:
-    """Open a file for reading and appending, or create it; symbolic links are not followed.
+    """Open a file for reading and appending, or create it. Symbolic links are not followed.
 
     Raises:
         OSError: if it cannot be opened, or is not a regular file.
@@ -68,7 +68,10 @@ def _open_if_regular(path: str, flags: int) -> int:
 
 
 def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:
-    """Raise ``OSError`` if a file has more than ``most`` bytes; a sparse one of any size takes no room on the disk."""
+    """Raise ``OSError`` if a file has more than ``most`` bytes.
+
+    A sparse file of any size takes no space on the disk.
+    """
     if Path(path).stat().st_size > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
 
@@ -77,8 +80,8 @@ def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> byte
     """Return the content of a file, see ``open_regular``.
 
     Args:
-        path: of the file.
-        most: largest size in bytes; -1 = any size.
+        path: path of the file.
+        most: largest size in bytes. -1 = any size.
 
     Raises:
         OSError: if it cannot be read, is not a regular file, or is too large.
@@ -93,7 +96,7 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
     """Return the content of a JSON file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         most: largest size in bytes.
 
     Raises:
@@ -104,7 +107,7 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the content of a text in JSON.
+    """Parse a JSON text and return its value.
 
     Raises:
         ValueError: if it is not JSON, has numbers that are not finite or too long, or is nested too deeply.
@@ -122,7 +125,7 @@ def _finite(number: str) -> float:
 
 
 class HashedFile:
-    """A file being written: counts its SHA-256 on the way, and remembers why the disk refused it."""
+    """A file that computes its SHA-256 while it is written and keeps the error if the disk rejects a write."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -144,7 +147,7 @@ class HashedFile:
         self._file.flush()
 
     def finish(self) -> str:
-        """Wait until all of it is on the disk, or has gone where it goes; returns its SHA-256."""
+        """Wait until the whole file is on the disk, or in the pipe or device. Returns its SHA-256."""
         self._file.flush()
         if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
             os.fsync(self._file.fileno())
@@ -223,7 +226,10 @@ def followed(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Whether a path is there and is neither a file nor a link to one; raises ``OSError`` if it cannot be looked at."""
+    """Return True if a path exists and is neither a file nor a link to one.
+
+    Raises ``OSError`` if it is inaccessible.
+    """
     try:
         return _is_open_file(path) or not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -231,7 +237,7 @@ def is_special(path: Path) -> bool:
 
 
 def _is_open_file(path: Path) -> bool:
-    """Whether a path such as ``/dev/stdout`` stands for a file that this process has open."""
+    """Return True if a path such as ``/dev/stdout`` denotes an open file of this process."""
     return path.is_symlink() and os.path.realpath(path.parent) == f"/proc/{os.getpid()}/fd"
 
 
@@ -284,13 +290,13 @@ def remove_partial(folder: Path) -> int:
     process then reports that it cannot write the file.
 
     Args:
-        folder: where to look; it need not exist.
+        folder: where to look. It need not exist.
     """
     removed = 0
     for path in folder.glob(_PARTIAL.format("*")):
         if not _IS_PARTIAL.fullmatch(path.name) or path.is_symlink():
             continue
-        # NFS locks only files that are open for writing; folders cannot be.
+        # NFS locks only files that are open for writing, and folders cannot be.
         flags = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
         with contextlib.suppress(OSError), _opened(path, flags) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -303,7 +309,7 @@ def remove_partial(folder: Path) -> int:
 
 
 def _create_locked(folder: Path, is_folder: bool = False) -> tuple[Path, int]:
-    """Create a partial file or folder, and lock it if the file system has locks; the caller closes the descriptor."""
+    """Create a partial file or folder, and lock it if the file system has locks. The caller closes the descriptor."""
     while True:
         path = folder / _PARTIAL.format(secrets.token_hex(8))
         if is_folder:
@@ -323,7 +329,7 @@ def _create_locked(folder: Path, is_folder: bool = False) -> tuple[Path, int]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` as UTF-8, whole or not at all; bytes of a file's name that are no UTF-8 are escaped."""
+    """Write ``text`` as UTF-8, completely or not at all. Bytes of file names that are not UTF-8 are escaped."""
     write_whole(path, lambda file: file.write(text.encode(errors="backslashreplace")))
 
 
@@ -353,13 +359,13 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file; raises ``OSError`` if it cannot be read."""
+    """SHA-256 of a file. Raises ``OSError`` if it cannot be read."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def is_whole_archive(path: Path) -> bool:
-    """Whether the parts of an archive are what its own checksums say; torch looks at none of them when it loads.
+    """Return True if the parts of an archive match its own checksums. torch does not check them when it loads.
 
     Files of torch < 1.6 are not archives and have no checksums, so they are intact, too.
 

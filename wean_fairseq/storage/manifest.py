@@ -1,9 +1,9 @@
 """``checksums.sha256``: the SHA-256 of the files in a folder, as ``sha256sum --check`` reads it, odd names included.
 
-A name may be there twice: between the lines' being written and the file's taking its place both the old content and
-the new one are right, so that a process can be killed at any moment. Several processes may write into one folder
-(trainings that begin on the same data, ``wean-average`` beside a training, the parts of a sharded model): each change
-is made, under a lock, to what the file says at that moment.
+A name may occur twice. After its line is written and before the file is replaced, both the old and the new content are
+valid, so that a process can be killed at any moment. Several processes may write into one folder
+(trainings that begin on the same data, ``wean-average`` during a training, the parts of a sharded model): each change
+is made, under a lock, to the current content of the file.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class Damaged(UserError):
 
 
 class Manifest:
-    """The checksums in a folder; nothing is known where there is no manifest; raises ``UserError`` if it is broken.
+    """The checksums in a folder. Empty if it has no manifest. Raises ``UserError`` if the manifest is broken.
 
     Attributes:
         digests: the contents that each file with a checksum may have, by the file's name.
@@ -60,12 +60,12 @@ class Manifest:
         return digests
 
     def expect(self, name: str, digest: str) -> None:
-        """Note that ``name`` is about to have this content, or still has the one before."""
+        """Note that ``name`` is about to have this content, or still has the previous one."""
         with self._update():
             self.digests.setdefault(name, []).append(digest)
 
     def confirm(self, contents: dict[str, str]) -> None:
-        """Note the content of files that are in place, by name; files that are gone are forgotten."""
+        """Record the content of files that are in place, by name. Deleted files are removed from the manifest."""
         with self._update():
             for name, digest in contents.items():
                 self.digests[name] = [digest]
@@ -79,7 +79,7 @@ class Manifest:
 
     @contextlib.contextmanager
     def _update(self) -> Iterator[None]:
-        """Before a change, what other processes have written meanwhile; after it, the file."""
+        """Read the changes of other processes before a change, and write the file after it."""
         with locked(self.path.parent):
             self.digests = self._read()
             yield
@@ -93,7 +93,7 @@ def _line(digest: str, name: str) -> str:
 
 
 def check_file(path: Path, advice: str, copies: bool = False) -> bool:
-    """Whether the file was compared with a checksum of its folder's manifest, and is what it was.
+    """Return True if a file has its checksum in its folder's manifest, and False if the manifest does not list it.
 
     Args:
         advice: for the user, what to do if it has changed.

@@ -25,7 +25,7 @@ class _Splits(Struct):
 
 
 def is_saved_table(path: Path) -> bool:
-    """Whether a folder is a saved table, or has one for each split."""
+    """Return True if a folder is a saved table, or has one for each split."""
     return (path / _STATE).is_file() or (path / _SPLITS).is_file()
 
 
@@ -42,12 +42,12 @@ def arrow_files(path: Path) -> list[Path]:
 
 
 def table_files(path: Path) -> list[Path]:
-    """The files of a table: itself, or those of a saved one."""
+    """The files of a table: the table itself, or the files of a saved one."""
     return arrow_files(path) if is_saved_table(path) else [path]
 
 
 def split_folders(path: Path) -> dict[str, Path]:
-    """The folders of the splits by name; empty if the table has none."""
+    """The folders of the splits by name. Empty if the table has none."""
     if not (path / _SPLITS).is_file():
         return {}
     return {name: path / _plain(name, path) for name in _read(path / _SPLITS, _Splits).splits}

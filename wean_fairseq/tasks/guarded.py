@@ -41,7 +41,7 @@ class GuardedConfig(TranslationConfig):
 
 
 class GuardedTask(TranslationTask):
-    """Task that stores the checksums of the dictionaries in the checkpoints, and those of the data next to the data."""
+    """Task that stores checksums of the dictionaries in the checkpoints and checksums of the data next to the data."""
 
     cfg: GuardedConfig
 
@@ -67,7 +67,10 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
-        """Read a dictionary; for ``--only-source`` data that of the source. Raises ``UserError`` if it is not valid."""
+        """Read a dictionary.
+
+        For ``--only-source`` data, read the dictionary of the source. Raises ``UserError`` if it is not valid.
+        """
         return dictionaries.load_dictionary(str(dictionary_file(Path(filename))))
 
     def check_files(self, split: str, epoch: int, combine: bool) -> None:

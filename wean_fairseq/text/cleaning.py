@@ -41,9 +41,9 @@ class Cleaner:
     """Cleans lines, and counts the removed and changed characters in ``counts``.
 
     Args:
-        form: of Unicode: ``NFC``, ``NFKC`` (which also converts full-width letters) or ``none``.
+        form: Unicode normalisation form: ``NFC``, ``NFKC`` (which also converts full-width letters) or ``none``.
         specials: treatment of special symbols among the tokens: ``escape``, ``refuse`` or ``keep``.
-        unknown: the corpus's own word for unknown words, in any case, to be replaced by ``<unk>``; empty = none.
+        unknown: the corpus's own word for unknown words, in any case, to be replaced by ``<unk>``. Empty = none.
         joiners: keep zero-width joiners and non-joiners in scripts that need them and in emoji.
     """
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from ..optional import import_optional
 
-# Placeholders; prepared text has no control characters. They mark a space, the beginning of a smiley, and the beginning
+# Placeholders. Prepared text has no control characters. They mark a space, the beginning of a smiley, and the beginning
 # of a token that sacremoses must treat as a word.
 _SPACE, _SMILEY, _WORD = "\x01", "\x02", "\x03"
 _LETTER = r"[^\W\d_]"
@@ -89,10 +89,10 @@ _ENDS = frozenset(".,!?;:%)]}…")
 
 
 def detokeniser(language: str, *, pieces: bool = False) -> Callable[[str], str]:
-    """The step that turns tokens into running text.
+    """The step that turns tokens into plain text.
 
     Args:
-        language: of sacremoses's rules.
+        language: language whose sacremoses rules are used.
         pieces: tokens are joined word pieces, in which all punctuation is separate.
     """
     moses = import_optional("sacremoses").MosesDetokenizer(lang=language)

@@ -71,7 +71,7 @@ class TextSettings:
 
     @property
     def mark(self) -> str:
-        """The mark on tokens that does not belong to words; empty if there is none."""
+        """The mark on tokens that does not belong to words. Empty if there is none."""
         return steps.MARK if self.unit == "joiner" else ""
 
     @property
@@ -95,7 +95,7 @@ class Text:
     """The steps from a line of text to tokens, and back.
 
     Args:
-        folder: with the files of the steps; ``None`` omits the steps that are learnt from the tokens.
+        folder: with the files of the steps. ``None`` omits the steps that are learnt from the tokens.
         wordpieces: the vocabulary of word pieces (default: the one in ``folder``).
 
     Attributes:
@@ -128,7 +128,7 @@ class Text:
 
     @cached_property
     def _usual_forms(self) -> dict[str, str] | None:
-        """The usual forms of words for true-casing the text; ``None`` if they are not learnt."""
+        """The usual forms of words for true-casing the text. ``None`` if they are not learnt."""
         is_cased = self.folder is not None and self.settings.truecase and self.settings.reversible_case
         return steps.usual_forms(self._file(TRUECASE_MODEL)) if is_cased else None
 
@@ -145,7 +145,7 @@ class Text:
 
     @property
     def example(self) -> str:
-        """A typical input sentence of about ten words, in running text; empty if none is stored."""
+        """A typical input sentence of about ten words as untokenised text. Empty if none is stored."""
         stored = self._beginning(EXAMPLE)
         if stored:
             return " ".join(stored.split())
@@ -153,7 +153,7 @@ class Text:
         return self.restore(min(lines, key=lambda line: abs(len(line.split()) - 10))) if lines else ""
 
     def _beginning(self, name: str) -> str:
-        """The first lines of a file of the folder; empty if it is missing, or is a link that leads elsewhere."""
+        """The first lines of a file of the folder. Empty if it is missing, or is a link that leads elsewhere."""
         if self.folder is None or not (self.folder / name).resolve().is_relative_to(self.folder.resolve()):
             return ""
         try:
@@ -188,7 +188,7 @@ class Text:
             return self.cleaner.guard(self._split(clean))
         cased, is_marked = true_case(clean, self._usual_forms)
         tokens = self.cleaner.guard(self._split(cased))
-        # A typed mark: restoring removes the one before it.
+        # If the text itself starts with the mark, add another one, because restoring removes the first mark.
         is_marked = is_marked or tokens.split(" ", 1)[0] == CASE_MARK
         return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
@@ -225,7 +225,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     """Settings from JSON values. Missing values have their defaults.
 
     Args:
-        values: by name; names that ``TextSettings`` does not have are ignored.
+        values: by name. Names that ``TextSettings`` does not have are ignored.
 
     Raises:
         UserError: if this version does not know a value.
@@ -245,7 +245,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:
-    """The settings of the text or of the exported model in ``folder``; ``None`` if neither is there.
+    """The settings of the text or of the exported model in ``folder``. ``None`` if neither is there.
 
     Raises:
         UserError: if the manifest is damaged.
@@ -266,7 +266,7 @@ def read_text_settings(folder: Path) -> TextSettings | None:
 
 
 def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
-    """The steps that turned the text of a training into tokens; ``None`` if they are not recorded.
+    """The steps that turned the text of a training into tokens. ``None`` if they are not recorded.
 
     Args:
         data: directory that fairseq-preprocess wrote.
@@ -293,7 +293,7 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
 
 
 def _is_beside(path: Path, data: Path) -> bool:
-    """Whether a path is in the folder that ``data`` is in, wherever links lead."""
+    """Return True if a path, with links resolved, is in the parent folder of ``data``."""
     return path.resolve().is_relative_to(data.resolve().parent)
 
 

@@ -30,7 +30,7 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
 
     Args:
         wordpiece: the vocabulary of word pieces.
-        language: of Moses's abbreviations and apostrophes.
+        language: language whose Moses rules for abbreviations and apostrophes are used.
 
     Raises:
         UserError: if a library or a file is missing.
@@ -148,8 +148,8 @@ def bpe(path: Path, mark: str = "") -> Step:
     """The step that splits words with the learnt codes, with ``@@`` at the end of all pieces but the last.
 
     Args:
-        path: of the codes.
-        mark: a mark at the beginning or the end of tokens that does not belong to the word; it stays on the first or
+        path: path of the codes.
+        mark: a mark at the beginning or the end of tokens that does not belong to the word. It stays on the first or
             the last piece.
 
     Raises:
@@ -178,7 +178,7 @@ def bpe(path: Path, mark: str = "") -> Step:
 
 
 def joiner(unit: str, language: str = "en") -> Step:
-    """The step that turns the tokens of ``splitter`` into running text."""
+    """The step that turns the tokens of ``splitter`` into plain text."""
     if unit == "joiner":
         from .reversible import join  # noqa: PLC0415 - imports regex (0.1 s) and this module
 

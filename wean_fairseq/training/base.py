@@ -32,7 +32,7 @@ class Base:
         width: size of its embeddings.
         options: the options of model and task that differ from the defaults, for fairseq-train.
         text: folder with the text settings.
-        dictionaries: of source and target.
+        dictionaries: dictionaries of source and target.
         old_test: sources and references of its test set, if they are there.
         search: options of its search that differ from fairseq's, by name.
     """
@@ -85,7 +85,7 @@ def _text_folder(path: Path, data: Path) -> Path:
 
 
 def _given(values: dict[str, Any] | Namespace, config: Any) -> list[str]:
-    """The values that differ from the defaults in a configuration, as options of fairseq-train."""
+    """The values that differ from the defaults in a configuration, as fairseq-train options."""
     line: list[str] = []
     for field in fields(config):
         default = getattr(config, field.name)
@@ -99,7 +99,10 @@ def _given(values: dict[str, Any] | Namespace, config: Any) -> list[str]:
 
 
 def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
-    """The test set of the model: as given, else in its text, which the recipes and wean-train keep beside the model."""
+    """The test set of the model: as given, else in its text.
+
+    The recipes and wean-train keep the text next to the model.
+    """
     if settings.old_test:
         return [Path(file) for file in settings.old_test]
     folder = path.parent

@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--old-test",
         nargs=2,
         metavar=("SRC", "TGT"),
-        help="test set of --from, as two text files (default: found beside it)",
+        help="test set of --from, as two text files (default: found next to it)",
     )
     add("--config", type=Path, metavar="TOML", help="file of settings, such as the run.toml of a model")
     text = parser.add_argument_group("text")

@@ -42,9 +42,9 @@ class Sizes(NamedTuple):
     arch: str
 
 
-# Number of pairs -> sizes for fewer pairs. A wide model overfits few pairs, so it is narrower then, and trained for
-# more epochs. The archs for up to 10,000 pairs are based on measurements (results/few_pairs_*.json). --patience usually
-# ends the trainings before the number of epochs does.
+# Number of pairs -> sizes for fewer pairs. A wide model overfits on few pairs, so small data sets get a narrower model,
+# trained for more epochs. The archs for up to 10,000 pairs are based on measurements (results/few_pairs_*.json).
+# --patience usually ends the trainings before the number of epochs does.
 _SIZES = {
     2_000: Sizes(64, 40, 0.003, "copynet"),
     5_000: Sizes(64, 30, 0.003, "copynet"),

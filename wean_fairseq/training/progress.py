@@ -24,12 +24,12 @@ _QUIET_SECONDS = 60  # between two lines without a terminal
 
 
 class Progress:
-    """The progress of a command, parsed from its output; shown as a bar or as lines.
+    """The progress of a command, parsed from its output. It is shown as a bar or as lines.
 
     Args:
         label: description of the work.
-        total: expected number of matches of ``count``; 0 for a training, whose lines contain its progress.
-        count: pattern of the lines to count; empty for a training.
+        total: expected number of matches of ``count``. 0 for a training, whose lines contain its progress.
+        count: pattern of the lines to count. Empty for a training.
         epochs: epochs of the training.
     """
 
@@ -126,7 +126,7 @@ def run(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; return the command's exit status."""
+    """Run the command line. Return the command's exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--label", required=True, help="description of the work")
     parser.add_argument("--output", type=Path, required=True, help="file to append the command's output to")

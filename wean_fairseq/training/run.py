@@ -50,7 +50,7 @@ def say(text: str) -> None:
 
 
 def preparation_script() -> Path:
-    """The script that prepares pairs: inside the installed package, beside it in a checkout."""
+    """The script that prepares pairs: inside the installed package, or next to it in a checkout."""
     places = [folder / "preprocess" / "own_pairs.py" for folder in (_PACKAGE, _PACKAGE.parent)]
     found = next((path for path in places if path.is_file()), None)
     if found is None:
@@ -62,7 +62,7 @@ class Run:
     """The work folder of a training.
 
     Args:
-        settings: of the training.
+        settings: settings of the training.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -156,7 +156,7 @@ class Run:
 
     @property
     def _published(self) -> str:
-        """The checksum of the model folder that this run wrote; empty if there is none."""
+        """The checksum of the model folder that this run wrote. Empty if there is none."""
         file = self.work / "published"
         return file.read_text(encoding="utf-8").partition("\n")[0] if file.is_file() else ""
 
@@ -295,7 +295,7 @@ class Run:
                 write_text(mark, made_from)
 
     def score(self) -> None:
-        """Score the outputs beside a copy of the source, and print the table."""
+        """Score the outputs and a copy of the source, and print the table."""
         trained = {self.arch: trainings.describe_system(self.system)}
         note = self._note(trained[self.arch])
         if note:
@@ -314,7 +314,7 @@ class Run:
 
     @property
     def lowercase(self) -> bool:
-        """Whether the outputs are in lower case."""
+        """True if the outputs are in lower case."""
         text = read_text_settings(self.text)
         return text is not None and text.lowercase
 
@@ -374,13 +374,13 @@ def option_lines(options: Sequence[str]) -> list[str]:
 
 
 def _sentence(text: str) -> str:
-    """The last error message of a program's output; empty if there is none."""
+    """The last error message of a program's output. Empty if there is none."""
     found = [match[1] for line in text.splitlines() if (match := _ERROR.search(line))]
     return found[-1] if found else ""
 
 
 def _checksums_of(folder: Path) -> str:
-    """The SHA-256 of a model folder's checksums; empty if it has none."""
+    """The SHA-256 of a model folder's checksums. Empty if it has none."""
     return sha256_of(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else ""
 
 
@@ -407,10 +407,10 @@ def train(
     The call does the same as the command ``wean-train``. A repeated call continues an interrupted training.
 
     Args:
-        data: a table with both sides, or a list of two text files; or a data frame of pandas, or a data set of Hugging
-            Face or a dictionary of its splits, which is saved in the work folder.
+        data: a table with both sides, or a list of two text files. Also a pandas DataFrame, a Hugging Face data set, or
+            a dictionary of its splits, which is saved in the work folder.
         output: folder of the model.
-        config: a settings file in TOML; the arguments of the call replace its values.
+        config: a settings file in TOML. The arguments of the call replace its values.
         settings: further settings, see ``training.settings.Settings``.
 
     Returns:

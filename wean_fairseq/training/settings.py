@@ -20,7 +20,7 @@ from .defaults import ARCHS_OF, HEADS, Sizes
 
 PROGRAM = "wean-train"
 FILE = "run.toml"
-_LARGEST = 1 << 15  # bytes of a settings file; a name of 16,000 parts takes 5 s
+_LARGEST = 1 << 15  # bytes of a settings file. A name of 16,000 parts takes 5 s
 
 Positive = Annotated[int, Meta(ge=1, le=999_999_999)]
 NotNegative = Annotated[int, Meta(ge=0, le=999_999_999)]
@@ -52,7 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         case: truecase (the default for pairs), lowercase or keep (the default for essays).
         bpe: merges of byte pair encoding; 0 = whole words.
         language: two letters, for the unit moses.
-        limit: largest number of training and of validation pairs; 0 = all.
+        limit: largest number of training and of validation pairs. 0 = all.
         arch: the system to train.
         width: size of embeddings and layers.
         epochs: largest number of passes over the data.
@@ -120,7 +120,7 @@ _PATHS = ("data", "output", "work", "from", "old_test", "valid", "test")
 
 
 def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | None = None) -> dict[str, Any]:
-    """Check the names and types of some settings; return them by name.
+    """Check the names and types of some settings. Return them by name.
 
     Args:
         values: by name. None stands for a missing value.

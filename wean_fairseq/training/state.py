@@ -27,7 +27,7 @@ _MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "che
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file", type=Path, help="file that records the settings")
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="input to hash")
@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def record(file: Path, lines: list[str], *, check: bool = False) -> str:
-    """Record settings, or compare them with the recorded ones; return the changes, empty if there are none.
+    """Record settings, or compare them with the recorded ones. Return the changes, empty if there are none.
 
     Args:
         file: that records the settings.
@@ -123,7 +123,7 @@ def is_used(folder: Path) -> bool:
 
 
 def _is_training(lock: Path) -> bool:
-    """Return True if a running training holds the lock of its folder (``checkpoints.training_lock``)."""
+    """Return True if a training process holds the lock of its folder (``checkpoints.training_lock``)."""
     try:
         with lock.open("r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,12 +14,12 @@ _SPLITS = {"data": ("train",), "valid": ("validation", "valid", "dev"), "test": 
 
 
 def is_table(data: object) -> bool:
-    """Whether ``data`` is a data frame, a data set, or a dictionary of data sets by split."""
+    """Return True if ``data`` is a DataFrame, a data set, or a dictionary of data sets by split."""
     return isinstance(data, Mapping) or hasattr(data, "to_json")
 
 
 def save_tables(data: Any, folder: Path) -> dict[str, str]:
-    """Save a table, or one for each split; return the files by the name of their setting.
+    """Save a table, or one for each split. Return the files by the name of their setting.
 
     Args:
         data: see ``is_table``.

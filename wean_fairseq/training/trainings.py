@@ -28,7 +28,7 @@ _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=["choose", "describe", "note"])
     parser.add_argument("run", type=Path, help="folder of a system that was tried, or of a run")
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
 def describe(folder: Path) -> dict[str, Any]:
     """One training: its options, its best validation, its cost, and the conditions that its numbers depend on.
 
-    ``cpu_seconds`` is None for logs of older versions, whose number of threads is that of the environment.
+    ``cpu_seconds`` is None for logs of older versions, whose number of threads is the number in the environment.
 
     Raises:
         UserError: if the log has no validation, or lacks the metric for choosing the checkpoint.

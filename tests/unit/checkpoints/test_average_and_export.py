@@ -513,7 +513,7 @@ def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp
 
 @pytest.mark.usefixtures("unloaded")
 def test_an_export_keeps_the_length_of_essays(tmp_path, data):
-    """A recipe stores the length beside the checkpoint of an arch that plans by length."""
+    """A recipe stores the length next to the checkpoint of an arch that plans by length."""
     content = state()
     content["cfg"]["task"]["_name"] = "topic_essay"
     torch.save(content, tmp_path / "a.pt")

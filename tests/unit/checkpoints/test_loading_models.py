@@ -100,7 +100,7 @@ def test_an_unknown_model_or_task_is_named(data, section, legacy):
     state = torch.load(data / "checkpoint.pt", weights_only=True)
     if legacy:
         setattr(state["args"], {"model": "arch", "task": "task"}[section], "nosuch")
-    elif section == "model":  # an arch of fairseq without a data class
+    elif section == "model":  # a fairseq arch without a data class
         state["cfg"]["model"]._name = "nosuch"
     else:
         state["cfg"]["task"]["_name"] = "nosuch"

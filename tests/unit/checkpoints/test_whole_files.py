@@ -136,7 +136,7 @@ def test_a_checkpoint_copied_to_another_name_is_intact_and_data_is_not(tmp_path)
 
 
 def test_what_another_process_writes_meanwhile_is_kept(tmp_path):
-    """``wean-average`` beside a training: each has read the manifest before the other one writes."""
+    """``wean-average`` during a training: each has read the manifest before the other one writes."""
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(OLD)
     first, second = Manifest(tmp_path), Manifest(tmp_path)

@@ -29,7 +29,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(name="run")
 def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Write the example files, work beside them, and return a function that runs the command."""
+    """Write the example files, change to their folder, and return a function that runs the command."""
     monkeypatch.chdir(tmp_path)
     for name, lines in (("src", SOURCES), ("ref", REFERENCES), ("hyp", OUTPUTS), ("other", SOURCES[::-1])):
         Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -97,7 +97,7 @@ def test_table_has_the_copy_row_signatures_counts_and_warnings(run: Run) -> None
     status, out, _ = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src")
     lines = out.splitlines()
     assert status == 0
-    assert lines[0] == "3 sentences, 1 reference(s)"
+    assert lines[0] == "3 sentences, 1 reference"
     assert lines[3].split()[:3] == ["system", "BLEU", "BLEU-2"]
     assert [line.split()[0] for line in lines[4:6]] == ["copy-source", "X"]
     assert "bleu: nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:" in out

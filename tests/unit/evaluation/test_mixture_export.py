@@ -18,7 +18,7 @@ def save(path, **parameters: torch.Tensor) -> str:
 
 
 def table(checkpoint: str) -> list[list[str]]:
-    """The table that is written beside the picture."""
+    """The table that is written next to the picture."""
     assert main(["layers", checkpoint, "--output", checkpoint]) == 0
     return [line.split("\t") for line in Path(f"{checkpoint}.tsv").read_text(encoding="utf-8").splitlines()]
 

@@ -1,4 +1,4 @@
-"""The papers' tables beside our results: every number has its origin, none is invented, missing ones are listed."""
+"""The papers' tables next to our results: every number has its origin, none is invented, missing ones are listed."""
 
 import json
 import re
@@ -96,7 +96,7 @@ def test_of_each_system_published_measured_and_missing_numbers_stand_apart(run: 
     )
     assert "Scorer: BLEU by mteval-v13a, which ignores the case of A to Z" in origins["P1"]
     assert origins["R1"] == (
-        f"results/my_pwkp.json, 7 sentences, 2 reference(s), seed 3, commit cccccccccccc, `make it`; "
+        f"results/my_pwkp.json, 7 sentences, 2 references, seed 3, commit cccccccccccc, `make it`; "
         f"signature `sig-{PWKP}`, `sig-sari`. Other data."
     )
     overview = next(line for line in text.splitlines() if line.startswith("| WEAN (Ma et al., NAACL 2018), Table 1 |"))
@@ -199,7 +199,7 @@ def test_of_two_kinds_of_references_those_of_the_published_rows_count(run: Run) 
         (folder / f"test.8turkers.tok.turk.{number}").write_text("a b c d\n" * 2, encoding="utf-8")
     status, text, _ = run("--table", "wean-table2", "--released", f"ew-sew={folder}")
     assert status == 0
-    assert "2 sentences, 8 reference(s)" in text
+    assert "2 sentences, 8 references" in text
 
 
 def test_output_is_written_and_the_overview_printed(run: Run) -> None:
@@ -228,7 +228,7 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
         (("--released", "pwkp=bare"), "bare has no output of pwkp; name the files PBMT-R, Hybrid, EncDecA, Dress"),
         (
             ("--released", "ew-sew=bare"),
-            "bare has 1 reference(s) but the published rows of ew-sew were scored against 8;",
+            "bare has 1 reference but the published rows of ew-sew were scored against 8;",
         ),
         (("--released", "pwkp=short"), "system Hybrid (short/Hybrid) has 1 lines but the reference has 2"),
         (("--results", "broken"), "x is not JSON (Expecting property name"),

@@ -91,7 +91,7 @@ OUTPUTS = [
 
 
 def found(outputs: list[str], *references: list[str], sources: list[str] | None = SOURCES) -> list[str]:
-    """The oddities of one system beside the texts above; those of 13a and of case too."""
+    """The oddities of one system next to the texts above, including those of 13a and of case."""
     corpus = Corpus(list(references or [REFERENCES]), sources)
     return [text for _, text in find_oddities([SystemOutput("A", [[line] for line in outputs], "")], corpus)]
 

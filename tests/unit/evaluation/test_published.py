@@ -32,7 +32,7 @@ def test_every_row_is_complete(table: PublishedTable, data: str, name: str, row:
     assert row.scorer in SCORERS and row.origin
     assert (row.scorer == "unread") == all(score is None for score in row.scores)
     if row.runs:
-        assert row.command or table.commands[data], "a missing number needs a command that measures it"
+        assert row.command or table.commands[data], "a missing number needs a command that computes the score"
     for script in re.findall(r"bash (examples/\S+?\.sh)", row.command or table.commands.get(data, "")):
         assert (ROOT / script).is_file()
 

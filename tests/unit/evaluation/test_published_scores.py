@@ -1,6 +1,6 @@
 """Acceptance: published numbers and measured anchors on real data, which is not part of the project.
 
-Set WEAN_DATA to the data folder; the default is ``../shared/data`` beside the checkout. Skipped where there is none.
+Set WEAN_DATA to the data folder; the default is ``../shared/data`` next to the checkout. Skipped where there is none.
 """
 
 import json

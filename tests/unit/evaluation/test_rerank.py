@@ -31,7 +31,7 @@ def write_log(name: str, nbest: Sequence[Sequence[str]], target: str = "unseen",
 
 @pytest.fixture(name="run")
 def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Write two searches of both sets, work beside them, and return a function that runs the command."""
+    """Write two searches of both sets, change to their folder, and return a function that runs the command."""
     monkeypatch.chdir(tmp_path)
     Path("ref").write_text("\n".join(TUNE_REFERENCES) + "\n", encoding="utf-8")
     Path("src").write_text("\n".join(TUNE_SOURCES) + "\n", encoding="utf-8")
@@ -60,7 +60,7 @@ def test_the_pair_that_is_best_on_the_tuning_set_is_applied_to_the_test_set(run:
     status, out, _ = run(*BOTH, "--json", "choice.json")
     lines = out.splitlines()
     assert status == 0
-    assert lines[0] == "tuning set: 3 sentences, 1 reference(s)"
+    assert lines[0] == "tuning set: 3 sentences, 1 reference"
     assert lines[2].split() == ["search", "BLEU"]
     assert lines[4] == "5, hypothesis 2    100.00  <- chosen"
     assert [line.split(",")[0] for line in lines[3:7]] == ["5", "5", "12", "12"]

@@ -73,7 +73,7 @@ def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFi
         "4\tX\t1.000\t10\t4",
     ]
     assert main(["tables", "doc.md"]) == 0
-    assert ", seed 3, 4;" in Path("doc.md").read_text(encoding="utf-8")
+    assert ", seeds 3, 4." in Path("doc.md").read_text(encoding="utf-8")
     assert record("--seed", "3", "--trainings", "3.json") == 0
     assert "runs" not in json.loads(Path("results/demo.json").read_text(encoding="utf-8"))["trainings"]["X"]
 
@@ -182,7 +182,7 @@ def test_a_broken_result_is_one_sentence(
 
 @pytest.mark.parametrize(
     ("commit", "shown"),
-    [("ab" * 20, ", commit abababababab;"), ("ab" * 20 + "-dirty", ", commit abababababab with changes;")],
+    [("ab" * 20, ", commit abababababab."), ("ab" * 20 + "-dirty", ", commit abababababab with uncommitted changes.")],
 )
 def test_a_table_says_whether_its_commit_was_changed(commit: str, shown: str) -> None:
     path = Path("results/demo.json")

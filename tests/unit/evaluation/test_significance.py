@@ -1,4 +1,4 @@
-"""Paired tests: they hold their level, and agree with sacreBLEU's own `PairedTest` where that holds it too."""
+"""Paired tests: they hold their level, and agree with sacreBLEU's own `PairedTest` where sacreBLEU's test does, too."""
 
 import itertools
 import os

@@ -53,7 +53,7 @@ def test_only_names_of_this_package_are_offered():
     offered = str(refused.value).rstrip(".").rpartition(" are ")[2].split(", ")
     assert {"wean_lstm", "seq2seq_lstm", "copynet", "dnpg"} <= set(offered)
     assert not {"transformer", "lstm", "transformer_iwslt_de_en"} & set(offered)
-    assert parse("train", "data", "--arch", "transformer").arch == "transformer"  # an arch of fairseq
+    assert parse("train", "data", "--arch", "transformer").arch == "transformer"  # a fairseq arch
 
 
 def test_a_missing_arch_is_reported():

@@ -55,7 +55,7 @@ def test_a_log_file_on_a_full_disk_is_reported_once(caplog):
 
 @pytest.mark.parametrize("kind", ["FIFO", "device", "folder"])
 def test_a_log_file_that_is_no_file_is_refused_at_once(tmp_path: Path, kind: str):
-    """fairseq-train and fairseq-hydra-train call this function of fairseq before they open the log file."""
+    """fairseq-train and fairseq-hydra-train call this fairseq function before they open the log file."""
     cfg, path = OmegaConf.structured(FairseqConfig), tmp_path / "log"
     cfg.common.log_file = str(path)
     assert distributed_utils.is_master(cfg.distributed_training)

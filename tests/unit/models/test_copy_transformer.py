@@ -20,7 +20,7 @@ def build(mode: str = "gate", slots: int = SLOTS, **options: Any) -> torch.nn.Mo
 
 
 def slot_batch(left_pad_source: bool = True) -> dict[str, torch.Tensor]:
-    """Slots once and twice in the source, a word twice, and <unk> beside them; slots copied and not copied."""
+    """Slots once and twice in the source, a word twice, and <unk> next to them. Slots are copied or not."""
     sources = [[5, BASE, 9, 5, BASE, EOS], [7, EOS], [BASE, UNK, BASE + 1, 6, BASE + 2, 8, EOS]]
     targets = [[BASE, 5, 12, EOS], [7, UNK, EOS], [BASE + 2, 8, BASE + 1, UNK, EOS]]
     return collate([torch.tensor(row) for row in sources], [torch.tensor(row) for row in targets], left_pad_source)

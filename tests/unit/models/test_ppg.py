@@ -27,7 +27,7 @@ class TestPpgContract(TopicContract):
 
 @pytest.mark.parametrize("chunk", [CHUNK, 13, 5])
 def test_probabilities_and_attention_are_those_of_the_equations(chunk):
-    """Expected: the naive loops of ``tests/reference/ppg.py``, with fewer, more and equally many chunks."""
+    """Expected: the naive loops of ``tests/reference/ppg.py``, with fewer chunks, more chunks and the same number."""
     model = build_model("ppg", **TINY | {"chunk_symbol": f"w{chunk - 4}"})
     batch = essay_batch(extra_source=2, extra_target=3)
     with torch.no_grad():

@@ -304,7 +304,7 @@ def test_gradients_reach_the_head_and_are_those_of_the_naive_loop(kind, normaliz
 
 @pytest.mark.parametrize("kind", ["scope", "product"])
 def test_words_out_of_reach_keep_the_floor_of_the_release(kind):
-    """The release adds log(max(M, 1e-32)); with z = 1 the mask is 1 up to two words away, and 0 beyond."""
+    """The authors' code adds log(max(M, 1e-32)). With z = 1 the mask is 1 up to two words away, and 0 beyond."""
     attention = with_granularity(self_attention(kind), 1.0)
     states = torch.randn(2, 9, DIM, generator=torch.Generator().manual_seed(3))
     memory = attention.project(states)

@@ -1,4 +1,4 @@
-"""All four generators give the same bytes for the same seed, and a complete directory or none."""
+"""All four generators give identical bytes for the same seed, and a complete directory or none."""
 
 import hashlib
 import importlib

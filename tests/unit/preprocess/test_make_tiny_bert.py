@@ -52,7 +52,7 @@ def test_an_uncased_one_reads_words_in_any_case_alike(text, tmp_path):
 
 
 def test_pretraining_lowers_the_loss_and_is_repeatable(text, tmp_path, capsys):
-    """Two runs give the same bytes, although the library draws random numbers; the printed values are recorded."""
+    """Two runs give identical bytes, although the library draws random numbers; the printed values are recorded."""
     arguments = ["--text", str(text(ENGLISH)), *TINY, "--updates", "60", "--lr", "0.01", "--output"]
     assert script.main([*arguments, str(tmp_path / "one")]) == script.main([*arguments, str(tmp_path / "two")]) == 0
     assert TopicBert(str(tmp_path / "one")).digest == TopicBert(str(tmp_path / "two")).digest

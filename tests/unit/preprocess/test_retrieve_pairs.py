@@ -12,7 +12,7 @@ SPLITS = {"train": 60, "valid": 9, "test": 9}
 
 
 def naive_vectors(sources):
-    """TF-IDF as scikit-learn has it by default: count x (1 + ln((1 + n) / (1 + sentences that have the word)))."""
+    """TF-IDF as in scikit-learn by default: count x (1 + ln((1 + n) / (1 + sentences that have the word)))."""
     having = Counter(word for source in sources for word in set(source.split()))
 
     def vector(sentence):

@@ -1,4 +1,4 @@
-"""The quickstart's generator: same bytes for the same seed, files and manifest, refusals, no leak between splits."""
+"""The quickstart's generator: identical bytes for one seed, files and manifest, refusals, no leak between splits."""
 
 import hashlib
 import json

@@ -129,7 +129,7 @@ GOOD = {
     "paths of Windows": (joined(PATHS, "\t"), PATHS),
     "formulas": (joined(FORMULAS, "\t"), FORMULAS),
     "JSON lines": (json_lines(objects(MARKED)), MARKED),
-    "JSON lines with numbers beside": (json_lines([{"n": 1, **row} for row in objects(MARKED)]), MARKED),
+    "JSON lines with additional numbers": (json_lines([{"n": 1, **row} for row in objects(MARKED)]), MARKED),
     "JSON array": (json.dumps(objects(MARKED)), MARKED),
     "indented JSON array": (json.dumps(objects(MARKED), indent=2), MARKED),
     "indented JSON objects": ("\n".join(json.dumps(row, indent=2) for row in objects(MARKED)), MARKED),

@@ -1,4 +1,4 @@
-"""Outputs beside their source: copied, new and omitted words."""
+"""Outputs next to their source: copied, new and omitted words."""
 
 import json
 

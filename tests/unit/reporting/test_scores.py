@@ -1,4 +1,4 @@
-"""Scores over seeds: means, significance, the copy row, and the papers' numbers beside ours."""
+"""Scores over seeds: means, significance, the copy row, and the papers' numbers next to ours."""
 
 import sys
 from pathlib import Path

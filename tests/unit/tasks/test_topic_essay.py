@@ -70,7 +70,7 @@ class Model(torch.nn.Module):
         self.seen = None
 
     def set_num_updates(self, number):
-        """fairseq's models have it."""
+        """fairseq's models have this method."""
 
 
 class PlanningModel(Model):

@@ -14,7 +14,7 @@ from ...templates import render_template
 from ..text_files import PathLike, write_atomically
 from .design import ANSWERS, COMPARE, LIKERT, Design, starts_formula
 
-#: Instructions and headings of the texts by kind of study.
+#: Instructions for the raters and headings of the texts, for each kind of study.
 _INSTRUCTIONS = {
     LIKERT: "Rate every text on {} from 1 (very bad) to 5 (very good). Please answer everything.",
     COMPARE: "For every pair say which text is better, A, B or tie, on {}. Please answer everything.",

@@ -105,7 +105,7 @@ class EvaluationMetric(Metric):
 
     def _compute_score_from_stats(self, stats: Any) -> Any:
         """Compute the score with sacreBLEU's metric, and give it this metric's label."""
-        score = super()._compute_score_from_stats(list(stats))  # type: ignore[safe-super]  # the next class has it
+        score = super()._compute_score_from_stats(list(stats))  # type: ignore[safe-super]  # defined by the next class
         score.name = self.label
         return score
 
@@ -222,7 +222,7 @@ class MeanMetric(RatioMetric):
 
     @abstractmethod
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """Score one sentence, usually between 0 and 1.
+        """Return the score of one sentence, usually between 0 and 1.
 
         Args:
             hypothesis: tokens, joined by spaces.

@@ -85,7 +85,7 @@ class IBleu(SourceMixin, OwnMetric):
     """Corpus iBLEU (Sun and Zhou, 2012), from sacreBLEU's statistics against reference and source.
 
     Args:
-        alpha: weight of the reference score. 0.9 makes the DNPG paper's Table 4 consistent; C-DNPG's code has 0.8.
+        alpha: weight of the reference score. 0.9 makes the DNPG paper's Table 4 consistent. C-DNPG's code has 0.8.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from .base import EvaluationMetric
 logger = logging.getLogger(__name__)
 _LONGEST = 1000  # words
 _SLOW = 200  # words
-_SECONDS = 0.04  # for each word of a shuffled line; sacreBLEU tries at most 1,000 shifts in a line
+_SECONDS = 0.04  # for each word of a shuffled line. sacreBLEU tries at most 1,000 shifts in a line
 
 
 class Chrf(EvaluationMetric, CHRF):

@@ -26,7 +26,7 @@ class Distinct(OwnMetric):
     """distinct-n: different n-grams over n-grams of the whole output, as a percentage.
 
     Sets of n-grams cannot be added up, so there is neither an interval nor a test. The number also falls with the size
-    of the test set, so compare it on one set only. Sentence values are those of each sentence alone.
+    of the test set, so compare it on one set only. The value of a sentence is computed from that sentence alone.
     """
 
     higher_is_better = None

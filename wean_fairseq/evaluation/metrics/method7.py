@@ -71,7 +71,7 @@ def method7_bleu(output: list[str], references: list[list[str]], order: int = 4,
     Args:
         order: highest order with a weight (4 or 2). Smoothing always uses orders up to 5.
         version: see the module docstring. A one-word output without matching bigram is a division error in the legacy
-            version; the C-DNPG code counts errors as 0, and so does this function.
+            version. The C-DNPG code counts errors as 0, and so does this function.
     """
     if not output:
         return 0.0

@@ -93,7 +93,7 @@ class Sari(_SariMetric):
         self.legacy, self.weight = legacy, weight
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Count the n-grams of source and references; those of a legacy source at its spaces."""
+        """Count the n-grams of the source and the references. With `legacy`, split the source at spaces first."""
         cache = super()._cache_references(references)
         for info, source in zip(cache, self.sources or (), strict=True) if self.legacy else ():
             info["source"] = count_all(fold_case(source, self.lowercase).split())

@@ -1,7 +1,7 @@
 """Similarity of meaning by a sentence encoder: the cosine of mean-pooled embeddings (Reimers and Gurevych, 2019).
 
-A copy of the source is as similar to the source as possible, so read it beside self-BLEU or PINC: a paraphrase has a
-high similarity and a low self-BLEU.
+A copy of the source is as similar to the source as possible, so read it together with self-BLEU or PINC. A paraphrase
+has a high similarity and a low self-BLEU.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from .embeddings import EmbeddingMetric, Vectors, torch
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Read the settings of sentence-transformers beside a model: kind of pooling and longest text.
+    """Read the settings of sentence-transformers next to a model: kind of pooling and longest text.
 
     Raises:
         UserError: if the model pools in another way than by the mean.

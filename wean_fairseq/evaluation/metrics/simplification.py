@@ -1,4 +1,4 @@
-"""Numbers that describe a simplification without references: FKGL, and the features that EASSE prints beside SARI.
+"""Numbers that describe a simplification without references: FKGL, and the features that EASSE prints next to SARI.
 
 The definitions are those of EASSE (Alva-Manchego et al., 2019) and of the program its features come from (Martin et
 al., 2018), on the same 13a tokens. Sentences are Punkt's in EASSE. In 13a tokens, every period that does not
@@ -27,7 +27,7 @@ _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
 
 
 def count_sentences(tokens: str) -> int:
-    """Count the sentences of tokens that are joined by single spaces. Marks alone are sentences, too."""
+    """Count the sentences in a text whose tokens are separated by single spaces. Marks alone are sentences, too."""
     return len(_END.findall(tokens)) + bool(_END.split(tokens)[-1].strip())
 
 
@@ -122,7 +122,7 @@ class WordChanges(_PairFeature):
         self._again = get_tokenizer("13a")
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """Return the share, or 0 if both are empty. The length is that of text tokenised twice, as in EASSE."""
+        """Return the share, or 0 if both are empty. The length is the length of text tokenised twice, as in EASSE."""
         texts = (hypothesis, references[0])
         longer = max(len(self._again(text).split()) for text in texts)
         output, source = (Counter(text.split()) for text in texts)

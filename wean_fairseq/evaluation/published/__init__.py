@@ -1,7 +1,7 @@
-"""Published score tables, to be shown beside our own scores, with the source and the scorer of every row.
+"""Published score tables, to be shown next to our own scores, with the source and the scorer of every row.
 
 The numbers were computed by the scorers of the rows on the papers' data, not here. ``wean-evaluate paper-tables``
-prints them beside our results. Each paper has one TOML file.
+prints them next to our results. Each paper has one TOML file.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -58,8 +58,8 @@ class PublishedRow(Struct):
         scorer: key of `SCORERS`. Empty = scorer of the table.
         runs: names of the system in our result files. Empty if it is not implemented here: reported, not run.
         outputs: name of the file of its released outputs. Empty if none were released.
-        experiments: our result files that hold it, if not those of the whole table.
-        command: command that measures it, if not the command of the whole table.
+        experiments: name patterns of the result files that contain this system, if they are not those of the table.
+        command: command that scores the system, if it is not the command of the table.
     """
 
     scores: tuple[float | None, ...]

@@ -14,8 +14,8 @@ class Annealing(nn.Module):
     """Holds the current values.
 
     Attributes:
-        temperature: of the labels, a scalar buffer.
-        label_weight: of the loss of the weak labels.
+        temperature: temperature of the labels, a scalar buffer.
+        label_weight: weight of the loss of the weak labels.
     """
 
     temperature: Tensor

@@ -142,7 +142,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def step(
         self, words: Tensor, memory: DnpgMemory, state: LevelsState, given_labels: Tensor | None = None
     ) -> tuple[Step, LevelsState]:
-        """See ``StepDecoder``. ``attention`` is the phrase level's; ``extra`` has ``labels`` log P(z_t), (N, T, 2)."""
+        """See ``StepDecoder``. ``attention`` is the phrase level's. ``extra`` has ``labels`` log P(z_t), (N, T, 2)."""
         previous = base_ids(words, self.num_base, self.unk_index)
         decoded, state = self.network(
             previous,

@@ -50,12 +50,14 @@ class DnpgEncoder(SourceEncoder):
         """Encode a batch.
 
         Args:
-            source_labels: weak labels for the loss: levels of the source words, 0, 1, negative at padding, (B, S).
+            source_labels: weak labels for the loss, of shape (B, S). They are the levels of the source words, 0 or 1,
+                and negative at padding.
             target_labels: weak labels of the target words, (B, T).
 
         Returns:
-            ``phrase_states`` (B, S, D_0), ``sentence_states`` (B, S, D_1), ``labels`` and ``expected_labels`` (B, S,
-            2), see ``Labels``; ``encoder_padding_mask`` (B, S); ``src_tokens`` and both weak labels unchanged.
+            A dictionary with ``phrase_states`` (B, S, D_0), ``sentence_states`` (B, S, D_1), ``labels`` and
+            ``expected_labels`` (B, S, 2) (see ``Labels``), ``encoder_padding_mask`` (B, S) and, unchanged,
+            ``src_tokens`` and both weak labels.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
         encoded = self.network(

@@ -26,7 +26,7 @@ def load_base(model: nn.Module, cfg: NtsConfig, task: FairseqTask) -> None:
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
     if hasattr(task, "check_dictionaries"):
         task.check_dictionaries(state["task_state"], path)
-    trained = (state["cfg"] or {}).get("model")  # a namespace for some archs of fairseq
+    trained = (state["cfg"] or {}).get("model")  # a namespace for some fairseq archs
     for name in _SHAPING:
         trained_value, required_value = getattr(trained, name, None), getattr(cfg, name)
         if str(trained_value) != str(required_value):

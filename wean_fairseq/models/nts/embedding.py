@@ -27,7 +27,7 @@ class WordEmbedding(nn.Embedding):
     def forward(self, tokens: Tensor) -> Tensor:
         """Embed ``tokens`` of any shape (...): (..., E). Frozen words get no gradient.
 
-        Their gradient is 0, with which no optimiser changes them, with or without momentum, unless weights decay.
+        Their gradient is 0, so no optimiser changes them, even with momentum, unless weight decay is used.
         """
         embedded = super().forward(tokens)
         if self.kept is None:

@@ -36,7 +36,7 @@ class NtsMemory(Memory):
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
     """An LSTM with input feeding, whose attentional states are the features of the words' scores.
 
-    Dropout is applied to the input words only with ``--dropout-input``; for the rest see ``InputFeedingLstm``.
+    Dropout is applied to the input words only with ``--dropout-input``. For the rest see ``InputFeedingLstm``.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
@@ -76,7 +76,7 @@ class LexicalDecoder(NtsDecoder):
     """
 
     output: LogLinearOutput
-    learns_lexical_alone = False  # the loss is only that of the lexical model
+    learns_lexical_alone = False  # only the lexical model has a loss
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
         super().__init__(dictionary, embed_tokens, cfg)
@@ -109,7 +109,7 @@ class LexicalDecoder(NtsDecoder):
 
 
 class NtsEncoder(LstmEncoder):
-    """An LSTM encoder, optionally with that of a lexical model. It reads backwards with ``--reverse-source``.
+    """An LSTM encoder, optionally with the encoder of a lexical model. It reads backwards with ``--reverse-source``.
 
     Dropout is applied to the words only with ``--dropout-input``.
 
