@@ -25,7 +25,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
-    """The parser of a command; its help ends with ``examples``, in the lines that they have."""
+    """The parser of a command. Its help ends with ``examples``, in the lines that they have."""
     return OneLineParser(
         prog=program,
         description=description,
