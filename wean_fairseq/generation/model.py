@@ -61,8 +61,8 @@ _SEARCHING = threading.Lock()  # of all models, because the random numbers belon
 def _sentences(text: object) -> list[str]:
     # The items of a dictionary or a data frame would be the names of its columns.
     is_table = isinstance(text, Mapping) or hasattr(text, "columns")
-    is_list = isinstance(text, Iterable) and not isinstance(text, str | bytes) and not is_table
-    sentences: list[Any] = list(text) if is_list else [text]
+    is_one = is_table or isinstance(text, str | bytes)
+    sentences: list[Any] = list(text) if isinstance(text, Iterable) and not is_one else [text]
     for sentence in sentences:
         if not isinstance(sentence, str):
             raise UserError(f"the text is {sentence!r:.40}: give a string, or a list of strings.")
