@@ -14,9 +14,10 @@ import runpy
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
@@ -287,6 +288,11 @@ def test_every_requirement_is_pinned():
     assert {normalised(name) for name in wanted} <= set(names)
 
 
+def installed() -> Iterable[importlib.metadata.Distribution]:
+    """The packages of the environment, without the private copies that setuptools adds to sys.path."""
+    return importlib.metadata.distributions(path=[sysconfig.get_path("purelib")])
+
+
 def test_every_package_of_the_environment_is_pinned_to_its_version():
     """An unpinned package could change at any time.
 
@@ -294,7 +300,7 @@ def test_every_package_of_the_environment_is_pinned_to_its_version():
     """
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = {normalised(pin): pin.split("==")[1] for pin in lines if "==" in pin and not pin.startswith("#")}
-    found = {normalised(found.name): found.version.split("+")[0] for found in importlib.metadata.distributions()}
+    found = {normalised(found.name): found.version.split("+")[0] for found in installed()}
     own = {name: version for name, version in found.items() if not re.match("wean-fairseq$|cuda-|nvidia-", name)}
     assert own == {name: pins.get(name) for name in own}
 
@@ -302,7 +308,7 @@ def test_every_package_of_the_environment_is_pinned_to_its_version():
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
 def test_every_package_installs_on_the_first_release_of_each_supported_python(python):
     """Debian 12 has Python 3.11.2; a pin that needed 3.11.5 made the set-up fail there."""
-    required = {found.name: found.metadata["Requires-Python"] for found in importlib.metadata.distributions()}
+    required = {found.name: found.metadata["Requires-Python"] for found in installed()}
     assert not {name: needs for name, needs in required.items() if needs and python not in SpecifierSet(needs)}
 
 
