@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2153
-# Check a recipe's variables and files before anything is written. Recipe.sh sources it.
+# Check a recipe's variables and files before anything is written. The file is sourced by recipe.sh.
 
 # say TEXT: print one line, with paths below the current directory shortened. A job does not report work that was
 # already done.

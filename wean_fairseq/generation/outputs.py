@@ -61,7 +61,7 @@ class Generated:
     Attributes:
         source: the tokens that it read, including the end symbol. Empty for an empty line.
         known: whether its dictionary has them.
-        outputs: best first. None for an empty line.
+        outputs: best first. Empty for an empty line.
         granularity: by layer, of the source, (S,).
         cut: whether the line was too long and was truncated.
         unknown: a warning if more than a fifth of its words are not in the dictionary.
