@@ -205,7 +205,7 @@ def checked_options(path: Path, options: Any, kind: type) -> Any:
         kind: type that fairseq writes.
 
     Raises:
-        Hostile: with the name of the option.
+        Hostile: if an option is refused. The message names it.
     """
     try:
         if options is not None and not isinstance(options, kind):

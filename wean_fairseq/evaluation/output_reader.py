@@ -273,7 +273,7 @@ def slot_words(shown: list[str], raw: list[str]) -> dict[str, str]:
 
     Args:
         shown: the source in the log, with slots, or with ``<unk>`` if the log has only the dictionary's words.
-        raw: the words. The k-th different unknown one has slot k.
+        raw: the words. The k-th distinct unknown word has slot k.
     """
     pairs = list(zip(shown, raw, strict=False))
     slots = {symbol: word for symbol, word in reversed(pairs) if _OOV_SLOT.fullmatch(symbol)}

@@ -58,7 +58,7 @@ class Draws:
 
     @cached_property
     def _weights(self) -> npt.NDArray[np.uint8]:
-        """Counts of draws of every sentence, shape (resamples, sentences). They never exceed 255."""
+        """How often each resample draws each sentence, shape (resamples, sentences). They never exceed 255."""
         generator = np.random.default_rng(self.seed)
         weights = np.empty((self.resamples, self.num_sentences), dtype=np.uint8)
         for row in weights:

@@ -390,7 +390,7 @@ class TextModel:
         packed = None if forced is None else pack_constraints([forced[number] for number in numbers])
         dataset = reader.build_dataset_for_inference(tokens, lengths, constraints=packed)
         device = next(self.model.parameters()).device
-        # Batches of similar length waste little padding. The longest come first, so that a lack of memory shows at
+        # Lines of similar length need little padding. The longest come first, so that a lack of memory shows at
         # once.
         longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
         fitting = [min(length, _TOKENS) for length in lengths]  # a longer line gets its own batch

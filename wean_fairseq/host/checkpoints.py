@@ -32,7 +32,7 @@ _RESTORES = {"load_state_dict", "set_checkpoint_dict"}
 
 
 def copy_checkpoint(_original: Original, src_path: str, dst_path: str, overwrite: bool = False) -> bool:
-    """Copy a checkpoint and its checksum, whole or not at all. Returns True if it was copied."""
+    """Copy a checkpoint and its checksum atomically. Returns True if it was copied."""
     if not overwrite and Path(dst_path).exists():
         return False
     writing.copy(Path(src_path), Path(dst_path))

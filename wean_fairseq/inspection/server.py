@@ -111,7 +111,7 @@ def create_app(jobs: Jobs, systems: list[dict[str, Any]]) -> ASGIApp:
 
     Args:
         jobs: the queue of decodings.
-        systems: descriptions for the page, with their ``name``.
+        systems: descriptions of the systems for the page, each with its ``name``.
     """
     names = [system["name"] for system in systems]
     loaded = JSONResponse({"systems": systems, "limits": LIMITS._asdict()})

@@ -176,7 +176,7 @@ class WordScores(Protocol):
         """Scores of words (N, M), float32, (N, M)."""
 
     def put(self, words: Tensor, scores: Tensor) -> None:
-        """Replace scores (N, M) of words (N, M). If a row contains a word twice, its scores must be equal."""
+        """Replace the scores of words, both (N, M). If a row contains a word twice, its scores must be equal."""
 
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int

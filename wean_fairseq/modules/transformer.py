@@ -248,7 +248,7 @@ def causal_bias(length: int, like: Tensor) -> Tensor:
 
 
 def init_transformer(network: nn.Module) -> None:
-    """Initialise as BERT does: N(0, 0.02) for maps, embeddings and segments. 0 for biases and the padding word."""
+    """Initialise as BERT does: N(0, 0.02) for maps, embeddings and segments. Biases and the padding word start at 0."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=INIT_STD)

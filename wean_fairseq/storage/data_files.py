@@ -35,7 +35,7 @@ def check_lines(folder: Path) -> None:
     """Refuse data whose sentences are not the lines of its text.
 
     Raw data is text, and the text of other data may be next to it. fairseq-preprocess ends lines at single carriage
-    returns. If both sides have the same number of them, all later pairs are shifted without another sign.
+    returns. If both sides contain the same number of them, all later pairs are shifted, and nothing else shows it.
 
     Raises:
         UserError: naming the text and the line.

@@ -318,14 +318,14 @@ def _create_locked(folder: Path, is_folder: bool = False) -> tuple[Path, int]:
         try:
             descriptor = os.open(path, flags, 0o666)
         except FileNotFoundError:
-            if is_folder:  # another process took it for abandoned
+            if is_folder:  # another process considered the folder abandoned and removed it
                 continue
             raise
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if path.exists():
             return path, descriptor
-        os.close(descriptor)  # another process took it for abandoned before it was locked
+        os.close(descriptor)  # another process considered the folder abandoned and removed it before it was locked
 
 
 def write_text(path: Path, text: str) -> None:

@@ -48,7 +48,7 @@ class EpochBatches(EpochBatchIterator):
         return {**state, "made_of": self._composition()} if state["iterations_in_epoch"] else state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume within an epoch, or restart it if its batches differ. Old checkpoints have no record of them."""
+        """Resume within an epoch, or restart it if its batches differ. Old checkpoints do not record the batches."""
         saved = state_dict.get("made_of")
         if saved is not None and state_dict.get("iterations_in_epoch", 0) > 0:
             current = self._composition()

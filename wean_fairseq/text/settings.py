@@ -49,7 +49,7 @@ class TextSettings:
         unicode: Unicode normalisation form.
         specials: treatment of ``<unk>``, ``</s>``, ... in the text.
         unknown: the corpus's own word for unknown words; empty = none.
-        topics: a source is topic words, with spaces, commas or semicolons between them.
+        topics: whether a source consists of topic words, separated by spaces, commas or semicolons.
     """
 
     unit: str = "words"

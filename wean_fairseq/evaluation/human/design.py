@@ -59,7 +59,7 @@ class Design(Struct, forbid_unknown_fields=True):
     Attributes:
         kind: ``likert`` or ``compare``.
         systems: names. In ``compare`` the first one is compared with all others.
-        seed: seed of sampling, sides, names and orders.
+        seed: random seed for sampling, sides, names and orders.
         items: everything that every rater rates.
         orders: for every rater, the order of the items.
     """

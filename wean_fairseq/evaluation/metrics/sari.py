@@ -135,7 +135,7 @@ def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, n
 class SentenceSari(_SariMetric):
     """Mean of the sentence SARI of Xu's own program (github.com/cocoxu/simplification), which the NTS scripts call.
 
-    Keeps and deletions are rated n-gram by n-gram, not by their number. Words are the texts between single spaces.
+    Keeps and deletions are rated n-gram by n-gram, not by their number. Words are the strings between single spaces.
     There is an empty word between two spaces, as in that program.
 
     Args:

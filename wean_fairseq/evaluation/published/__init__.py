@@ -82,7 +82,7 @@ class PublishedTable(Struct):
         columns: the columns in the paper's order.
         rows: data set -> system -> published numbers, in the paper's order.
         origin: origin of the rows that name no other.
-        scorer: scorer of the rows that name no other.
+        scorer: scorer of all rows that do not name their own.
         preset: the preset of this package that follows its protocol most closely. Empty = no scores of outputs,
             ``standard`` = a protocol that no preset follows.
         references: number of references of the published scores of released outputs. 0 = none were released.
