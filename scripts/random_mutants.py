@@ -98,7 +98,7 @@ def _changes(text: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, line[: node.col_offset] + new + line[node.end_col_offset :]
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and node.lineno == node.operand.lineno:
             line = lines[node.lineno - 1]
-            yield node.lineno, line[: node.col_offset] + line[node.operand.col_offset :]
+            yield node.lineno, line[: node.col_offset] + line[node.col_offset + len("not") :].lstrip()
 
 
 def _operator(lines: list[str], left: ast.expr, right: ast.expr, operator: ast.AST) -> Iterator[tuple[int, str]]:
