@@ -47,6 +47,7 @@ def test_random_mutants_are_those_of_the_seed_and_change_one_line_each():
         ("x = a + b", ["x = a - b"]),
         ("x = a if b < c else not d", ["x = a if b <= c else not d", "x = a if b < c else d"]),
         ("x = y is not None and f(True, 1)", ["is None", "or f", "False", ", 2)"]),
+        ("x = not (a and b)", ["x = (a and b)", "x = not (a or b)"]),
         ("x = 'a' 'b'", []),
     ],
 )
