@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -168,6 +168,23 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """A Markdown table. The first column is text, the others are numbers."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return ["| " + " | ".join(map(str, cells)) + " |" for cells in (header, rule, *rows)]
+
+
+def write_as_measured(
+    stem: Path,
+    data: dict[str, Any],
+    tables: Iterable[Mapping[str, Mapping[str, Any]]],
+    report: Callable[[dict[str, Any]], list[str]],
+) -> None:
+    """Add ``tables``, by name, to ``data``. Write the report after each of them, in case of a stop, and print it."""
+    lines = report(data)
+    for measured in tables:
+        for name, rows in measured.items():
+            data[name] |= rows
+        lines = report(data)
+        write_results(stem, data, lines)
+        print(f"wrote {', '.join(measured)} to {stem.with_suffix('.md')}", file=sys.stderr)
+    print("\n".join(lines))
 
 
 def write_results(stem: Path, data: Mapping[str, Any], lines: Sequence[str]) -> None:

@@ -331,14 +331,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "memory_of_larger_batch": {},
         "memory_growth": {},
     }
-    lines = report(data)
-    for tables in measure_tables(args, words, size, rounds, warmup):
-        for name, table in tables.items():
-            data[name] |= table
-        lines = report(data)
-        harness.write_results(args.output, data, lines)  # write now, in case that it is stopped
-        print(f"wrote {' and '.join(tables)} to {args.output.with_suffix('.md')}", file=sys.stderr)
-    print("\n".join(lines))
+    harness.write_as_measured(args.output, data, measure_tables(args, words, size, rounds, warmup), report)
 
 
 def measure_tables(

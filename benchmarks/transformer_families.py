@@ -357,33 +357,27 @@ def main(argv: Sequence[str] | None = None) -> None:
         "search": {},
         "trained": {},
     }
-    lines = report(data)
-    for name, table in measure_tables(args, words, size, rounds, warmup):
-        data[name] |= table
-        lines = report(data)
-        harness.write_results(args.output, data, lines)  # write now, in case that it is stopped
-        print(f"wrote {name} ({', '.join(table)}) to {args.output.with_suffix('.md')}", file=sys.stderr)
-    print("\n".join(lines))
+    harness.write_as_measured(args.output, data, measure_tables(args, words, size, rounds, warmup), report)
 
 
 def measure_tables(
     args: argparse.Namespace, words: Sequence[str], size: Size, rounds: int, warmup: int
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the kind and the rows of each table."""
+) -> Iterator[dict[str, dict[str, Any]]]:
+    """Yield each table by its kind."""
     for threads in args.threads:
         for vocabulary in (size.vocabulary, min(FEW_WORDS, size.vocabulary - 1)):
             times = measure_steps(replace(size, vocabulary=vocabulary), threads, rounds, warmup, args.seed)
-            yield "steps", {f"{vocabulary:,} words, threads: {threads}": times}
+            yield {"steps": {f"{vocabulary:,} words, threads: {threads}": times}}
         for sentences in SENTENCES:
             batch = replace(size, batch_size=min(size.batch_size, sentences))
             few = rounds if sentences == 1 else min(rounds, FEW_ROUNDS)
             summary = measure_search(batch, threads, few, warmup, args.seed)
-            yield "search", {f"{sentences} sentences, threads: {threads}": (batch.batch_size, summary)}
+            yield {"search": {f"{sentences} sentences, threads: {threads}": (batch.batch_size, summary)}}
     for sentences in SENTENCES if args.trained else ():
         summary = measure_trained(args, sentences, rounds, warmup)
-        yield "trained", {f"{sentences} sentences, threads: 1": (sentences, summary)}
+        yield {"trained": {f"{sentences} sentences, threads: 1": (sentences, summary)}}
     if not args.no_memory:
-        yield "memory", measure_each_memory(__file__, words, TRAINED_STEPS)
+        yield {"memory": measure_each_memory(__file__, words, TRAINED_STEPS)}
 
 
 if __name__ == "__main__":
