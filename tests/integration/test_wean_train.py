@@ -188,8 +188,8 @@ def test_a_stopped_training_continues_to_the_same_model(site: Path, trained: tup
 
 def test_more_epochs_replace_the_model(site: Path, trained: tuple[Path, str, str]) -> None:
     folder = trained[0]
-    shutil.copytree(folder / "again", folder / "longer")
-    shutil.copytree(folder / "again.work", folder / "longer.work")
+    shutil.copytree(folder / "model", folder / "longer")
+    shutil.copytree(folder / "model.work", folder / "longer.work")
     (folder / "longer" / "mine.txt").write_text("a user's file", encoding="utf-8")
     arguments = ("--config", "model/run.toml", "--output", "longer", "--epochs", 3)
     assert "has files that are not of its model (mine.txt)" in wean_train(site, folder, *arguments)[1]
