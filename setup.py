@@ -117,6 +117,7 @@ setup(
             "mkdocs",
             "mkdocs-material",
             "mkdocstrings-python",
+            "latex2mathml",  # formulas of the site
             "nbclient",
             "ipykernel",
         ],

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Your own sentence pairs -> a trained model that rewrites running text, compared with a baseline, with scores and a
+# Your own sentence pairs -> a trained model that rewrites plain text, compared with a baseline, with scores and a
 # report; or your own topics and essays -> a model that writes an essay about topics.
 #
 #   DATA=pairs.csv bash examples/own_pairs.sh

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Draw the small SVG figures of the documents into docs/images/; with --check only compare.
 
-The query of WEAN is a sketch. Scores and times are read from results/ and benchmarks/results/.
+The query of WEAN, the data flow and the page of wean-inspect are sketches. Scores, times, verdicts and layers are read
+from results/, benchmarks/results/, docs/replication.toml and the imports of the package.
 """
 
 import argparse
@@ -12,6 +13,9 @@ from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
+
+import imports
+import replication
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -41,13 +45,13 @@ def line(x: float, y: float, to_x: float, to_y: float, color: str = INK, style: 
     return f'<line x1="{x:g}" y1="{y:g}" x2="{to_x:g}" y2="{to_y:g}" stroke="{color}"{style}/>'
 
 
-def picture(width: int, height: int, title: str, parts: Iterable[str]) -> str:
+def picture(width: int, height: int, title: str, description: str, parts: Iterable[str]) -> str:
     """Return a whole SVG file on a white ground, which is readable in dark pages too."""
     body = "\n".join([box(0, 0, width, height, "#fff"), *parts])
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" role="img">'
     )
-    return f"{head}\n<title>{escape(title)}</title>\n{body}\n</svg>\n"
+    return f"{head}\n<title>{escape(title)}</title>\n<desc>{escape(description)}</desc>\n{body}\n</svg>\n"
 
 
 def query() -> str:
@@ -68,7 +72,11 @@ def query() -> str:
             box(470, y + 3, (95, 22, 120, 40, 18, 12, 6)[row] * (1 if chosen else 0.6), 12, TEAL if chosen else PALE)
         ]
     parts += [text(470, 228, "p(y_t) = softmax of q_t W e_w over the words w", "middle")]
-    return picture(640, 244, "WEAN's query against the embedding matrix (sketch)", parts)
+    description = (
+        "The decoder state and the attention give a query vector. It is compared with the embedding of each word. "
+        "The embedding of doctor fits best, so doctor has the highest probability."
+    )
+    return picture(640, 244, "WEAN's query against the embedding matrix (sketch)", description, parts)
 
 
 def score_rows() -> Iterable[tuple[str, str, dict[str, Any], dict[str, Any]]]:
@@ -110,7 +118,9 @@ def scores() -> str:
         for top, bottom, copied in tops:
             x = left + 190 * (copied[metric]["score"] - low) / (high - low)
             parts.append(line(x, top, x, bottom, GREY, ' stroke-dasharray="4 3"'))
-    return picture(660, round(y) + 16, "BLEU and SARI on Quora, with 95 % intervals and the copy of the source", parts)
+    title = "BLEU and SARI on Quora, with 95 % intervals and the copy of the source"
+    description = "One row per system and one panel per metric. A dashed line marks the score of a copy of the source."
+    return picture(660, round(y) + 16, title, description, parts)
 
 
 def speed_groups() -> Iterable[tuple[str, list[tuple[str, float]]]]:
@@ -152,10 +162,149 @@ def speed() -> str:
             parts += [text(330, y - 3, name, "end", size=11)]
             parts += [box(338, y - 15, 240 * ratio, 15, PALE if name.startswith(("fairseq", "CT")) else TEAL)]
             parts += [text(344 + 240 * ratio, y - 3, f"{ratio:.2f}", size=11)]
-    return picture(640, round(y) + 16, "CPU time of training steps and beam search relative to fairseq", parts)
+    title = "CPU time of training steps and beam search relative to fairseq"
+    description = (
+        "Three groups of bars. In each group the first bar is fairseq with length 1, and shorter bars are faster."
+    )
+    return picture(640, round(y) + 16, title, description, parts)
 
 
-FIGURES = {"query": query, "scores": scores, "speed": speed}
+#: Steps from raw text to scores: title, parts of the package, and the files that the step writes.
+STEPS = (
+    ("Raw text", ["a table,", "plain files"], "sentence pairs"),
+    ("Prepare", ["preprocess/", "text"], "tokens, dictionary"),
+    ("Train", ["tasks, data, models,", "modules, criterions,", "optim, training"], "checkpoint"),
+    ("Decode", ["search", "generation"], "outputs"),
+    ("Score", ["evaluation"], "scores"),
+    ("Show", ["reporting", "inspection"], "report, page"),
+)
+#: Parts that are imported without torch and fairseq.
+LIGHT = {"storage", "text", "evaluation", "reporting"}
+
+
+def architecture() -> str:
+    """Return the data flow from raw text to scores, above the layers of the package."""
+    parts = [text(14, 24, "From raw text to scores", size=13)]
+    for place, (title, names, product) in enumerate(STEPS):
+        x = 14 + 118 * place
+        parts += [box(x, 36, 104, 74, "#e0f2f1" if place else "#eceff1", TEAL if place else GREY)]
+        parts += [text(x + 52, 53, title, "middle", size=13)]
+        parts += [text(x + 52, 69 + 13 * row, name, "middle", size=10) for row, name in enumerate(names)]
+        parts += [text(x + 52, 126, product, "middle", GREY, 10)]
+        if place:
+            parts += [line(x - 14, 73, x - 1, 73), f'<path d="M{x - 6} 69 l6 4 l-6 4" fill="{INK}"/>']
+    beside = "checkpoints and storage keep the files of every step whole, host adapts fairseq and torch"
+    parts += [text(14, 150, beside, size=11), text(14, 186, "Layers: a part imports only parts below it", size=13)]
+    layer_of = imports.layers(imports.part_graph(imports.file_graph(deferred=True)))
+    y = 172
+    for layer in range(max(layer_of.values()), -1, -1):
+        y += 26
+        parts.append(text(14, y + 14, f"layer {layer}", color=GREY, size=11))
+        for place, name in enumerate(sorted(name for name in layer_of if layer_of[name] == layer and name[0] != "_")):
+            x = 74 + 106 * place
+            parts += [box(x, y, 96, 20, "#fff3e0" if name in LIGHT else "#e0f2f1", GREY if name in LIGHT else TEAL)]
+            parts += [text(x + 48, y + 14, name, "middle", size=11)]
+    parts += [box(510, y, 20, 20, "#fff3e0", GREY), text(538, y + 14, "runs without torch and fairseq", size=11)]
+    description = (
+        "Text is prepared, a model is trained, decodes and is scored, and reports show the results. "
+        "Below, one row per layer names the parts of the package."
+    )
+    return picture(720, y + 34, "Architecture of wean_fairseq", description, parts)
+
+
+#: Ground, ink and sign of each verdict, in the order of the verdicts.
+MARKS = (
+    ("#00796b", "#fff", "✓"),
+    ("#80cbc4", INK, "±"),
+    ("#64b5f6", INK, "›"),
+    ("#c62828", "#fff", "✗"),
+    ("#e0e0e0", INK, "?"),
+    ("#616161", "#fff", "–"),
+    ("#fff", INK, ""),
+)
+
+
+def matrix() -> str:
+    """Return one square per claim of each paper, with the colour and the sign of its verdict."""
+    content, claims = replication.read_claims()
+    kinds = replication.verdicts.VERDICTS
+    drawn = [f"{box(0, 0, 18, 18, fill, GREY)}{text(9, 13, sign, 'middle', ink)}" for fill, ink, sign in MARKS]
+    parts = ["<defs>", *(f'<g id="v{kind}">{square}</g>' for kind, square in enumerate(drawn)), "</defs>"]
+    y = 14
+    for name, label in [*((paper["name"],) * 2 for paper in content["paper"]), (replication.OWN, "our questions")]:
+        judged = sorted(kinds.index(claim["verdict"]) for claim in claims if claim["paper"] == name)
+        parts.append(text(16, y + 14, f"{label} ({len(judged)})"))
+        parts += [f'<use href="#v{kind}" x="{150 + 21 * place}" y="{y}"/>' for place, kind in enumerate(judged)]
+        y += 28
+    for kind, verdict in enumerate(kinds):
+        x, row = 16 + 165 * (kind % 4), y + 12 + 26 * (kind // 4)
+        parts += [f'<use href="#v{kind}" x="{x}" y="{row}"/>', text(x + 25, row + 14, verdict)]
+    description = f"One square per claim. {replication.counts(claims)}"
+    return picture(680, y + 74, "Verdicts on the claims of the papers", description, parts)
+
+
+def inspect() -> str:
+    """Return a sketch of the page of wean-inspect, with numbered notes."""
+    source = "the famous physician purchased a car in 1969 .".split()
+    output = "the famous doctor bought a car in 1969 .".split()
+    notes = [
+        "input tokens, with the attention of the selected word",
+        "score of the output, to the base 2",
+        "output as plain text, with a button that copies it",
+        "tokens of the output; the frame marks the selected word",
+        "probability of the selected word",
+        "source words that it attends to",
+        "nearest words in the embedding of the decoder",
+    ]
+    parts = [box(14, 12, 652, 118, "#fff", PALE), box(14, 130, 652, 104, "#f4f4f4", TEAL)]
+    parts += [text(46, 32, "Input tokens", color=GREY, size=11), text(46, 80, "Outputs", color=GREY, size=11)]
+    x = 46.0
+    for word in source:
+        width = 7.2 * len(word) + 10
+        chosen = word == "physician"
+        parts += [box(x - 4, 40, width, 24, "#f0c040" if chosen else "#fff"), text(x, 56, word)]
+        x += width + 4
+    parts += [
+        text(46, 100, "-1.236", color=GREY, size=11),
+        text(126, 100, "the famous doctor bought a car in 1969.", size=13),
+    ]
+    parts += [box(560, 86, 84, 20, "#fff", GREY), text(602, 100, "Copy text", "middle", size=11)]
+    x = 126.0
+    for word in output:
+        width = 7.2 * len(word) + 10
+        parts += [box(x - 4, 108, width, 19, "#fff", INK if word == "doctor" else "none"), text(x, 122, word)]
+        x += width + 4
+    parts += [
+        text(46, 150, "doctor", size=13),
+        text(46, 174, "Probability", color=GREY, size=11),
+        text(46, 194, "86 %", size=14),
+    ]
+    parts += [text(230, 174, "Attention", color=GREY, size=11), text(230, 194, "physician"), box(300, 186, 60, 8, TEAL)]
+    parts += [text(368, 194, "100 %"), text(460, 174, "Neighbours (cosine)", color=GREY, size=11)]
+    for row, (word, cosine) in enumerate([("physician", 0.47), ("accepted", 0.37), ("worker", 0.34)]):
+        y = 190 + 16 * row
+        parts += [text(460, y, word), box(540, y - 8, 60, 8, PALE), box(540, y - 8, 60 * cosine, 8, TEAL)]
+        parts += [text(608, y, f"{cosine:.2f}")]
+    places = [(30, 52), (30, 97), (545, 96), (112, 118), (30, 190), (214, 190), (444, 190)]
+    for number, ((x, y), note) in enumerate(zip(places, notes, strict=True), 1):
+        at = 22 + 330 * (number > 4), 256 + 24 * ((number - 1) % 4)
+        for cx, cy in ((x, y), at):
+            parts += [
+                f'<circle cx="{cx}" cy="{cy}" r="9" fill="#bf360c"/>',
+                text(cx, cy + 4, str(number), "middle", "#fff", 11),
+            ]
+        parts.append(text(at[0] + 16, at[1] + 4, note, size=11))
+    return picture(680, 346, "The page of wean-inspect, with notes (sketch)", "; ".join(notes), parts)
+
+
+FIGURES = {
+    "query": query,
+    "scores": scores,
+    "speed": speed,
+    "architecture": architecture,
+    "verdicts": matrix,
+    "inspect_notes": inspect,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,19 +1,23 @@
-"""MkDocs hooks: add the documents outside docs/ to the site, and point links to their pages.
+"""MkDocs hooks: add the documents outside docs/ to the site, point links to their pages, and draw formulas.
 
-A link to a file of the project that is not a page of the site becomes the path of the file, as text.
+A link to a file of the project that is not a page of the site becomes the path of the file, as text. Formulas become
+MathML, which browsers draw without a script.
 """
 
 import posixpath
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert as mathml
 from material.plugins.search import plugin as site_search
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "*/README.md", "examples/*/README.md")
 _LINK = re.compile(r"(!?)\[([^\]\n]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
+_FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 _CODE = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 
 
@@ -39,6 +43,19 @@ def on_page_markdown(markdown: str, page: Any, **_about: Any) -> str:
     """Point the links of a page to their places on the site."""
     name = page.file.src_uri
     return convert(markdown, name if name in outside() else f"docs/{name}")
+
+
+def on_page_content(html: str, **_about: Any) -> str:
+    """Replace the formulas that pymdownx.arithmatex has marked."""
+    return _FORMULA.sub(lambda found: formula(unescape(found[2]), "block" if found[1] == "div" else "inline"), html)
+
+
+def formula(latex: str, display: str = "inline") -> str:
+    """Return LaTeX as MathML, with the space that TeX leaves between the name of a function and its argument."""
+    drawn = mathml(latex, display=display)
+    if "\\" in drawn:
+        raise ValueError(f"unknown command in the formula {latex}: use one that latex2mathml and GitHub know")
+    return re.sub(r"(<mi>\w\w+</mi>)(?=<m(?:i|n|sub|sup|subsup|row)>)", r'\1<mspace width="0.17em"/>', drawn)
 
 
 def convert(markdown: str, document: str) -> str:

@@ -315,6 +315,20 @@ def test_links_of_the_site_lead_to_its_pages():
     assert convert(unchanged, "docs/install.md") == unchanged
 
 
+def test_formulas_are_drawn_by_the_site_and_by_github():
+    """GitHub reads Markdown first: a backslash escapes punctuation, and an underscore after punctuation is emphasis."""
+    formula = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["formula"]
+    documents = [read(path) for path in sorted((ROOT / "docs").glob("*.md"))]
+    formulas = [found for text in documents for found in re.findall(r"(?<!\S)\(?\$+([^$`\n]+)\$", text)]
+    assert len(formulas) > 150
+    unsafe = re.compile(r"\\[^a-zA-Z]|[^\w\\]_|[|*<>]|\]\(")
+    assert [latex for latex in formulas if unsafe.search(latex)] == []
+    assert all(formula(latex).startswith("<math") for latex in formulas)
+    assert "<mi>log</mi><mspace" in formula(r"\log p")
+    with pytest.raises(ValueError, match="unknown command"):
+        formula(r"\nonsense x")
+
+
 def test_the_site_check_names_dead_links_and_foreign_files(tmp_path: Path):
     pages = {
         "index.html": '<a id="top" href="b/c.html#here">c</a> <a href="b/">b</a> <a href="https://a.b/">out</a>',

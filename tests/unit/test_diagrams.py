@@ -14,10 +14,11 @@ def test_the_figures_are_up_to_date():
 
 
 @pytest.mark.parametrize("name", diagrams.FIGURES)
-def test_a_figure_is_a_small_svg_with_a_title(name):
+def test_a_figure_is_a_small_svg_with_a_title_and_a_description(name):
     drawn = diagrams.FIGURES[name]()
     picture = ET.fromstring(drawn)
     assert picture.find("{http://www.w3.org/2000/svg}title").text
+    assert picture.find("{http://www.w3.org/2000/svg}desc").text
     assert len(drawn) < 10_000, "a figure is small"
 
 
@@ -39,6 +40,24 @@ def test_the_bars_show_the_recorded_ratios():
     assert shown.count("1.00") == 3
     search = shown[shown.index("Beam search: CPU time, fairseq = 1 (shorter is faster)") :]
     assert search[search.index("wean_lstm") + 1] == "0.31"
+
+
+def test_the_matrix_has_a_square_for_each_claim():
+    """The signs of the verdicts in docs/replication.md: one in the summary of each claim."""
+    page = (diagrams.ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
+    summaries = re.findall(r"<summary>(.)", page)
+    drawn = re.findall(r'href="#v(\d)"', diagrams.matrix())
+    for kind, sign in enumerate("🟩🟨🟦🟥⬜⬛🔲"):
+        assert drawn.count(str(kind)) == summaries.count(sign) + 1, "one more in the legend"
+
+
+def test_the_architecture_has_every_layer():
+    """docs/architecture.md lists the layers; the package itself is not drawn."""
+    page = (diagrams.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    parts = re.findall(r"^\d  ([a-z]+)", page, flags=re.MULTILINE)
+    assert len(parts) > 15
+    shown = re.findall(r">([^<]+)</text>", diagrams.architecture())
+    assert [part for part in parts if part not in shown] == []
 
 
 def test_a_stale_figure_is_named_and_drawn_again(tmp_path, monkeypatch, capsys):

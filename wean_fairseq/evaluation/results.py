@@ -277,7 +277,12 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
         commit, changes, _ = str(result.commit).partition("-dirty")
         facts.append(f"commit {commit[:12]}" + (" with uncommitted changes" if changes else ""))
     lines = [Table(["system", *head], rows).as_markdown(), ""]
-    lines += [f"{', '.join(facts)}. Intervals are 95% bootstrap intervals. Command: `{result.command}`."]
+    intervals = "Intervals are 95% bootstrap intervals."
+    if len(seeds) > 1:
+        intervals = (
+            "Scores with ± are means over the seeds, with 95% t intervals. Other intervals are 95% bootstrap intervals."
+        )
+    lines += [f"{', '.join(facts)}. {intervals} Command: `{result.command}`."]
     lines += [result.note] if result.note else []
     lines += ["Signatures: " + "; ".join(f"{metric} `{columns[metric].signature}`" for metric in shown) + "."]
     return "\n".join(lines) + "\n"

@@ -73,7 +73,8 @@ def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFi
         "4\tX\t1.000\t10\t4",
     ]
     assert main(["tables", "doc.md"]) == 0
-    assert ", seeds 3, 4." in Path("doc.md").read_text(encoding="utf-8")
+    caption = "seeds 3, 4. Scores with ± are means over the seeds, with 95% t intervals."
+    assert caption in Path("doc.md").read_text(encoding="utf-8")
     assert record("--seed", "3", "--trainings", "3.json") == 0
     assert "runs" not in json.loads(Path("results/demo.json").read_text(encoding="utf-8"))["trainings"]["X"]
 
