@@ -92,16 +92,8 @@ def export(
     """
     folder = Path(folder).resolve()
     _check_free(folder, overwrite)
-    state = read_checkpoint(checkpoint)
-    cfg = state["cfg"] or {}
-    complete = isinstance(cfg.get("task"), dict) and isinstance(cfg.get("model"), dict | Namespace)
-    if not (complete and state.get("optimizer_history")):
-        raise UserError(f"{checkpoint} holds no configuration: only models with one can be exported.")
-    if (name := writing.not_finite(state["model"])) is not None:
-        raise UserError(f"{checkpoint} cannot be exported: {name} is not finite; export another checkpoint.")
-    history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
-    kept = {"optimizer_history": history, "task_state": state.get("task_state") or {}}
-    state |= checked_options(Path(checkpoint), kept, dict)
+    state = _read_complete(checkpoint)
+    cfg = state["cfg"]
     task_cfg = cfg["task"]
     data = Path(str(data or task_cfg.get("data")).split(":")[0])
     task_cfg |= sides_of(task_cfg, data)
@@ -110,11 +102,15 @@ def export(
     search = kept_search(checkpoint) | (search or {})
     if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
         raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
+    # fairseq reads some search options from the task, and the rest from the generation options.
     task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
+    # The card is composed before the folder exists, so that an unreadable file of scores leaves nothing behind.
     card = write_card(state, _count_lines(sources[-1]), prepared, scores, note)
     try:
+        # The files are written to a hidden folder, which gets its name when all of them are complete. A killed export
+        # leaves no folder that looks like a model.
         with whole_folder(folder, replace=overwrite) as partial:
             if prepared is not None:
                 sources += prepared.files
@@ -131,6 +127,22 @@ def export(
     except OSError as error:
         raise UserError(f"{folder} cannot be written ({error.strerror}): choose another directory.") from error
     return prepared is not None
+
+
+def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
+    """Read a checkpoint that has everything that an exported model needs. Raises ``UserError`` if it has not."""
+    state = read_checkpoint(checkpoint)
+    cfg = state["cfg"] or {}
+    complete = isinstance(cfg.get("task"), dict) and isinstance(cfg.get("model"), dict | Namespace)
+    if not (complete and state.get("optimizer_history")):
+        raise UserError(f"{checkpoint} holds no configuration: only models with one can be exported.")
+    # A model that diverged would load without an error and write nonsense.
+    if (name := writing.not_finite(state["model"])) is not None:
+        raise UserError(f"{checkpoint} cannot be exported: {name} is not finite; export another checkpoint.")
+    # An exported model is not resumed from, so it needs no state of the learning-rate schedule.
+    history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
+    kept = {"optimizer_history": history, "task_state": state.get("task_state") or {}}
+    return state | checked_options(Path(checkpoint), kept, dict)
 
 
 def _count_lines(path: Path) -> int:
@@ -274,21 +286,26 @@ def read_export(path: str | Path) -> dict[str, Any]:
         if not file.is_file():
             raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
     for name in Manifest(weights.parent).digests:
+        # A folder from elsewhere may list any name, and a name with a directory would lead out of the folder.
         if Path(name).name != name or not (weights.parent / name).is_file():
             raise Damaged(f"{weights.parent} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
     try:
+        # Sizes come first, because a sparse file of a few bytes can claim to be larger than the memory. The weights
+        # have their size in their header.
         _check_header(weights)
         for name in Manifest(weights.parent).digests:
             if name != weights.name:
                 check_size(weights.parent / name)
             check_file(weights.parent / name, _ADVICE)
         config = read_json(config_file, _LARGEST_CONFIG)
+        # True is equal to 1, so the type is compared as well.
         if type(config["format"]) is not int or config["format"] != FORMAT:
             raise UserError(
                 f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads {FORMAT}: "
                 "use the version that wrote it, or export the model again."
             )
         model = load_file(weights) if _is_utf8(weights) else load(read_regular(weights, -1))
+        # A tensor that several parameters share is stored once.
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)
@@ -302,11 +319,13 @@ def read_export(path: str | Path) -> dict[str, Any]:
             "task_state": config["task_state"],
             "extra_state": {"train_iterator": {"epoch": 1}},
         }
+        # From here on, this is a checkpoint like those of fairseq-train, and the same checks apply.
         check_members(weights.parent, state)
     except UserError:
         raise
     except OSError as error:
         raise UserError(f"{weights.parent} cannot be read ({error.strerror}): export the model again.") from error
+    # The folder has all of its files, so a failure of any of these types is due to their content.
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(f"{weights.parent} is damaged, or was not written by wean-export: export it again.") from error
     return state

@@ -219,6 +219,8 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
     """Report texts that are equal line for line."""
     if len(texts.first.lines) < _FEWEST:
         return
+    # Texts are compared without their spaces, because tools differ in these. Each text is the key of its names, so
+    # that all equal ones are in one message.
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
     source = {} if texts.source is None else {"the source": texts.source.lines}
     named: dict[tuple[str, ...], list[str]] = {}
@@ -233,6 +235,8 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
     for lines, names in systems.items():
         if len(set(names)) > 1:
             yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
+        # Outputs that are both the source and a reference copy a source that needs no change, which is not a mistake
+        # of the user.
         equal = [name for name in named.get(lines, []) if name in references]
         if equal and "the source" not in named[lines]:
             yield (
@@ -249,8 +253,11 @@ def check_alignment(texts: Texts) -> Iterator[str]:
     """Report outputs and references that belong to other lines."""
     for side in texts.rewriting:
         for role, anchors in texts.anchors:
+            # A line belongs to another line if it has far more rare words in common with it than with its own.
+            # Sources come before references, and the first text that the outputs fit settles the question.
             alignment = anchors.align(side.lines)
             if alignment.fault:
+                # The alignment does not know which text it compares with, so its message is completed here.
                 fault = alignment.fault.replace("belongs to line", f"belongs to {role} line")
                 yield f"{side.name}: the outputs are {fault}."
             if alignment.fault or not alignment.is_unrelated:

@@ -1,12 +1,13 @@
 """Load a model for use: the folder of ``wean-export``, or a checkpoint with the data of its training."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..checkpoints.export import is_export, read_exported_text
-from ..checkpoints.loading import StoredModel
+from ..checkpoints.loading import Loaded, StoredModel
 from ..errors import UserError
 from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
@@ -48,6 +49,7 @@ def load(
         UserError: if a file is missing or the files do not match.
     """
     _check_engine(engine, compute_type)
+    # Reasons that a user can see are reported first, because loading a model may take a minute.
     stored = StoredModel(path, data)
     if not stored.is_export and not Path(path).is_file():
         inside = Path(path) / "model"
@@ -66,19 +68,7 @@ def load(
             f"{path} is a model of {type(loaded.task).__name__}, and only those of the tasks paraphrase and "
             "topic_essay are loaded to use them: give it to fairseq-generate."
         )
-    unknown = [
-        name
-        for name, value in options.items()
-        if value is not None and not hasattr(loaded.task.cfg, name) and name not in loaded.search
-    ]
-    if unknown:
-        raise UserError(f"{unknown[0]} is not an option of the task or the search of {path}: leave it out.")
-    unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
-    if unusable:
-        raise UserError(
-            f"{path} searches with --{unusable[0].replace('_', '-')}, which is for test sets: give it to "
-            "fairseq-generate, or export the model again without it."
-        )
+    _check_options(loaded, options, path)
     # The text steps come from the caller, from the exported folder, or from the manifest of the training text.
     text_steps: Text | None
     if isinstance(text, TextSettings):
@@ -88,11 +78,32 @@ def load(
     else:
         text_steps = prepared_text(Path(str(loaded.task.cfg.data).split(":")[0]), text)
     place = _device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    # CTranslate2 converts the weights where they were loaded, in the memory of the CPU, so the model is moved
+    # afterwards.
     search_engine = None
     if engine == "ctranslate2":
         search_engine = CTranslate2Engine(loaded.model, loaded.task, place, compute_type)
     loaded.model.to(place)
     return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
+
+
+def _check_options(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -> None:
+    """Raise ``UserError`` for an option that neither the task nor the search has, or that is only for test sets."""
+    # An option may belong to the task or to the search. Only now are the options of both known.
+    unknown = [
+        name
+        for name, value in options.items()
+        if value is not None and not hasattr(loaded.task.cfg, name) and name not in loaded.search
+    ]
+    if unknown:
+        raise UserError(f"{unknown[0]} is not an option of the task or the search of {path}: leave it out.")
+    # These options come from the folder, not from the caller.
+    unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
+    if unusable:
+        raise UserError(
+            f"{path} searches with --{unusable[0].replace('_', '-')}, which is for test sets: give it to "
+            "fairseq-generate, or export the model again without it."
+        )
 
 
 def _device(name: str | torch.device) -> torch.device:

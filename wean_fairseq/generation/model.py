@@ -69,6 +69,18 @@ def _sentences(text: object) -> list[str]:
     return sentences
 
 
+def _check_numbers(numbers: Sequence[Any], seed: Any) -> None:
+    """Raise ``UserError`` for a seed, or for the other number arguments of ``explain``, that is not valid.
+
+    The values come from Python callers and from the web page. torch and fairseq would accept many wrong ones, and fail
+    in the middle of a search.
+    """
+    if not all(isinstance(number, Integral) and 1 <= int(number) < 1 << 31 for number in numbers):
+        raise UserError("n_best, beam, essay_length and batch_size must be whole numbers of 1 or more.")
+    if seed is not None and not (isinstance(seed, Integral) and abs(int(seed)) < 1 << 63):
+        raise UserError(f"seed must be a whole number of less than 64 bits, but is {seed!r:.40}.")
+
+
 def _check_generation(generation: Mapping[str, Any]) -> None:
     """Refuse options that no call takes, and values of another type. Raises ``UserError``."""
     for name, value in generation.items():
@@ -278,12 +290,7 @@ class TextModel:
         Raises:
             UserError: if the model cannot read the text.
         """
-        numbers: list[Any] = [n_best, batch_size, *(number for number in (beam, essay_length) if number is not None)]
-        if not all(isinstance(number, Integral) and 1 <= int(number) < 1 << 31 for number in numbers):
-            raise UserError("n_best, beam, essay_length and batch_size must be whole numbers of 1 or more.")
-        chosen: Any = seed
-        if seed is not None and not (isinstance(chosen, Integral) and abs(int(chosen)) < 1 << 63):
-            raise UserError(f"seed must be a whole number of less than 64 bits, but is {seed!r:.40}.")
+        _check_numbers([n_best, batch_size, *(number for number in (beam, essay_length) if number is not None)], seed)
         _check_generation(generation)
         lines = _sentences(text)
         forced = None if constraints is None else [constraints] if isinstance(text, str) else constraints
@@ -295,11 +302,15 @@ class TextModel:
             if _replaces_preset({**self.search_options, **generation}):
                 raise UserError("constraints are for beam search, without sampling and diverse beams: leave these out.")
             generation["constraints"] = "ordered" if ordered else "unordered"
+        # One search at a time in the whole process, because sampling draws from the random numbers of the process, and
+        # the dictionaries learn the unknown words of the sentences.
         with _SEARCHING, _seeded(seed):
             tokens = [self.text.prepare(line) for line in lines]
             places = ["" if isinstance(text, str) else f"line {n}: " for n in range(first, first + len(lines))]
             fitting = [self._fitting(line, place, cut) for line, place in zip(tokens, places, strict=True)]
             ids = None if forced is None else [self._constraints(*line) for line in zip(forced, places, strict=True)]
+            # Batches are sorted by length. Each result goes to the place of its line. Empty lines are in no batch and
+            # keep the empty result.
             results = [Generated()] * len(lines)
             for batch in self.search(
                 fitting,
@@ -314,6 +325,7 @@ class TextModel:
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
                     was_cut = fitting[line] != tokens[line]
                     results[line] = describe(self, spelt, hypotheses[:n_best], cut=was_cut)
+            # Otherwise the dictionaries of a server would grow with every unknown word.
             for dictionary in (self.task.source_dictionary, self.task.target_dictionary):
                 dictionary.forget_spellings()
         return results

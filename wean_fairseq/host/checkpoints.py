@@ -103,8 +103,11 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
     check_training(trainer.cfg)
     if trainer.checkpoint_suffix:  # each process has a part of the model, which fairseq loads
         return original(cfg, trainer, **kwargs)
+    # The processes share no memory, and each would see another state of the folder. The first one chooses for all.
     path, is_older = _agree_on_checkpoint(cfg, trainer)
     names_one = is_named(cfg)
+    # fairseq would load checkpoint_last.pt, which is missing or damaged. The configuration of the training must not
+    # change, because it is stored in its checkpoints.
     if is_older:
         cfg = copy.deepcopy(cfg)
         with open_dict(cfg):
@@ -118,6 +121,7 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
             raise UserError(f"cannot resume from {path}: {error}") from error
         raise
     except Exception as error:
+        # fairseq hides the reason in the context of its error.
         if "Cannot load model parameters" in str(error) and not isinstance(error.__context__, UserError):
             raise _other_model(str(path), error.__context__ or error) from error
         if not _RESTORES.isdisjoint(frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)):

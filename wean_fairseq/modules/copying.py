@@ -188,6 +188,9 @@ def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
     Returns:
         Shape (B, T, ``width``). -inf where no position has the index.
     """
+    # log sum exp(x) = m + log sum exp(x - m), with the maximum m of each index, not of the row. With a common maximum
+    # the sum of an unlikely word would underflow to 0 and its gradient would vanish. An index without a position has
+    # m = -inf, which is replaced by 0, because -inf - -inf is NaN.
     where = index.unsqueeze(1).expand_as(values)
     empty = values.new_full((*values.shape[:2], width), NEVER)
     top = empty.scatter_reduce(-1, where, values.detach(), "amax")  # of each index, so that none underflows

@@ -52,6 +52,9 @@ def granularity_mask(kind: str, query: Tensor, key: Tensor, distance: Tensor, le
         distance: (T, S).
         length: N, broadcast to (B, 1, T, 1).
     """
+    # Both factors are in [0, 1] and broadcast (B, 1, T, 1) and (B, 1, 1, S) to (B, 1, T, S). eq. 8 raises N - 2 to a
+    # power, so the scope of a sentence of up to 2 words is not defined. There the mask is the resonance alone, row by
+    # row, because N differs between the sentences of a batch and between the words of a decoder.
     resonant = resonance(query, key)
     if kind == "resonance":
         return resonant
@@ -98,6 +101,8 @@ class GranularityAttention(MultiHeadAttention):
 
     def forward(self, states: Tensor, memory: Keyed, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
         """Like ``MultiHeadAttention``, with the mask."""
+        # Multiplying the weights by M before they are normalised is adding log M to the scores: M_j exp(s_j) / sum_k
+        # M_k exp(s_k). The floor keeps a finite gradient where M is 0.
         log_mask = self.mask(states, memory, bias).clamp(min=MASK_FLOOR).log()
         if self.normalize:
             bias = log_mask if bias is None else bias + log_mask
@@ -126,6 +131,8 @@ class GranularSelfAttention(GranularityAttention):
 
         In a search, ``place`` (S,) holds the position of each word in its hypothesis.
         """
+        # The memory has the granularities of all S words. In a search T is 1, and the query is the last of the words
+        # written so far, so its granularity is the last column of the keys.
         granularity = memory["granularity"]
         queries, keys = states.size(1), granularity.size(2)
         place = memory["place"] if "place" in memory else torch.arange(keys, device=states.device)
@@ -133,6 +140,8 @@ class GranularSelfAttention(GranularityAttention):
         if self.length or bias is None:
             length = granularity.new_full((1,), self.length or keys)
         else:
+            # The additive bias is 0 at the words that a query can see and -inf elsewhere, (B or 1, 1, T or 1, S), so
+            # counting the former gives N per sentence in an encoder and N per word in a decoder.
             length = (bias > float("-inf")).sum(dim=-1, keepdim=True)
         return granularity_mask(self.kind, granularity[:, :, -queries:], granularity.transpose(2, 3), distance, length)
 

@@ -139,6 +139,8 @@ class ParaphraseTask(SearchingTask):
         Raises:
             UserError: if the model cannot be built for this data.
         """
+        # All contradictions between arch, options and data are reported here, before memory is allocated for the
+        # model. fairseq would fail later, in a batch.
         check_model(cfg)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
@@ -158,6 +160,7 @@ class ParaphraseTask(SearchingTask):
         if self._model_slots not in (None, slots):
             raise UserError("an ensemble is of archs that copy words or of archs that do not: --path has both.")
         self._model_slots = slots
+        # The output layer takes its size from the dictionary, so the slots must be in it before the model is built.
         self.source_dictionary.reserve_slots(slots)
         if from_checkpoint:  # the checkpoint contains their values, and the files may no longer exist
             for file in start_files():

@@ -82,19 +82,25 @@ class SearchingTask(GuardedTask):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
         if preset != "fairseq":
             _check_plain_beam_search(preset, args, prefix_allowed_tokens_fn)
+        # The range of some options depends on the vocabulary: a beam is at most as wide.
         check_generation(args, len(self.target_dictionary))
         if preset == "wean":
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
             args = Namespace(**{**_options(args), "lenpen": 0.0})
         if preset == "copynet":
             logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
+        # Our generators are subclasses of fairseq's. For --print-alignment fairseq needs another class, so those
+        # searches do without our n-gram block.
         blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
         fast = not self.cfg.stock_search and FastSequenceGenerator.supports(models)
         needs_own_generator = preset != "fairseq" or replaces_unk or blocks
+        # A caller's class goes first. Ours is used whenever it can be, because the fast search finds the same
+        # outputs.
         if seq_gen_cls is None and (needs_own_generator or (fast and not getattr(args, "print_alignment", None))):
             seq_gen_cls = FastSequenceGenerator if fast else PaperSequenceGenerator
             num_best = getattr(args, "nbest", 1)
             extra.update(
+                # A stop rule may end a sentence only after as many outputs as will be shown.
                 stop_when_best_finished=num_best if preset == "wean" else 0,
                 stop_when_nothing_better=num_best if preset == "copynet" else 0,
                 source_positions=replaces_unk,
@@ -110,19 +116,9 @@ class SearchingTask(GuardedTask):
             extra_gen_cls_kwargs=extra,
             prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
         )
+        # Only the built generator knows whether it can search on its own, because that depends on all of its options.
         is_fast = getattr(generator, "is_fast", False) and getattr(args, "prefix_size", 0) == 0
-        ranks = any(capabilities_of(model).ranks for model in models)  # needs the fast generator's own loop
-        if ranks and not (is_fast and preset == "fairseq"):
-            raise UserError(
-                "--distract-attention, --distract-content and --distract-state are for plain beam search with one "
-                "model and --search-preset fairseq, without --stock-search: set them to 0, or remove the "
-                "contradicting options."
-            )
-        if factors != EXACT and not is_fast:
-            raise UserError(
-                f"--{factors}-scores is for plain beam search with one model of this package, without --stock-search: "
-                "leave it out, or remove the contradicting option."
-            )
+        _check_own_loop(models, factors, preset, is_fast=is_fast)
         return generator
 
     def train_step(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
@@ -140,6 +136,21 @@ class SearchingTask(GuardedTask):
             sample = {name: value for name, value in sample.items() if name != "id"}
         hypotheses: list[list[dict[str, Any]]] = super().inference_step(generator, models, sample, *args, **kwargs)
         return hypotheses
+
+
+def _check_own_loop(models: list[torch.nn.Module], factors: str, preset: str, *, is_fast: bool) -> None:
+    """Raise ``UserError`` if the models or the rounding of scores need the fast generator's own loop, and it is not."""
+    ranks = any(capabilities_of(model).ranks for model in models)
+    if ranks and not (is_fast and preset == "fairseq"):
+        raise UserError(
+            "--distract-attention, --distract-content and --distract-state are for plain beam search with one model "
+            "and --search-preset fairseq, without --stock-search: set them to 0, or remove the contradicting options."
+        )
+    if factors != EXACT and not is_fast:
+        raise UserError(
+            f"--{factors}-scores is for plain beam search with one model of this package, without --stock-search: "
+            "leave it out, or remove the contradicting option."
+        )
 
 
 def check_search(options: dict[str, Any]) -> None:

@@ -126,6 +126,8 @@ class Run:
     def check_folders(self) -> None:
         """Refuse folders that are not of this run. Raises ``UserError``."""
         folder, work = self.settings.folder, self.work
+        # All of this is checked before the hours of a training, and nothing that this run did not write is ever
+        # replaced.
         for name, place in (("output", folder), ("work", work)):
             if place.exists() and not place.is_dir():
                 raise UserError(f"{name} {place} is a file: give a folder.")
@@ -137,6 +139,7 @@ class Run:
             )
         if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS):
             raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
+        # Every run writes its settings first, so a folder with files but without settings belongs to something else.
         others = {path.name for path in work.iterdir()} - {TABLES} if work.is_dir() else set()
         if others and "settings" not in others:
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
@@ -144,6 +147,7 @@ class Run:
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
         for place in (folder.absolute(), work.absolute()):
+            # The folders may be created later, so the nearest existing one decides.
             parent = next(path for path in (place, *place.parents) if path.exists())
             if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
                 raise UserError(f"{place} cannot be written ({parent} is not a folder that you may write to).")
