@@ -124,15 +124,15 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            "wean-evaluate = wean_fairseq.evaluation.cli:main",
-            "wean-average = wean_fairseq.checkpoints.cli:main_average",
-            "wean-export = wean_fairseq.checkpoints.cli:main_export",
-            "wean-checksum = wean_fairseq.storage.cli:main_checksum",
-            "wean-report = wean_fairseq.reporting.report_cli:main",
-            "wean-plot = wean_fairseq.reporting.plot_cli:main",
-            "wean-inspect = wean_fairseq.inspection.cli:main",
-            "wean-generate = wean_fairseq.generation.cli:main",
-            "wean-train = wean_fairseq.training.cli:main",
+            "wean-evaluate = wean_fairseq.commands:evaluate",
+            "wean-average = wean_fairseq.commands:average",
+            "wean-export = wean_fairseq.commands:export",
+            "wean-checksum = wean_fairseq.commands:checksum",
+            "wean-report = wean_fairseq.commands:report",
+            "wean-plot = wean_fairseq.commands:plot",
+            "wean-inspect = wean_fairseq.commands:inspect",
+            "wean-generate = wean_fairseq.commands:generate",
+            "wean-train = wean_fairseq.commands:train",
         ]
     },
     classifiers=[

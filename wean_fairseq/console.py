@@ -13,6 +13,8 @@ from .errors import UserError, printable, sentence_of
 
 #: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
 BROKEN_PIPE = 141
+#: Exit status after Ctrl-C: 128 + 2.
+INTERRUPTED = 130
 _DIGITS = 18  # of a whole number. Python refuses to read one of thousands
 
 
@@ -130,23 +132,36 @@ def _printable_cells(line: str) -> str:
     return "\t".join(map(printable, line.split("\t")))
 
 
-def exit_status(program: str, work: Callable[[], str | None]) -> int:
+def is_interrupt(error: BaseException | None) -> bool:
+    """Return True if an error is a Ctrl-C or was caused by one, as when a library is imported."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
     """Run ``work`` and print the text that it returns, if any.
 
     Returns:
-        0; 2 after a user's error, which is printed in one sentence; `BROKEN_PIPE` if the reader of the text has ended.
+        The number that ``work`` returns, or 0. 2 after a user's error, which is printed in one sentence. `BROKEN_PIPE`
+        if the reader of the text has ended. `INTERRUPTED` after Ctrl-C.
     """
     try:
-        text = work()
-        if text:
-            print_text(text)
+        result = work()
+        if isinstance(result, int):
+            return result
+        if result:
+            print_text(result)
     except BrokenPipeError:  # the reader of the output has ended
         # Python writes the rest of its buffer when it exits, and would print a traceback then.
         if sys.stdout is not None:
             with suppress(OSError):  # it has no descriptor
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
-    except Exception as error:
+    except (KeyboardInterrupt, Exception) as error:
+        if is_interrupt(error):
+            print_message(program, str(error) if isinstance(error, KeyboardInterrupt) and str(error) else "interrupted")
+            return INTERRUPTED
         sentence = sentence_of(error)
         if sentence is None and isinstance(error, OSError) and error.strerror:
             sentence = f"a file cannot be read or written ({error.strerror}): look at its disk."

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 SMALL = ("--columns", "long,short", "--test", "6", "--width", "8", "--rate", "0.1", "--device", "cpu")
 SEARCH = "--beam 3 --lenpen 0.5"
-START = "import sys; sys.argv[0] = 'wean-train'; from wean_fairseq.training.cli import main; sys.exit(main())"
+START = "import sys; sys.argv[0] = 'wean-train'; from wean_fairseq.commands import train; sys.exit(train())"
 
 
 @pytest.fixture(scope="module")

@@ -105,8 +105,7 @@ def rewrite(args: argparse.Namespace) -> None:
         with output:
             _rewrite(args, output)
     except KeyboardInterrupt:
-        print_message("wean-generate", f"stopped{output.prospect}")
-        raise
+        raise KeyboardInterrupt(f"stopped{output.prospect}") from None
 
 
 def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
@@ -217,7 +216,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-generate")
-    try:
-        return exit_status("wean-generate", lambda: rewrite(args))
-    except KeyboardInterrupt:
-        return 130
+    return exit_status("wean-generate", lambda: rewrite(args))

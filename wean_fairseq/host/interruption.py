@@ -11,11 +11,9 @@ from typing import Any
 from fairseq import checkpoint_utils
 
 from ..checkpoints.resume import LAST
-from ..console import print_message
+from ..console import INTERRUPTED, is_interrupt, print_message
 from . import launchers, precision
 from .patches import Original
-
-_STATUS = 128 + signal.SIGINT
 
 
 class _Watch:
@@ -56,21 +54,14 @@ def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs
     try:
         original(cfg, main, **kwargs)
     except (KeyboardInterrupt, Exception) as error:
-        if not _is_interrupt(error):
+        if not is_interrupt(error):
             raise
         hint = "; the same command resumes from the last checkpoint, if there is one" if trains else ""
         print_message("wean_fairseq", f"stopped at once{hint}.")
-        sys.exit(_STATUS)
+        sys.exit(INTERRUPTED)
     finally:
         _watch.stop()
         _watch.active = False
-
-
-def _is_interrupt(error: BaseException | None) -> bool:
-    """Return True if an error is a Ctrl-C or was caused by one."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
 
 
 def validate_and_save(
@@ -89,7 +80,7 @@ def validate_and_save(
     print_message(
         "wean_fairseq", f"stopped after update {trainer.get_num_updates()}; {_saved_checkpoint(cfg.checkpoint)}."
     )
-    sys.exit(_STATUS)
+    sys.exit(INTERRUPTED)
 
 
 def _saved_checkpoint(cfg: Any) -> str:

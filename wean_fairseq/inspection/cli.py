@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..checkpoints.search import PRESETS
@@ -124,7 +125,8 @@ def serve(args: argparse.Namespace) -> None:
         jobs = Jobs(worker(systems))
         config = configure(create_app(jobs, [system.describe() for system in systems]))
         try:
-            uvicorn.Server(config).run(sockets=[listener])
+            with suppress(KeyboardInterrupt):  # the end of the server
+                uvicorn.Server(config).run(sockets=[listener])
         finally:
             # A thread cannot be stopped inside torch, and Python aborts if one is still running at its end.
             if jobs.running:
@@ -135,7 +137,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-inspect")
-    try:
-        return exit_status("wean-inspect", lambda: serve(args))
-    except KeyboardInterrupt:
-        return 0
+    return exit_status("wean-inspect", lambda: serve(args))

@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import get_args
 
-from ..console import OneLineParser, configure_logging, exit_status, print_message, whole_number
+from ..console import OneLineParser, configure_logging, exit_status, whole_number
 from ..errors import UserError
 from .defaults import ARCHS_OF
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
@@ -95,18 +95,17 @@ def _train(args: argparse.Namespace) -> None:
         given[name] = split_value(given[name]) if given[name] else None
     chosen = read_file(config) if config is not None else {}
     settings = build_settings(chosen | read_settings(given))
-    resolve_name(f"{__package__}.run:run")(settings)  # it imports PyTorch and fairseq
+    try:
+        resolve_name(f"{__package__}.run:run")(settings)  # it imports PyTorch and fairseq
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command continues from here") from None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
     args = build_parser().parse_args(arguments)
     configure_logging(PROGRAM)
-    try:
-        return exit_status(PROGRAM, lambda: _train(args))
-    except KeyboardInterrupt:
-        print_message(PROGRAM, "stopped; the same command continues from here")
-        return 130
+    return exit_status(PROGRAM, lambda: _train(args))
 
 
 if __name__ == "__main__":

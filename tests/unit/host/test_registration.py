@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.documented_commands import entry_points
+from wean_fairseq import commands
+
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "wean_fairseq"
 NEED_TORCH = {
@@ -193,3 +196,22 @@ for name in {first!r}:
     print(name, os.waitpid(child, 0)[1])
 """
     assert run(code, ROOT).splitlines() == [f"{name} 0" for name in first]
+
+
+@pytest.mark.parametrize("command", sorted(entry_points()))
+def test_ctrl_c_while_a_command_is_imported_is_one_line(command: str, tmp_path: Path) -> None:
+    """Its module raises SIGINT here, and turns it into another error, as NumPy does. 130 is 128 + SIGINT in a shell."""
+    module, name = entry_points()[command].split(":")
+    function = getattr(commands, name).args[1]
+    slow = f"wean_fairseq.{function.split(':')[0]}".replace(".", "/") + ".py"
+    for file in ("__init__.py", "commands.py", "console.py", "errors.py"):
+        (tmp_path / "wean_fairseq").mkdir(exist_ok=True)
+        (tmp_path / "wean_fairseq" / file).write_bytes((PACKAGE / file).read_bytes())
+    (tmp_path / slow).parent.mkdir()
+    code = "import signal\ntry:\n    signal.raise_signal(signal.SIGINT)\n{}finally:\n    pass\n"
+    for handler in ("", "except KeyboardInterrupt as error:\n    raise ImportError from error\n"):
+        (tmp_path / slow).write_text(code.format(handler))
+        start = "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        line = [sys.executable, "-c", f"{start}from {module} import {name}\nsys.exit({name}())"]
+        done = subprocess.run(line, cwd=tmp_path, env={}, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (130, f"{command}: interrupted\n")

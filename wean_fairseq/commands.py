@@ -1,0 +1,30 @@
+"""The commands ``wean-*``. Each is imported when it is called, so that Ctrl-C is one line even then."""
+
+import signal
+from functools import partial
+from pkgutil import resolve_name
+
+from .console import exit_status
+
+
+def _run(program: str, function: str) -> int:
+    """Import the function of a command and call it. Returns the exit status."""
+
+    def command() -> int:
+        return int(resolve_name(f"{__package__}.{function}")())
+
+    status = exit_status(program, command)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while Python ends is no traceback
+    return status
+
+
+evaluate = partial(_run, "wean-evaluate", "evaluation.cli:main")
+average = partial(_run, "wean-average", "checkpoints.cli:main_average")
+export = partial(_run, "wean-export", "checkpoints.cli:main_export")
+checksum = partial(_run, "wean-checksum", "storage.cli:main_checksum")
+report = partial(_run, "wean-report", "reporting.report_cli:main")
+plot = partial(_run, "wean-plot", "reporting.plot_cli:main")
+inspect = partial(_run, "wean-inspect", "inspection.cli:main")
+generate = partial(_run, "wean-generate", "generation.cli:main")
+train = partial(_run, "wean-train", "training.cli:main")
