@@ -32,7 +32,7 @@ REMARK = (
 SYMBOLS = tuple(f"{number:03d}" for number in range(1000))
 MIN_TEMPLATE, MAX_TEMPLATE = 5, 20  # symbols and variables of one side of a rule
 MIN_FILLING, MAX_FILLING = 1, 15  # symbols that replace one variable
-# The five types by name: the variables of the source and of the target.
+# Name of each type of rule -> variables of its source side and of its target side.
 TYPES = {
     "x-to-empty": ("x", ""),
     "x-to-x": ("x", "x"),

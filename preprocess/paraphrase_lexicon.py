@@ -13,7 +13,7 @@ GRAMMAR = read_grammar("paraphrases")
 FEMALE_NAMES, MALE_NAMES, SURNAMES, COUNTRIES = (
     GRAMMAR[name].split() for name in ("female_names", "male_names", "surnames", "countries")
 )
-# Invented towns: all combinations of beginnings and endings in order, without every fourth.
+# Invented towns: all combinations of beginnings and endings, except every fourth.
 TOWNS = [begin + end for begin in GRAMMAR["town_beginnings"].split() for end in GRAMMAR["town_endings"].split()]
 del TOWNS[3::4]
 

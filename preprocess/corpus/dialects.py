@@ -194,7 +194,7 @@ def _show(cell: str, dialect: Dialect) -> str:
 
 
 def _hide(character: str) -> str:
-    """The surrogate for a character. Empty for an empty string."""
+    """Return the surrogate that hides a character from ``csv``, or an empty string for an empty string."""
     return character and chr(ord(character) + _HIDDEN)
 
 
