@@ -45,7 +45,7 @@ Template = tuple[str, ...]
 
 
 class Rule(NamedTuple):
-    """Two templates of symbols and of the variables "x" and "y"."""
+    """A rule: its type, and the templates of both sides, which consist of symbols and the variables "x" and "y"."""
 
     type: str
     source: Template

@@ -241,7 +241,7 @@ class Split:
         self.dropped[reason] += 1
 
     def counts(self) -> dict[str, Any]:
-        """The number of written lines, and of dropped lines by reason."""
+        """Return the number of written lines, and the number of dropped lines for each reason."""
         return {"kept": self.kept, "dropped": dict(sorted(self.dropped.items()))}
 
 
