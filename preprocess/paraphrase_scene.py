@@ -34,7 +34,7 @@ _PRONOUNS = {"he": ("he", "she"), "his": ("his", "her")}
 
 
 class Unsuitable(Exception):
-    """The drawn scene cannot fill the template; the generator draws another one."""
+    """The drawn scene cannot fill the template. The generator then draws another one."""
 
 
 class Part(NamedTuple):

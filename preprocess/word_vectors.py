@@ -2,9 +2,9 @@
 
     python preprocess/word_vectors.py --text data/essays/train.src data/essays/train.tgt --output data/vectors --dim 300
 
-PC-SAN starts from GloVe vectors of BERT's width and MTA-LSTM from word2vec's, both learnt from unpublished corpora.
-These vectors are learnt from the given text. With one worker and a seed, the same options give identical bytes on one
-machine.
+In the papers, PC-SAN starts from GloVe vectors as wide as BERT, and MTA-LSTM from word2vec vectors. Both were learnt
+from unpublished corpora. The vectors of this script are learnt from the given text. With one worker and a seed, the
+same options give identical bytes on one machine.
 """
 
 import logging

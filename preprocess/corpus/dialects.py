@@ -308,7 +308,7 @@ def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, fl
 
 
 def candidates(dialect: Dialect, text: str) -> list[Dialect]:
-    """The variants of a dialect that are possible with the quotation marks and backslashes in a text."""
+    """Return the variants of a dialect that the quotation marks and backslashes in a text allow."""
     variants = [replace(dialect, quote="", escapes=False)]
     if len(dialect.delimiter) == 1:
         variants += [replace(variants[0], quote=mark) for mark in ('"', "'") if mark in text]

@@ -206,7 +206,7 @@ class Looks:
         """Remarks for the user."""
         lines, settings = self.counts["lines"], self.settings
         if settings.unit == "words" and 3 * self.counts["glued"] > lines:
-            yield "punctuation is attached to words in many lines, so that both are one token: --unit joiner separates it"
+            yield "punctuation is attached to words in many lines, so both are one token: --unit joiner separates it"
         cased = not (settings.lowercase or settings.truecase) and settings.unit in ("words", "joiner", "moses")
         if cased and 2 * self.counts["capital"] > lines:
             yield 'most lines begin with a capital, so that "The" and "the" are two words: --truecase or --lowercase'
