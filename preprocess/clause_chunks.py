@@ -69,8 +69,8 @@ def split_clauses(tokens: list[str]) -> list[int]:
 def split_evenly(lengths: list[int], parts: int) -> list[int]:
     """Group neighbours into ``parts`` groups whose lengths are as equal as possible. Return the groups' lengths.
 
-    The sum of squares is minimal, which for a given total is the minimal variance. Of several such groupings the result
-    is the one with the longest last group, then the longest second to last group, and so on.
+    The sum of squares is minimal, so the variance is minimal too. If several groupings have this sum, the one with the
+    longest last group is returned. Further ties are decided by the group before it, and so on.
     """
     place = [0, *accumulate(lengths)]
     best = [size * size for size in place]  # minimum for the first n clauses in one group, then in two, ...

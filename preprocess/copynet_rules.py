@@ -32,7 +32,7 @@ REMARK = (
 SYMBOLS = tuple(f"{number:03d}" for number in range(1000))
 MIN_TEMPLATE, MAX_TEMPLATE = 5, 20  # symbols and variables of one side of a rule
 MIN_FILLING, MAX_FILLING = 1, 15  # symbols that replace one variable
-# The five types by name: the variables of the source and of the target.
+# Name of each type of rule -> variables of its source side and of its target side.
 TYPES = {
     "x-to-empty": ("x", ""),
     "x-to-x": ("x", "x"),
@@ -45,7 +45,7 @@ Template = tuple[str, ...]
 
 
 class Rule(NamedTuple):
-    """Two templates of symbols and of the variables "x" and "y"."""
+    """A rule: its type, and the templates of both sides, which consist of symbols and the variables "x" and "y"."""
 
     type: str
     source: Template

@@ -20,9 +20,9 @@ from corpus.grammar import read_grammar
 
 GRAMMAR = read_grammar("dialogues")
 PARTS: dict[str, str] = GRAMMAR["parts"]
-# The forms of each type: the parts that are composed. A name that is not a part represents itself.
+# Type -> its forms. A form lists the parts that are joined. A name that is not a part is written unchanged.
 FORMS: dict[str, list[str]] = GRAMMAR["forms"]
-MAX_MISSES = 500  # repeated fillers in a row after which a pool is considered complete
+MAX_MISSES = 500  # a pool is considered complete after this number of repeated fillers in a row
 
 HALVES = ("train", "test")
 SLOT = re.compile(r"\{([a-z]+)(\d?)\}")

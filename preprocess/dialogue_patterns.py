@@ -131,7 +131,7 @@ def draw_splits(rng: Random, pools: dict[str, Pools], counts: dict[str, int]) ->
 
 
 def chance_of_success(pattern: Pattern, pools: Pools, guesses: int) -> float:
-    """Return the probability that the own response is among the best guesses of a model that knows all patterns."""
+    """Return the probability that the true response is among the best guesses of a model that knows all patterns."""
     chances: list[float] = []
     said = Counter(type_of(slot) for slot in slots(pattern.said))
     for response in pattern.responses:
@@ -209,7 +209,7 @@ def build_parser() -> argparse.ArgumentParser:
 def generate(
     name: str, options: argparse.Namespace, rng: Random
 ) -> tuple[dict[str, Pools], Iterator[tuple[str, Turn]]]:
-    """Return the fillers of one set, and its turns, all splits one after the other."""
+    """Return the fillers of one set, and its turns, split by split."""
     pools = draw_pools(rng, name, options.pool_size)
     return pools, draw_splits(rng, pools, {split: getattr(options, split) for split in SPLITS})
 

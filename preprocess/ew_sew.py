@@ -54,10 +54,10 @@ def turk_files(options: Namespace, split: str) -> list[Path]:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files. The match files become paths and, recorded in the manifest, ``similarity`` thresholds.
+    """Return the source files. Split ``--match`` into paths and ``similarity`` thresholds, which the manifest records.
 
     Raises:
-        InputError: if there are none, or a threshold is not a number.
+        InputError: if there are no files, or a threshold is not a number.
     """
     try:
         options.similarity = [float(threshold) for _, threshold in options.match]

@@ -4,8 +4,9 @@
 
 DIR contains the released PART_I.txt, PART_II.txt and PART_III.txt. The last two are scored by people: pairs with a
 score below 3, or without one, are dropped, as in all papers. DIR may also contain {train,valid,test}.{src,tgt} instead.
-The settings are those of the papers: ``wean`` is characters with a dictionary of 4,000, ``copynet-characters`` of
-3,000, ``copynet-words`` is jieba's words with a dictionary of 10,000. ``--unit`` and ``--words`` replace either part.
+The settings are those of the papers. ``wean`` and ``copynet-characters`` have characters with a dictionary of 4,000 and
+3,000, and ``copynet-words`` has the words of jieba with a dictionary of 10,000. ``--unit`` and ``--words`` replace
+either part.
 """
 
 import re

@@ -1,10 +1,11 @@
-"""Make a tiny BERT with a vocabulary from given text, optionally pre-trained on it, as a transformers directory.
+"""Make a tiny BERT with a vocabulary from the given text. Store it as a transformers directory.
 
     python preprocess/make_tiny_bert.py --text data/essays/train.tgt --output data/bert --updates 2000
 
 It replaces a published BERT (--bert DIR) in tests, smoke runs and on machines without one. Without --updates the
-weights are random. Pre-training is masked-word prediction as in BERT (Devlin et al., 2019, section 3.1, task 1): of 15%
-of the pieces, 80% become [MASK], 10% another piece, 10% are unchanged. The loss is measured on held-out lines.
+weights are random. With it, the model is pre-trained on the text by masked-word prediction as in BERT (Devlin et al.,
+2019, section 3.1, task 1): of 15% of the pieces, 80% become [MASK], 10% another piece, 10% are unchanged. The loss is
+measured on held-out lines.
 """
 
 import os

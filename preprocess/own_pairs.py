@@ -196,12 +196,12 @@ def write_sources(options: Namespace, preparation: Preparation) -> None:
 
 
 def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
-    """The split of each pair.
+    """Return the split of each pair.
 
     Args:
-        options: sizes, seed, and the comparison of sources.
-        pairs: to draw from.
-        files: the splits that are not drawn.
+        options: options with the sizes, the seed and the comparison of sources.
+        pairs: the pairs to draw from.
+        files: names of the splits that are not drawn.
 
     Raises:
         InputError: if there are too few pairs.

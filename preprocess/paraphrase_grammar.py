@@ -33,7 +33,7 @@ def _build_domain(roles: str, groups: str, adverbs: str, frames: list[str]) -> D
 
 
 DOMAINS = [_build_domain(**domain) for domain in GRAMMAR["domains"]]
-# Nouns that are never plural here, that cannot move, that have an owner, and those of things endangered by disasters.
+# Nouns that are never plural here, cannot move, have an owner, or name things that hazards endanger, and the hazards.
 SINGULAR_ONLY, IMMOVABLE, OWNABLE, ENDANGERED, HAZARDS = (
     GRAMMAR[name].split() for name in ("singular_only", "immovable", "ownable", "endangered", "hazards")
 )

@@ -13,7 +13,7 @@ GRAMMAR = read_grammar("paraphrases")
 FEMALE_NAMES, MALE_NAMES, SURNAMES, COUNTRIES = (
     GRAMMAR[name].split() for name in ("female_names", "male_names", "surnames", "countries")
 )
-# Invented towns: all combinations of beginnings and endings in order, without every fourth.
+# Invented towns: all combinations of beginnings and endings, except every fourth.
 TOWNS = [begin + end for begin in GRAMMAR["town_beginnings"].split() for end in GRAMMAR["town_endings"].split()]
 del TOWNS[3::4]
 
@@ -57,8 +57,8 @@ def _plural(noun: str) -> str:
 def _build_sets() -> dict[str, SynonymSet]:
     """All sets by their plainest word.
 
-    A set is a list of words, in which "_" joins the words of a phrase. After a colon follow the first words of the
-    adjective sets that fit a noun.
+    A set is a list of words, in which "_" joins the words of a phrase. After a noun, a colon and the adjectives that
+    fit it may follow. An adjective is named by the first word of its set.
     """
     sets: dict[str, SynonymSet] = {}
     for kind in ("verb", "noun", "adjective", "other"):

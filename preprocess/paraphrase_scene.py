@@ -1,4 +1,4 @@
-"""The scene of one synthetic pair: draws the parts that fill a template's slots, in the words of both sides.
+"""The scene of one synthetic pair. It draws the parts that fill the slots of a template, in the words of both sides.
 
 A source word is any member of its synonym set. The target's word is most often the plainest, and never more formal than
 the source's. All drawing uses `random.Random.random`, which is the same in all versions of Python.
@@ -34,7 +34,7 @@ _PRONOUNS = {"he": ("he", "she"), "his": ("his", "her")}
 
 
 class Unsuitable(Exception):
-    """The drawn scene cannot fill the template; the generator draws another one."""
+    """The drawn scene cannot fill the template. The generator then draws another one."""
 
 
 class Part(NamedTuple):
@@ -229,7 +229,7 @@ class Scene:
         return noun
 
     def judged(self) -> Part:
-        """Return a bare noun of the domain. Its adjective fills J, and an action on it fills V."""
+        """Return a noun of the domain without article. An adjective of it fills J, and an action on it fills V."""
         noun = self.object_among([noun for _, noun in self.domain.frames if LEXICON[noun].adjectives])
         self.parts["J"] = self.word(pick(self.rng, LEXICON[noun].adjectives))
         return self.word(noun)
@@ -268,7 +268,7 @@ class Scene:
         return Part(pick(self.rng, wordy).format(year), f"{plain} {year}")
 
     def manner(self) -> Part:
-        """Return an adverb, a phrase that the target drops, or mostly nothing."""
+        """Return an adverb, a phrase that the target drops, or (in about half of the cases) nothing."""
         draw = self.rng.random()
         if draw < 0.35:
             return self.word(pick(self.rng, self.domain.adverbs))

@@ -58,7 +58,7 @@ def read_duplicates(table: Table, *, first: bool = False) -> Iterator[tuple[str,
 
     Args:
         table: the published file.
-        first: count the rows that are not used, in the first pass over the file.
+        first: this is the first pass over the file, in which rows that are not used are counted.
     """
     left_out = table.preparation.left_out
     for _, texts, _ in table.items(count=first):

@@ -2,10 +2,10 @@
 
     python preprocess/retrieve_pairs.py --data data/quora --output data/quora-pairs
 
-Each line of {train,valid,test}.src becomes ``x <pair> p <pair> q`` with the training pair (p, q) whose p has the
-greatest cosine to the sentence x, both as TF-IDF of their words. Targets are unchanged. A training sentence gets no
-pair that contains it or its target, because that would reveal the answer. A sentence that shares no word with any p
-gets no pair.
+Each line x of {train,valid,test}.src becomes ``x <pair> p <pair> q``. Here, (p, q) is the training pair whose p is most
+similar to x, by the cosine of TF-IDF vectors of their words. Targets are unchanged. A training sentence gets no pair
+that contains it or its target, because that would reveal the answer. A sentence that shares no word with any p gets no
+pair.
 
     python preprocess/retrieve_pairs.py --data data/new --pairs data/quora --output data/new-pairs
 

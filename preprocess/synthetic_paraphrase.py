@@ -40,7 +40,7 @@ MIN_SOURCE_TOKENS, MAX_SOURCE_TOKENS = 8, 30
 MAX_MISSES = 2000  # repeated sentences in a row after which the grammar is considered exhausted
 
 _SLOT = re.compile(r"\{(~?\w+)(?:\.(\w+))?\}")
-_DRAWN_FIRST = re.compile(r"\{([XGK])\b")  # parts that include their own verb, which the pattern uses earlier
+_DRAWN_FIRST = re.compile(r"\{([XGK])\b")  # parts that draw the verb, which earlier slots of the pattern write
 # Beginnings of words whose sound differs from their first letter.
 _CONSONANT_SOUND = ("us", "uni", "eu", "one")
 _VOWEL_SOUND = ("honest", "hour")

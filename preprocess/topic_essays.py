@@ -85,8 +85,8 @@ def draw_splits(rng: Random, domains: dict[str, Domain], counts: dict[str, int])
                 misses += 1
                 if misses > MAX_MISSES:
                     raise InputError(
-                        f"after {len(seen):,} of {sum(counts.values()):,} essays there are hardly any other topics: "
-                        "ask for fewer with --train, --valid, --test."
+                        f"after {len(seen):,} of {sum(counts.values()):,} essays, hardly any unused topics are left: "
+                        "ask for fewer essays with --train, --valid, --test."
                     )
                 essay = draw_essay(rng, domains)
             seen.add(frozenset(essay.topics))

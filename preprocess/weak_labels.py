@@ -127,7 +127,7 @@ def rarest_blocks(
     for block in sorted(short, key=rarity):
         if len(chosen) == number:
             break
-        # Blocks that no link leaves overlap on both sides or on none.
+        # No link leaves a block, so blocks that overlap in the target overlap in the source too. One side is enough.
         if all(block.source[1] <= other.source[0] or other.source[1] <= block.source[0] for other in chosen):
             chosen.append(block)
     return chosen

@@ -2,9 +2,9 @@
 
     python preprocess/word_vectors.py --text data/essays/train.src data/essays/train.tgt --output data/vectors --dim 300
 
-PC-SAN starts from GloVe vectors of BERT's width and MTA-LSTM from word2vec's, both learnt from unpublished corpora.
-These vectors are learnt from the given text. With one worker and a seed, the same options give identical bytes on one
-machine.
+In the papers, PC-SAN starts from GloVe vectors as wide as BERT, and MTA-LSTM from word2vec vectors. Both were learnt
+from unpublished corpora. The vectors of this script are learnt from the given text. With one worker and a seed, the
+same options give identical bytes on one machine.
 """
 
 import logging
@@ -36,10 +36,16 @@ def parser() -> ArgumentParser:
     """The options."""
     options = learner_parser("word_vectors", __doc__)
     options.add_argument("--dim", type=whole_number(1, 10_000), default=300, metavar="N", help="width of the vectors")
-    options.add_argument("--method", choices=METHODS, default=METHODS[0], help="of word2vec")
-    options.add_argument("--window", type=whole_number(1, 1000), default=5, metavar="N", help="words on either side")
+    options.add_argument("--method", choices=METHODS, default=METHODS[0], help="training method of word2vec")
     options.add_argument(
-        "--negative", type=whole_number(1, 1000), default=5, metavar="N", help="noise words for each word"
+        "--window", type=whole_number(1, 1000), default=5, metavar="N", help="number of context words on either side"
+    )
+    options.add_argument(
+        "--negative",
+        type=whole_number(1, 1000),
+        default=5,
+        metavar="N",
+        help="number of noise words drawn for each word",
     )
     options.add_argument("--min-count", type=whole_number(1), default=2, metavar="N", help="rarer words have no vector")
     options.add_argument(

@@ -173,7 +173,7 @@ def speed() -> str:
 STEPS = (
     ("Raw text", ["a table,", "plain files"], "sentence pairs"),
     ("Prepare", ["preprocess/", "text"], "tokens, dictionary"),
-    ("Train", ["tasks, data, models,", "modules, criterions,", "optim, training"], "checkpoint"),
+    ("Train", ["tasks, data", "models, modules", "criterions, optim", "training"], "checkpoint"),
     ("Decode", ["search", "generation"], "outputs"),
     ("Score", ["evaluation"], "scores"),
     ("Show", ["reporting", "inspection"], "report, page"),
@@ -189,7 +189,7 @@ def architecture() -> str:
         x = 14 + 118 * place
         parts += [box(x, 36, 104, 74, "#e0f2f1" if place else "#eceff1", TEAL if place else GREY)]
         parts += [text(x + 52, 53, title, "middle", size=13)]
-        parts += [text(x + 52, 69 + 13 * row, name, "middle", size=10) for row, name in enumerate(names)]
+        parts += [text(x + 52, 68 + 12 * row, name, "middle", size=10) for row, name in enumerate(names)]
         parts += [text(x + 52, 126, product, "middle", GREY, 10)]
         if place:
             parts += [line(x - 14, 73, x - 1, 73), f'<path d="M{x - 6} 69 l6 4 l-6 4" fill="{INK}"/>']

@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", choices=TABLES)
     parser.add_argument("--runs", required=True, metavar="DIR", help="directory of data sets and seeds")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="file to write the table to, in addition")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="also write the table to this file")
     args = parser.parse_args(arguments)
     try:
         experiments = group_runs(read_all([args.runs]))

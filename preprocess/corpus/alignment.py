@@ -39,7 +39,7 @@ class Side(NamedTuple):
 class _Batch(NamedTuple):
     """The cells of some pairs: one cell for each target word and source word, and for each target word and no word."""
 
-    keys: NDArray[np.int64]  # source word and target word as one number
+    keys: NDArray[np.int64]  # the source word and the target word, encoded as one number
     prior: NDArray[np.float64]
     groups: NDArray[np.int64]  # first cell of each target word
     sizes: NDArray[np.int64]  # cells of each target word
@@ -102,7 +102,7 @@ def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
 
 
 def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> _Batch:
-    """The cells of pairs ``low`` to ``high``. The first cell of a target word is the one with no source word."""
+    """Return the cells of pairs ``low`` to ``high``. The first cell of a target word is the one without source word."""
     m, n = source.lengths[low:high], target.lengths[low:high]
     pair = np.repeat(np.arange(high - low), n)  # of each target word
     first = target.starts[low]

@@ -177,7 +177,8 @@ def run_once(
         arguments: command-line arguments (default: those of the process).
         sources: the files that the options name.
         version: version of the script, to be raised with every change that changes the bytes.
-        libraries: that the content depends on, each with its extra (empty: the package itself).
+        libraries: names of the libraries that the content depends on -> their extras. An empty extra means that the
+            package itself needs the library.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")

@@ -194,7 +194,7 @@ def _show(cell: str, dialect: Dialect) -> str:
 
 
 def _hide(character: str) -> str:
-    """The surrogate for a character. Empty for an empty string."""
+    """Return the surrogate that hides a character from ``csv``, or an empty string for an empty string."""
     return character and chr(ord(character) + _HIDDEN)
 
 
@@ -308,7 +308,7 @@ def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, fl
 
 
 def candidates(dialect: Dialect, text: str) -> list[Dialect]:
-    """The variants of a dialect that are possible with the quotation marks and backslashes in a text."""
+    """Return the variants of a dialect that the quotation marks and backslashes in a text allow."""
     variants = [replace(dialect, quote="", escapes=False)]
     if len(dialect.delimiter) == 1:
         variants += [replace(variants[0], quote=mark) for mark in ('"', "'") if mark in text]

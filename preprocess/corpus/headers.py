@@ -87,7 +87,7 @@ def parse_names(text: str) -> list[str]:
 
 
 def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, advice: str) -> list[Key]:
-    """The requested columns, by name, else by number from 1.
+    """Return the keys of the requested columns. Look for names first, then for numbers from 1.
 
     Args:
         names: name of every column, by its key.

@@ -129,7 +129,7 @@ class Output:
         return True
 
     def source(self, path: Path) -> Path:
-        """Record a source file of the content with its checksum. Return its path.
+        """Record a file that the content is made from, with its checksum. Return its path.
 
         Raises:
             InputError: if there is no such file.
@@ -149,7 +149,7 @@ class Output:
         return path
 
     def split(self, name: str, sides: Sequence[str] = SIDES) -> "Split":
-        """A split to write, as a context manager: ``<name>.<side>`` for each side."""
+        """Return a context manager that writes a split, with one file ``<name>.<side>`` for each side."""
         self.splits[name] = Split(self.folder, name, sides)
         return self.splits[name]
 
@@ -241,7 +241,7 @@ class Split:
         self.dropped[reason] += 1
 
     def counts(self) -> dict[str, Any]:
-        """The number of written lines, and of dropped lines by reason."""
+        """Return the number of written lines, and the number of dropped lines for each reason."""
         return {"kept": self.kept, "dropped": dict(sorted(self.dropped.items()))}
 
 
@@ -264,7 +264,7 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of an output directory. Empty if this module did not write one."""
+    """Return the manifest of an output directory, or an empty manifest if this module did not write one."""
     with suppress(OSError, ValueError):
         manifest = read_json(path / MANIFEST)
         if isinstance(manifest, dict) and all(isinstance(manifest.get(name), dict) for name in ("files", "options")):

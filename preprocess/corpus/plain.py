@@ -49,7 +49,7 @@ def write_plain(
     """Write these splits. Pairs with an empty side are dropped and counted.
 
     Args:
-        preparation: the run of the script.
+        preparation: state of this run of the script.
         files: both sides of each split (``plain_files``).
         sizes: maximum number of pairs to draw from a split. A split without a size is written completely, in its order.
         seed: seed of the draws (Python's ``Random(seed).shuffle`` of the lines).

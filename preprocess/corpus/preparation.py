@@ -1,4 +1,4 @@
-"""Turn published pairs into train/valid/test files: cleaned, tokenised, checked for leaks, and counted."""
+"""Turn published pairs into train/valid/test files. Clean, tokenise and count the text, and check it for leaks."""
 
 import re
 import shutil
@@ -47,11 +47,11 @@ class Preparation:
         self.text_files: list[Path] = []
 
     def lines(self, path: Path, *, count: bool = True) -> Iterator[str]:
-        """The lines of a source file, unchanged. The file is recorded in the manifest.
+        """Return the lines of a source file, unchanged, and record the file in the manifest.
 
         Args:
             path: path of the file.
-            count: count the corrections, for the first reading of the file only.
+            count: count the corrections. Set it only when the file is read for the first time.
         """
         counts = self.cleaner.counts if count else None
         return read_lines(self.output.source(path), counts, self.replace_bad)
@@ -206,7 +206,7 @@ class Looks:
         """Remarks for the user."""
         lines, settings = self.counts["lines"], self.settings
         if settings.unit == "words" and 3 * self.counts["glued"] > lines:
-            yield "punctuation is attached to words in many lines, which makes other words: --unit joiner separates it"
+            yield "punctuation is attached to words in many lines, so both are one token: --unit joiner separates it"
         cased = not (settings.lowercase or settings.truecase) and settings.unit in ("words", "joiner", "moses")
         if cased and 2 * self.counts["capital"] > lines:
             yield 'most lines begin with a capital, so that "The" and "the" are two words: --truecase or --lowercase'

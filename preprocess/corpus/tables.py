@@ -166,7 +166,7 @@ class AlignedFiles(Pairs):
         """Yield the pairs of lines."""
         for number, (_, sides) in enumerate(self.preparation.aligned_lines(self.paths, count=count), start=1):
             if number == 1 and all("\t" in side for side in sides):
-                raise InputError(f"{self.paths[0]} and {self.paths[1]} are tables: give --data one of them alone.")
+                raise InputError(f"{self.paths[0]} and {self.paths[1]} are tables: give --data only one of them.")
             yield number, tuple(sides), ""
 
 
@@ -251,7 +251,7 @@ class Table(Pairs):
                     yield line, tuple(text or "" for text in texts), ""
 
     def survey(self, *, keep_duplicates: bool = False) -> None:
-        """Survey the rows. Problems of delimited text become notes."""
+        """Survey the rows. Add the problems of delimited text to the notes."""
         self.notes += self.source.notes
         super().survey(keep_duplicates=keep_duplicates)
 

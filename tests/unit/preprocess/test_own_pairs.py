@@ -236,7 +236,7 @@ def test_tables_given_as_sides_are_noticed(tmp_path: Path, capsys):
     for name in ("a.txt", "b.txt"):
         (tmp_path / name).write_text("one side\tother side\n" * 30)
     assert prepare("--data", tmp_path / "a.txt", tmp_path / "b.txt", "--output", tmp_path / "out") == 2
-    assert "are tables: give --data one of them alone" in capsys.readouterr().err
+    assert "are tables: give --data only one of them" in capsys.readouterr().err
     (tmp_path / "c.tsv").write_text('{"a": 1}\n')
     assert prepare("--data", tmp_path / "a.txt", tmp_path / "c.tsv", "--output", tmp_path / "out") == 2
     assert "holds both sides alone" in capsys.readouterr().err
