@@ -13,7 +13,7 @@ import torch
 from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
-from ..checkpoints.dictionaries import describe
+from ..checkpoints.dictionaries import fingerprint
 from ..checkpoints.loading import StoredModel
 from ..errors import UserError
 from ..modules import base_ids
@@ -60,7 +60,7 @@ class RewardModel:
         if self.kind not in options:
             raise UserError(f"{option} {path} is of --task {options._name}, but must be {self.wanted}.")
         self.dictionary: Dictionary = task.source_dictionary
-        if any(describe(dictionary) != describe(self.dictionary) for dictionary in dictionaries):
+        if any(fingerprint(dictionary) != fingerprint(self.dictionary) for dictionary in dictionaries):
             raise UserError(
                 f"{option} {path} was trained with other words than those of this data: binarise its text with the "
                 "dictionary of this data (fairseq-preprocess --srcdict)."

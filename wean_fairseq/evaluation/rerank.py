@@ -17,7 +17,7 @@ from ..console import OneLineParser, split_name, whole_number
 from ..errors import UserError
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
-from .metrics.registry import Settings, build_metric
+from .metrics.registry import MetricSettings, build_metric
 from .output_reader import SystemOutput
 from .score_file import format_score
 from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_output_log
@@ -133,7 +133,7 @@ def rerank_command(argv: list[str]) -> str:
     check_outputs({"--output": args.output, "--json": args.json}, inputs)
     corpus = read_corpus(args.ref, args.src)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
-    metric = build_quality_metric(args.metric, Settings(tokenize, args.lowercase), corpus)
+    metric = build_quality_metric(args.metric, MetricSettings(tokenize, args.lowercase), corpus)
     tuning = read_searches(args, "--tune", args.tune, args.oov_source or args.src)
     test = read_searches(args, "--test", args.test, args.test_oov_source)
     check_same_searches(tuning, test, args.ranks)
@@ -158,7 +158,7 @@ def rerank_command(argv: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def build_quality_metric(name: str, settings: Settings, corpus: Corpus) -> EvaluationMetric:
+def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) -> EvaluationMetric:
     """Build the metric that decides. More must be better, and it must score one hypothesis per sentence."""
     metric = build_metric(name, settings)
     if not metric.higher_is_better or metric.wants_nbest > 1:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..evaluation.corpus import COPY_ROW, is_baseline
-from ..evaluation.presets import PRESETS, STANDARD
+from ..evaluation.presets import METRIC_PRESETS, STANDARD
 from ..evaluation.score_file import SIGNIFICANT, Column, Evaluation, Score, format_score
 from ..evaluation.tables import Cell, Table
 from .runs import Run, ScoredSet, TextManifest, is_seed_folder
@@ -243,7 +243,7 @@ def score_tables(entry: Entry) -> Iterator[Table]:
         rows: list[list[Cell | str]] = [
             [entry.columns[key].heading, *(score_cell(entry, system, key) for system in systems)] for key in keys
         ]
-        paper = PRESETS.get(preset)
+        paper = METRIC_PRESETS.get(preset)
         notes = [f"{paper.note[0].upper()}{paper.note[1:]}."] if paper and paper.note else []
         source = paper.source if paper else "chosen metrics"
         caption = "Standard metrics" if preset == STANDARD else f"{preset}, after {source}"

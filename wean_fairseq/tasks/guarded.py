@@ -158,7 +158,7 @@ class GuardedTask(TranslationTask):
 
     def state_dict(self) -> dict[str, Any]:
         """The task's part of a checkpoint: checksums of the words of the dictionaries and of the training data."""
-        described = {side: dictionaries.describe(dictionary) for side, dictionary in self.sides.items()}
+        described = {side: dictionaries.fingerprint(dictionary) for side, dictionary in self.sides.items()}
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -109,14 +109,14 @@ class Text:
         self._wordpieces = wordpieces
 
     @cached_property
-    def _split(self) -> steps.Step:
+    def _split(self) -> steps.TextStep:
         wordpieces = self._wordpieces
         if wordpieces is None and self.folder is not None and self.settings.unit == "wordpiece":
             wordpieces = self._file(WORDPIECES)
         return steps.splitter(self.settings.unit, wordpieces, self.settings.language)
 
     @cached_property
-    def _learnt(self) -> list[steps.Step]:
+    def _learnt(self) -> list[steps.TextStep]:
         if self.folder is None:
             return []
         learnt = []
@@ -133,8 +133,8 @@ class Text:
         return steps.usual_forms(self._file(TRUECASE_MODEL)) if is_cased else None
 
     @cached_property
-    def _undo(self) -> list[steps.Step]:
-        back: list[steps.Step] = []
+    def _undo(self) -> list[steps.TextStep]:
+        back: list[steps.TextStep] = []
         if self.settings.truecase and not self.settings.reversible_case:
             back.append(steps.uncaser())
         return [*back, restore_specials, steps.joiner(self.settings.unit, self.settings.language)]
