@@ -12,7 +12,7 @@ from contextlib import contextmanager, redirect_stderr
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ..errors import UserError
 from ..optional import import_optional, missing_library
@@ -20,7 +20,8 @@ from ..storage.files import open_regular
 from .detokenise import detokeniser
 
 TextStep = Callable[[str], str]
-UNITS = ("words", "joiner", "characters", "moses", "jieba", "wordpiece")
+Unit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiece"]
+UNITS = get_args(Unit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
 MARK = "￭"  # marks a missing space on tokens of the unit joiner
 
