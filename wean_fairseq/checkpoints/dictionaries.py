@@ -5,6 +5,7 @@ from typing import Any
 
 from fairseq.data import Dictionary
 
+from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from ..storage.files import check_size
 
@@ -28,7 +29,7 @@ def load_dictionary(path: str) -> Dictionary:
 
 def fingerprint(dictionary: Dictionary) -> dict[str, Any]:
     """Return the number of words, and their SHA-256 in their own and in alphabetical order, without slots."""
-    words = dictionary.symbols[: getattr(dictionary, "first_slot", len(dictionary))]
+    words = dictionary.symbols[: num_base_words(dictionary)]
     return {"size": len(words), "words": _digest(words), "sorted": _digest(sorted(words))}
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..checkpoints.dictionaries import fingerprint
 from ..checkpoints.loading import StoredModel
+from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from ..modules import base_ids
 from ..text.ngrams import count_all, sentence_sari
@@ -72,7 +73,7 @@ class RewardModel:
         self.model.to(device)
         rows = [torch.tensor([*words, self.dictionary.eos()]) for words in sentences]
         batch = data_utils.collate_tokens(rows, self.dictionary.pad()).to(device)
-        return base_ids(batch, getattr(self.dictionary, "first_slot", len(self.dictionary)), self.dictionary.unk())
+        return base_ids(batch, num_base_words(self.dictionary), self.dictionary.unk())
 
 
 class AutoEncoder(RewardModel):

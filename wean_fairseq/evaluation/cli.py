@@ -7,7 +7,7 @@ from functools import partial
 from pkgutil import resolve_name
 
 from .. import __version__
-from ..console import OneLineParser, exit_status, whole_number
+from ..console import command_parser, exit_status, whole_number
 from ..errors import UserError
 from .corpus import read_corpus
 from .evaluate import Resampling, evaluate
@@ -42,12 +42,9 @@ other commands (each with --help):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the scoring command."""
-    parser = OneLineParser(
-        prog="wean-evaluate",
-        description="Score system outputs against raw reference text, with signatures, intervals and paired tests.",
-        epilog=_EXAMPLES + "\nmetrics:\n" + "".join(f"  {name:20} {entry.help}\n" for name, entry in METRICS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Score system outputs against raw reference text, with signatures, intervals and paired tests."
+    metrics = "".join(f"  {name:20} {entry.help}\n" for name, entry in METRICS.items())
+    parser = command_parser("wean-evaluate", description, f"{_EXAMPLES}\nmetrics:\n{metrics}")
     parser.add_argument("--version", action="version", version=f"wean-evaluate {__version__}")
     files = parser.add_argument_group("files")
     files.add_argument(

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ..console import OneLineParser
+from ..console import OneLineParser, counted
 from ..errors import UserError
 from .corpus import COPY_ROW
 from .parameters import SETTINGS, count_parameters
@@ -25,7 +25,7 @@ from .published import LEFT_OUT, PUBLISHED_TABLES, SCORERS, PublishedRow, Publis
 from .released import read_released
 from .results import Result, read_result
 from .score_file import format_score
-from .tables import Table, counted
+from .tables import Table
 from .text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.

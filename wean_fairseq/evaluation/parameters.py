@@ -6,7 +6,7 @@ from ..console import OneLineParser
 from .published import PUBLISHED_TABLES
 from .tables import Table
 
-#: Number of fairseq's special symbols, which are added to the n most frequent words.
+#: Number of fairseq's special symbols (<s>, <pad>, </s>, <unk>), which are added to the n most frequent words.
 SPECIALS = 4
 UNK = 3
 

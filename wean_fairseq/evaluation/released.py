@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..console import split_name
+from ..console import counted, split_name
 from ..errors import UserError
 from .corpus import Corpus, read_corpus
 from .evaluate import Resampling, evaluate
@@ -12,7 +12,6 @@ from .output_reader import read_plain
 from .presets import columns_for
 from .published import PUBLISHED_TABLES, PublishedTable
 from .results import Result
-from .tables import counted
 
 #: Patterns of references and sources in the releases: DRESS, then TurkCorpus.
 REFERENCES = ("Reference*", "test*.turk.*")

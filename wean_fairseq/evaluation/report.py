@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ..console import counted
 from .corpus import is_baseline
 from .presets import METRIC_PRESETS
 from .score_file import SIGNIFICANT, Evaluation, replace_nan
-from .tables import Table, counted
+from .tables import Table
 
 _TEST_NAMES = {
     "bootstrap": "of the bootstrap with {resamples} resamples",

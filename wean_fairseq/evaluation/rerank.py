@@ -13,7 +13,7 @@ from itertools import product
 
 from msgspec import Struct, to_builtins
 
-from ..console import OneLineParser, split_name, whole_number
+from ..console import command_parser, counted, split_name, whole_number
 from ..errors import UserError
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
@@ -21,7 +21,7 @@ from .metrics.registry import MetricSettings, build_metric
 from .output_reader import SystemOutput
 from .score_file import format_score
 from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_output_log
-from .tables import Table, counted
+from .tables import Table
 from .text_files import check_outputs, read_lines, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
@@ -87,12 +87,8 @@ def check_depth(search: SystemOutput, ranks: int) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = OneLineParser(
-        prog="wean-evaluate rerank",
-        description="Choose on a tuning set which search, and which entry of its n-best lists, to take on a test set.",
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Choose on a tuning set which search, and which entry of its n-best lists, to take on a test set."
+    parser = command_parser("wean-evaluate rerank", description, _EXAMPLE)
     files = parser.add_argument_group("files")
     files.add_argument(
         "--tune",

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from ..checkpoints.loading import StoredModel
 from ..checkpoints.search import GENERATION, SEARCH_PRESETS, add_generation_options
-from ..console import command_parser, configure_logging, exit_status, print_message, whole_number
+from ..console import command_parser, configure_logging, counted, exit_status, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from .growing import GrowingFile
@@ -145,7 +145,7 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     if args.constraints:
         generation["constraints"] = args.constraints
     searched = model.describe_search(args.nbest, args.beam, **generation)
-    lines_done = f"{number:,} line{'' if number == 1 else 's'}"
+    lines_done = counted(number, "line")
     print_message("wean-generate", f"{lines_done} in {seconds:,.1f} s{rate}; search: {searched}")
     if cut:
         print_message(

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ..console import counted
 from ..evaluation.corpus import COPY_ROW, is_baseline
 from ..evaluation.presets import METRIC_PRESETS, STANDARD
 from ..evaluation.score_file import SIGNIFICANT, Column, Evaluation, Score, format_score
@@ -178,7 +179,7 @@ def score_cell(entry: Entry, system: str, key: str, *, interval: bool = True) ->
     score = entry.evaluation.scores[system][key]
     detail = " to ".join(map(format_score, score.interval or ())) if interval else ""
     if entry.seeds > 1:
-        detail = f"{len(score.runs)} seed{'s' if len(score.runs) > 1 else ''}"
+        detail = counted(len(score.runs), "seed")
     return Cell(score.format() + ("*" if is_significant(entry, system, key) else ""), detail, mark)
 
 
