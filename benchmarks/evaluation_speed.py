@@ -31,7 +31,7 @@ import harness
 
 from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
-from wean_fairseq.evaluation.metrics import Settings
+from wean_fairseq.evaluation.metrics import MetricSettings
 from wean_fairseq.evaluation.output_reader import SystemOutput
 from wean_fairseq.evaluation.presets import STANDARD, columns_for
 from wean_fairseq.evaluation.significance import Draws, bootstrap_p
@@ -67,7 +67,7 @@ def time_scoring(corpus: Corpus) -> float:
     """Seconds of CPU time for one system with every standard metric."""
     system = SystemOutput("system", [[line] for line in noisy(corpus.references[0], 0.3, 3)], "")
     start = time.process_time()
-    evaluate([system], corpus, columns_for([STANDARD], [], Settings()), Resampling(RESAMPLES, 0))
+    evaluate([system], corpus, columns_for([STANDARD], [], MetricSettings()), Resampling(RESAMPLES, 0))
     return time.process_time() - start
 
 
@@ -75,7 +75,7 @@ def time_bootstrap(corpus: Corpus) -> float:
     """Seconds of CPU time for the paired bootstrap of 5 systems, without the counting of n-grams."""
     outputs = [noisy(corpus.references[0], 0.2 + 0.05 * number, number) for number in range(SYSTEMS)]
     rows = []
-    for column in columns_for([STANDARD], [], Settings()):
+    for column in columns_for([STANDARD], [], MetricSettings()):
         column.metric.sources = corpus.sources
         column.metric.prepare(corpus.references)
         if column.metric.additive:

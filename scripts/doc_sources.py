@@ -2,7 +2,6 @@
 
 import argparse
 import ast
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import yaml
+from diagrams import read
 from page_block import table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -98,17 +98,9 @@ def benchmarks(_content: object) -> str:
     return table(["script", "measures", "result"], rows)
 
 
-def record(benchmark: str) -> dict[str, Any]:
-    """Return the record of a benchmark."""
-    content: dict[str, Any] = json.loads(
-        (ROOT / "benchmarks" / "results" / f"{benchmark}.json").read_text(encoding="utf-8")
-    )
-    return content
-
-
 def speed(_content: object) -> str:
     """Return the tables of a training step and of beam search, as recorded."""
-    step, search = record("training_step"), record("decoding")
+    step, search = (read(f"benchmarks/results/{name}.json") for name in ("training_step", "decoding"))
     one, two = (step["time"][threads] for threads in "12")
     rows = [
         [

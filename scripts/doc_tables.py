@@ -16,7 +16,7 @@ import doc_sources
 from page_block import table, update_block
 
 from wean_fairseq.evaluation.metrics.registry import METRICS
-from wean_fairseq.evaluation.presets import PRESETS
+from wean_fairseq.evaluation.presets import METRIC_PRESETS
 
 ROOT = Path(__file__).resolve().parents[1]
 COPY = "copy-source"
@@ -99,7 +99,7 @@ def presets(_content: dict[str, Any]) -> str:
     """Return the table of the papers' presets."""
     return table(
         ["`--preset`", "table", "protocol"],
-        [[f"`{name}`", preset.source, preset.note] for name, preset in PRESETS.items() if preset.source],
+        [[f"`{name}`", preset.source, preset.note] for name, preset in METRIC_PRESETS.items() if preset.source],
     )
 
 

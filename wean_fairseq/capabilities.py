@@ -19,10 +19,10 @@ class Capabilities:
     granular_from: int = 0  # first layer whose words have granularities, counted from 1. 0 = none
 
 
-FAIRSEQ = Capabilities(computes_loss=False, shares_words=False)  # of the models that are not ours
+FAIRSEQ_MODELS = Capabilities(computes_loss=False, shares_words=False)  # of the models that are not ours
 
 
 def capabilities_of(model: Any) -> Capabilities:
     """Capabilities of a model, a model class, or a model wrapped for distributed training."""
-    found: Capabilities = getattr(model, "capabilities", FAIRSEQ)
+    found: Capabilities = getattr(model, "capabilities", FAIRSEQ_MODELS)
     return found

@@ -28,12 +28,8 @@ class OneLineParser(argparse.ArgumentParser):
 
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
     """The parser of a command. Its help ends with ``examples``, in the lines that they have."""
-    return OneLineParser(
-        prog=program,
-        description=description,
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    shape = argparse.RawDescriptionHelpFormatter
+    return OneLineParser(prog=program, description=description, epilog=examples, formatter_class=shape)
 
 
 def whole_number(minimum: int, most: int | None = None) -> Callable[[str], int]:
@@ -72,6 +68,11 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
         said, example = (f"{option} {text}".strip() for text in (repr(argument), f"WEAN={argument}"))
         raise UserError(f"{said} is not of the form NAME={value}; write for example {example}.")
     return name, found
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with thousands separators and its noun, e.g. ``1 reference`` or ``4,000 sentences``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 class _PrintableFormatter(logging.Formatter):

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.evaluation.published import PUBLISHED_TABLES
 from wean_fairseq.reporting.comparison import published_tables
 from wean_fairseq.reporting.report_cli import read_all
 from wean_fairseq.reporting.scores import group_runs
@@ -19,7 +19,7 @@ from wean_fairseq.reporting.scores import group_runs
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("table", choices=TABLES)
+    parser.add_argument("table", choices=PUBLISHED_TABLES)
     parser.add_argument("--runs", required=True, metavar="DIR", help="directory of data sets and seeds")
     parser.add_argument("--output", type=Path, metavar="FILE", help="also write the table to this file")
     args = parser.parse_args(arguments)
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"published_table: {error}", file=sys.stderr)
         return 2
     entries = [entry for experiment in experiments for entry in experiment.sets.values()]
-    source = TABLES[args.table].source
+    source = PUBLISHED_TABLES[args.table].source
     tables = [table for table in published_tables(entries) if table.caption.startswith(f"{source}:")]
     text = "\n".join(
         line for table in tables for line in (f"## {table.caption}", "", table.as_markdown(), "", *table.notes, "")

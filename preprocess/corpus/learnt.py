@@ -11,7 +11,7 @@ from pathlib import Path
 from corpus.errors import InputError
 from wean_fairseq.optional import import_optional
 from wean_fairseq.text.casing import cased_words
-from wean_fairseq.text.steps import Step
+from wean_fairseq.text.steps import TextStep
 
 
 def learn_truecaser(lines: Iterable[str], path: Path) -> None:
@@ -45,7 +45,7 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
             raise InputError(f"the training text has not enough words to learn {merges} merges from.") from error
 
 
-def map_file(path: Path, step: Step, finish: Step = str) -> None:
+def map_file(path: Path, step: TextStep, finish: TextStep = str) -> None:
     """Apply a step to all lines of a file, in place and atomically. The number of lines is unchanged."""
     partial = path.with_name(path.name + ".step")
     with path.open(encoding="utf-8", newline="\n") as old, partial.open("w", encoding="utf-8", newline="\n") as new:

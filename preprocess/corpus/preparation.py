@@ -155,7 +155,7 @@ class Preparation:
         self.output.facts["cleaning"] = dict(sorted(self.cleaner.counts.items()))
         self.output.facts["leaks"] = self.leaks.report()
 
-    def _learnt(self) -> Iterator[tuple[Callable[..., None], Callable[[Path], steps.Step], str]]:
+    def _learnt(self) -> Iterator[tuple[Callable[..., None], Callable[[Path], steps.TextStep], str]]:
         if self.options.truecase:
             yield learnt.learn_truecaser, self._cut_cased, TRUECASE_MODEL
         if self.options.bpe:
@@ -166,7 +166,7 @@ class Preparation:
 
             yield learn, lambda path: steps.bpe(path, mark), BPE_CODES
 
-    def _cut_cased(self, model: Path) -> steps.Step:
+    def _cut_cased(self, model: Path) -> steps.TextStep:
         """The step from clean lines to true-cased tokens, with a learnt model."""
         text = Text(replace(self.text.settings, bpe=False), model.parent, self.options.wordpiece_vocab)
         text.cleaner = self.cleaner

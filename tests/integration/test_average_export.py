@@ -8,7 +8,7 @@ import torch
 
 from tests.integration.commands import Result, generate, parameters
 from wean_fairseq.checkpoints import cli
-from wean_fairseq.checkpoints.search import NAME
+from wean_fairseq.checkpoints.search import SEARCH_FILE
 from wean_fairseq.generation import load
 from wean_fairseq.reporting import trace
 
@@ -47,7 +47,7 @@ def test_the_search_that_is_kept_beside_a_checkpoint_is_that_of_all_tools(
     data: Path, checkpoint: Path, tmp_path: Path
 ) -> None:
     copied = str(shutil.copy(checkpoint, tmp_path))
-    (tmp_path / NAME).write_text("--search-preset wean --beam 2 --max-len-a 0 --max-len-b 2\n")
+    (tmp_path / SEARCH_FILE).write_text("--search-preset wean --beam 2 --max-len-a 0 --max-len-b 2\n")
     model, plain = load(copied, data, device="cpu"), load(checkpoint, data, device="cpu")
     assert [str(one.task.cfg.search_preset) for one in (model, plain)] == ["wean", "fairseq"]
     line = "kept1 said2 kept3 said4 kept5"

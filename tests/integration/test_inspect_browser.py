@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.integration.commands import ENVIRONMENT, TASK, USER_DIR, command_line, paraphrase, run, train
 from wean_fairseq.errors import UserError
@@ -48,7 +49,7 @@ def systems(text_data: Path, checkpoints: dict[str, Path]) -> dict[str, System]:
 
 
 def question(text: str, **changes: Any) -> Question:
-    return Question(text, ("copynet",), 3, 3, 100)._replace(**changes)
+    return replace(Question(text, ("copynet",), 3, 3, 100), **changes)
 
 
 def words(output: dict[str, Any]) -> list[str]:

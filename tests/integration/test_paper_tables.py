@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import BIN, ENVIRONMENT, ROOT
-from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.evaluation.published import PUBLISHED_TABLES
 
 SCRIPT = ROOT / "examples" / "paper_tables.sh"
 
@@ -39,7 +39,7 @@ def sections(document: str) -> list[str]:
 def test_every_published_number_is_there(document: str) -> None:
     """One section a data set; in it, line by line, the numbers of the data and the system they belong to."""
     parts = iter(sections(document))
-    for table in TABLES.values():
+    for table in PUBLISHED_TABLES.values():
         for rows in table.rows.values():
             part = next(parts)
             published = re.findall(

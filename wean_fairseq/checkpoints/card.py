@@ -13,7 +13,7 @@ from ..storage.files import read_json
 from ..templates import render_template
 from ..text.settings import MANIFEST, Text
 
-NAME = "README.md"
+CARD = "README.md"
 _SIZES = ("width", "dim", "size", "layers", "heads", "dropout")
 _SHOWN = 500  # characters of a value
 
@@ -65,7 +65,7 @@ class _Manifest(Struct):
     left_out: dict[str, int] = {}
 
 
-def read_scores(path: str | Path) -> dict[str, _Scores]:
+def read_evaluations(path: str | Path) -> dict[str, _Scores]:
     """The scores in a JSON file of ``wean-evaluate``, by test set. Raises ``UserError`` for another file."""
     try:
         content = read_json(path)
@@ -112,7 +112,7 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
         longest=cfg["task"].get("max_source_positions"),
         manifest=_manifest(text),
         text="" if text is None else text.settings.describe(),
-        sets={} if scores is None else read_scores(scores),
+        sets={} if scores is None else read_evaluations(scores),
         note=note,
     )
 

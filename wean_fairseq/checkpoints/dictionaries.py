@@ -5,6 +5,7 @@ from typing import Any
 
 from fairseq.data import Dictionary
 
+from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from ..storage.files import check_size
 
@@ -26,9 +27,9 @@ def load_dictionary(path: str) -> Dictionary:
     return dictionary
 
 
-def describe(dictionary: Dictionary) -> dict[str, Any]:
+def fingerprint(dictionary: Dictionary) -> dict[str, Any]:
     """Return the number of words, and their SHA-256 in their own and in alphabetical order, without slots."""
-    words = dictionary.symbols[: getattr(dictionary, "first_slot", len(dictionary))]
+    words = dictionary.symbols[: num_base_words(dictionary)]
     return {"size": len(words), "words": _digest(words), "sorted": _digest(sorted(words))}
 
 
@@ -40,7 +41,7 @@ def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str
     """Refuse dictionaries in which words have other numbers than in training. Their counts may differ.
 
     Args:
-        trained: result of ``describe`` in training, by side. A missing side is not checked.
+        trained: result of ``fingerprint`` in training, by side. A missing side is not checked.
         checkpoint: the file, for messages.
         data: the directory of the dictionaries, for messages.
 
@@ -48,7 +49,7 @@ def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str
         UserError: with the difference.
     """
     for side, dictionary in sides.items():
-        before, now = trained.get(side), describe(dictionary)
+        before, now = trained.get(side), fingerprint(dictionary)
         if before is None or before["words"] == now["words"]:
             continue
         if before["size"] != now["size"]:

@@ -34,14 +34,13 @@ from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..text.settings import EXAMPLE, MODEL_TEXT, Text, prepared_text, settings_of
 from . import dictionaries, writing
-from .card import NAME as CARD
-from .card import write_card
+from .card import CARD, write_card
 from .ctranslate2_format import convert
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
 from .search import TASK_OPTIONS, check_generation, kept_search
 
 WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "note.txt"
-FORMAT = 1  # of the configuration
+EXPORT_FORMAT = 1  # of the configuration
 _LARGEST_CONFIG = 1 << 23  # bytes
 _ADVICE = "export the model again"
 _KEPT = ("task", "model", "criterion", "generation")  # of the configuration. The other sections describe the training
@@ -142,7 +141,8 @@ def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
     # An exported model is not resumed from, so it needs no state of the learning-rate schedule.
     history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
     kept = {"optimizer_history": history, "task_state": state.get("task_state") or {}}
-    return state | checked_options(Path(checkpoint), kept, dict)
+    state |= checked_options(Path(checkpoint), kept, dict)
+    return state
 
 
 def _count_lines(path: Path) -> int:
@@ -170,7 +170,7 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     if isinstance(cfg["model"], Namespace):
         cfg["model"] = _options_of_old_arch(state["cfg"])
     config = {
-        "format": FORMAT,
+        "format": EXPORT_FORMAT,
         "cfg": cfg,
         "same_as": same_as,
         "optimizer_history": state["optimizer_history"],
@@ -299,10 +299,10 @@ def read_export(path: str | Path) -> dict[str, Any]:
             check_file(weights.parent / name, _ADVICE)
         config = read_json(config_file, _LARGEST_CONFIG)
         # True is equal to 1, so the type is compared as well.
-        if type(config["format"]) is not int or config["format"] != FORMAT:
+        if type(config["format"]) is not int or config["format"] != EXPORT_FORMAT:
             raise UserError(
-                f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads {FORMAT}: "
-                "use the version that wrote it, or export the model again."
+                f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads "
+                f"{EXPORT_FORMAT}: use the version that wrote it, or export the model again."
             )
         model = load_file(weights) if _is_utf8(weights) else load(read_regular(weights, -1))
         # A tensor that several parameters share is stored once.

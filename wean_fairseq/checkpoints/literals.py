@@ -11,8 +11,8 @@ from typing import Any
 
 from ..errors import UserError
 
-LONGEST = 100_000  # characters of a literal
-MOST = 10_000  # items of a list after + or *, and digits of a number
+LONGEST_LITERAL = 100_000  # characters of a literal
+MOST_ITEMS = 10_000  # items of a list after + or *, and digits of a number
 
 
 class NoLiteral(UserError):
@@ -32,7 +32,7 @@ def read_literal(text: Any, *_namespaces: Any) -> Any:
     if not isinstance(text, str):
         raise TypeError(f"a literal is a string, not {type(text).__name__}")
     try:
-        if len(text) > LONGEST:
+        if len(text) > LONGEST_LITERAL:
             raise ValueError("too long")
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
@@ -79,17 +79,17 @@ def _product(left: Any, right: Any) -> Any:
     if isinstance(right, list | tuple):
         left, right = right, left
     if isinstance(left, list | tuple):
-        if not isinstance(right, int) or _size(left) * right > MOST:
+        if not isinstance(right, int) or _size(left) * right > MOST_ITEMS:
             raise ValueError("too many items")
         return left * right
     product = _number(left) * _number(right)
-    if isinstance(product, int) and product.bit_length() > MOST:
+    if isinstance(product, int) and product.bit_length() > MOST_ITEMS:
         raise ValueError("too large")
     return product
 
 
 def _check_items(items: Any) -> Any:
-    if _size(items) > MOST:
+    if _size(items) > MOST_ITEMS:
         raise ValueError("too many items")
     return items
 

@@ -7,10 +7,10 @@ resolved. Anything else is refused, so that later checks see all values.
 from argparse import Namespace
 from typing import Any
 
-from .literals import LONGEST, NoLiteral, read_literal
+from .literals import LONGEST_LITERAL, NoLiteral, read_literal
 
-DEEPEST = 20  # containers in containers
-MOST = 10_000  # maximum number of values. A fairseq configuration has about 300, or about 1,500 with an old arch
+DEEPEST_OPTIONS = 20  # containers in containers
+MOST_VALUES = 10_000  # maximum number of values. A fairseq configuration has about 300, or about 1,500 with an old arch
 MOST_IN_LIST = 1_000  # fairseq takes seconds to read longer ones of an old arch
 LARGEST = 2**63  # of whole numbers
 # The options of archs, criterions, tasks and optimisers that fairseq evaluates. A test reads them in its source.
@@ -44,8 +44,8 @@ class _Copy:
     def copy(self, value: Any, name: str, depth: int) -> Any:
         """A copy of ``value``, which is ``depth`` containers down at the option ``name``."""
         self.values += 1
-        if depth > DEEPEST or self.values > MOST:
-            raise Refused(f"has containers nested in each other without end, or more than {MOST} values")
+        if depth > DEEPEST_OPTIONS or self.values > MOST_VALUES:
+            raise Refused(f"has containers nested in each other without end, or more than {MOST_VALUES} values")
         if type(value) is str:
             return _text(value, name)
         if value is None or type(value) in (bool, float) or (type(value) is int and abs(value) < LARGEST):
@@ -73,7 +73,7 @@ class _Copy:
 
 def _text(text: str, name: str) -> str:
     shown = repr(text if len(text) < 60 else text[:60] + "...")
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_LITERAL:
         raise Refused(f"has the option {name!r} of {len(text)} characters")
     if "${" in text:
         raise Refused(f"has the option {shown} ({name}), which refers to other options; fairseq writes no such option")

@@ -15,8 +15,8 @@ from ..errors import UserError
 from ..ranges import ANY, check_positive, check_range, values_of
 from ..storage.files import read_regular
 
-NAME = "search.txt"
-PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
+SEARCH_FILE = "search.txt"
+SEARCH_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 NO_UNKNOWN = 1000.0  # penalty by which <unk> is never written
 TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
 
@@ -69,7 +69,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
         argument_default=argparse.SUPPRESS,
     )
     add = group.add_argument
-    add("--search-preset", choices=PRESETS, help="search of a paper, or fairseq's")
+    add("--search-preset", choices=SEARCH_PRESETS, help="search of a paper, or fairseq's")
     add("--beam", type=int, metavar="N", help="number of hypotheses per sentence")
     add("--essay-length", type=int, metavar="N", help="words of an essay, for archs that plan its length")
     add(
@@ -168,7 +168,7 @@ def kept_search(checkpoint: str | Path) -> dict[str, Any]:
     Raises:
         UserError: if fairseq-generate would not accept the file.
     """
-    file = Path(checkpoint).parent / NAME
+    file = Path(checkpoint).parent / SEARCH_FILE
     try:
         return read_search(shlex.split(read_regular(file).decode("utf-8")))[0]
     except FileNotFoundError:

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-DEEPEST = 50  # containers in containers
-ANY = "any other"  # represents members of a dictionary without fixed names
+DEEPEST_CONTENT = 50  # containers in containers
+OTHERS = "any other"  # represents members of a dictionary without fixed names
 _MOST_SHARED = 2  # bytes of the different tensors of a storage, for each of its bytes
 _NUMBER = (int, float)
 _DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
@@ -26,9 +26,9 @@ _DICTIONARY = {"size": int, "words": str, "sorted": str}
 # Members that fairseq-train and the tasks here write. A dictionary describes one with these members ("?" = optional), a
 # list describes one that is not empty and has such values, and a tuple is a choice between types.
 _CHECKPOINT = {
-    "model": {ANY: Tensor},
+    "model": {OTHERS: Tensor},
     "args?": (NoneType, Namespace),
-    "cfg?": (NoneType, {"_name?": (NoneType, str), ANY: (NoneType, Namespace, dict)}),
+    "cfg?": (NoneType, {"_name?": (NoneType, str), OTHERS: (NoneType, Namespace, dict)}),
     "criterion?": (NoneType, dict),
     "optimizer_history?": [
         {"criterion_name?": str, "optimizer_name?": str, "lr_scheduler_state?": dict, "num_updates?": int}
@@ -36,14 +36,14 @@ _CHECKPOINT = {
     "last_optimizer_state?": (NoneType, dict),
     "task_state?": (
         NoneType,
-        {"dictionaries?": (NoneType, {ANY: _DICTIONARY}), "trained_on?": (NoneType, str)},
+        {"dictionaries?": (NoneType, {OTHERS: _DICTIONARY}), "trained_on?": (NoneType, str)},
     ),
     "extra_state?": (
         NoneType,
         {
             "train_iterator?": (
                 NoneType,
-                {"version?": int, "epoch": int, "iterations_in_epoch?": int, "made_of?": {ANY: (int, str)}},
+                {"version?": int, "epoch": int, "iterations_in_epoch?": int, "made_of?": {OTHERS: (int, str)}},
             ),
             "previous_training_time?": (*_NUMBER, Tensor),  # summed over processes
             "val_loss?": (NoneType, *_NUMBER, Tensor),
@@ -76,7 +76,7 @@ def odd_value(content: Any) -> str | None:
             if sum(sizes.values()) > _MOST_SHARED * storage.nbytes():
                 return place
         elif isinstance(value, dict | list | tuple | set | Namespace) and id(value) not in seen:
-            if depth == DEEPEST:
+            if depth == DEEPEST_CONTENT:
                 return place
             seen.add(id(value))
             inside = vars(value) if isinstance(value, Namespace) else value
@@ -127,10 +127,10 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
 
 def _members(content: dict[str, Any], expected: dict[str, Any], place: str) -> list[tuple[Any, Any, str]]:
     """Return each member of a dictionary with its expected type and its place."""
-    fixed = {name.removesuffix("?"): kind for name, kind in expected.items() if name != ANY}
-    required = {name for name in expected if not name.endswith("?") and name != ANY}
+    fixed = {name.removesuffix("?"): kind for name, kind in expected.items() if name != OTHERS}
+    required = {name for name in expected if not name.endswith("?") and name != OTHERS}
     return [
-        (content.get(name), fixed.get(name, expected.get(ANY, object)), f"{place}.{name}".lstrip("."))
+        (content.get(name), fixed.get(name, expected.get(OTHERS, object)), f"{place}.{name}".lstrip("."))
         for name in content.keys() | required
     ]
 

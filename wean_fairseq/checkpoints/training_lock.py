@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import UserError
 
-NAME = ".training.lock"
+LOCK_FILE = ".training.lock"
 _WAIT = 5.0  # seconds, in which a killed training can free its memory
 _held: dict[Path, int] = {}  # descriptors of this process. Closing one would end its lock
 
@@ -25,7 +25,7 @@ def acquire(folder: Path) -> None:
         UserError: if another training has locked it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder.resolve() / NAME
+    path = folder.resolve() / LOCK_FILE
     if path in _held:
         return
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

@@ -18,7 +18,7 @@ from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ..checkpoints.dictionaries import describe
+from ..checkpoints.dictionaries import fingerprint
 from ..errors import UserError
 from ..fields import check_values, option
 from ..host.precision import set_tf32
@@ -90,7 +90,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
                 raise UserError(f"--{flag} is for a --{name}-weight above 0: leave it out.")
         self.cfg = cfg
         words = [task.source_dictionary, task.target_dictionary]
-        if cfg.simplicity_weight and describe(words[0]) != describe(words[1]):
+        if cfg.simplicity_weight and fingerprint(words[0]) != fingerprint(words[1]):
             raise UserError(
                 "SARI compares the words of both sides, and here they have two dictionaries: binarise the data with "
                 "--joined-dictionary, or give --simplicity-weight 0."

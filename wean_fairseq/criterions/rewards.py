@@ -13,8 +13,9 @@ import torch
 from fairseq.data import Dictionary, data_utils
 from torch import Tensor
 
-from ..checkpoints.dictionaries import describe
+from ..checkpoints.dictionaries import fingerprint
 from ..checkpoints.loading import StoredModel
+from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from ..modules import base_ids
 from ..text.ngrams import count_all, sentence_sari
@@ -60,7 +61,7 @@ class RewardModel:
         if self.kind not in options:
             raise UserError(f"{option} {path} is of --task {options._name}, but must be {self.wanted}.")
         self.dictionary: Dictionary = task.source_dictionary
-        if any(describe(dictionary) != describe(self.dictionary) for dictionary in dictionaries):
+        if any(fingerprint(dictionary) != fingerprint(self.dictionary) for dictionary in dictionaries):
             raise UserError(
                 f"{option} {path} was trained with other words than those of this data: binarise its text with the "
                 "dictionary of this data (fairseq-preprocess --srcdict)."
@@ -72,7 +73,7 @@ class RewardModel:
         self.model.to(device)
         rows = [torch.tensor([*words, self.dictionary.eos()]) for words in sentences]
         batch = data_utils.collate_tokens(rows, self.dictionary.pad()).to(device)
-        return base_ids(batch, getattr(self.dictionary, "first_slot", len(self.dictionary)), self.dictionary.unk())
+        return base_ids(batch, num_base_words(self.dictionary), self.dictionary.unk())
 
 
 class AutoEncoder(RewardModel):

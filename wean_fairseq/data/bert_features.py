@@ -12,10 +12,11 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from msgspec import Meta, Struct, ValidationError, convert
 from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
@@ -38,12 +39,21 @@ _TOKENIZER_FILES = (
     "added_tokens.json",
 )
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # transformers loads the first kind that exists
-_MOST = {"num_hidden_layers": 1000, "hidden_size": 1 << 16, "vocab_size": 1 << 24}
-_SIZES = {"intermediate_size": 1 << 18, "max_position_embeddings": 1 << 20, "type_vocab_size": 1 << 10}
-_SIZES |= {"num_labels": 1000}  # members that may be missing
 _LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # bytes
 _LARGEST_PARAMETER = 16  # bytes in a file of weights for each counted parameter. About a third is not counted
 _LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer's pieces
+
+
+class _BertConfig(Struct):
+    """The sizes in a config.json. Members that may be missing are 0."""
+
+    num_hidden_layers: Annotated[int, Meta(ge=1, le=1000)]
+    hidden_size: Annotated[int, Meta(ge=1, le=1 << 16)]
+    vocab_size: Annotated[int, Meta(ge=1, le=1 << 24)]
+    intermediate_size: Annotated[int, Meta(ge=1, le=1 << 18)] = 0
+    max_position_embeddings: Annotated[int, Meta(ge=1, le=1 << 20)] = 0
+    type_vocab_size: Annotated[int, Meta(ge=1, le=1 << 10)] = 0
+    num_labels: Annotated[int, Meta(ge=1, le=1000)] = 0
 
 
 class TopicBert:
@@ -67,8 +77,8 @@ class TopicBert:
         self.separator = separator
         files = _model_files(Path(path))
         config = _read_config(Path(path, "config.json"), sum(file.stat().st_size for file in files))
-        self.num_layers = int(config["num_hidden_layers"])
-        self.dim = int(config["hidden_size"])
+        self.num_layers = config.num_hidden_layers
+        self.dim = config.hidden_size
         listed = "".join(f"{file.name} {sha256_of(file)}\n" for file in files)
         self.digest = hashlib.sha256(listed.encode()).hexdigest()
         self._tokenizer: Any = None
@@ -182,25 +192,21 @@ def _model_files(folder: Path) -> list[Path]:
     return files
 
 
-def _read_config(path: Path, size: int) -> dict[str, Any]:
+def _read_config(path: Path, size: int) -> _BertConfig:
     """Read the configuration of a BERT whose files have ``size`` bytes. It must not describe a much larger model."""
     try:
-        config = read_json(path, _LARGEST_CONFIG)
-        bounds = _MOST | {name: most for name, most in _SIZES.items() if name in config}
-        layers, width, words = (config[name] for name in _MOST)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} does not describe a BERT: it must have {', '.join(_MOST)}.") from error
-    for name, most in bounds.items():
-        if type(config[name]) is not int or not 0 < config[name] <= most:
-            raise UserError(f"{path} has {name} {config[name]!r:.40}: it must be a whole number from 1 to {most:,}.")
-    rows = words + config.get("max_position_embeddings", 0) + config.get("type_vocab_size", 0)
-    parameters = layers * width * (width + 2 * config.get("intermediate_size", 0)) + rows * width
+        config = convert(read_json(path, _LARGEST_CONFIG), _BertConfig)
+    except (OSError, ValueError, ValidationError) as error:
+        raise UserError(f"{path} does not describe a BERT ({error}): give the config.json of one.") from error
+    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    parameters = config.num_hidden_layers * config.hidden_size * (config.hidden_size + 2 * config.intermediate_size)
+    parameters += rows * config.hidden_size
     if not parameters <= size <= _LARGEST_PARAMETER * parameters + _LARGEST_TOKENIZER:
         raise UserError(
             f"{path} describes a model of about {parameters:,} parameters, but its files have {size:,} bytes: give "
             "--bert files of one model."
         )
-    return dict(config)
+    return config
 
 
 def _load_bert(path: str) -> tuple[Any, Any]:

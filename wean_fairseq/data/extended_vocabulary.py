@@ -133,6 +133,11 @@ class ExtendedDictionary(Dictionary):
         return len(self) + number
 
 
+def num_base_words(dictionary: Dictionary) -> int:
+    """``V``: the size of the dictionary without slots."""
+    return int(getattr(dictionary, "first_slot", len(dictionary)))
+
+
 class SlotMap:
     """Maps spelling ids to slots and back, for one batch.
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..storage.files import open_input
+from .extended_vocabulary import num_base_words
 
 _LONGEST = 1 << 24  # bytes of a line
 _MANY = 0.2  # share of all words
@@ -81,7 +82,7 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
     """Return for each word (T,) whether the dictionary contains it. Slots and spelling ids are above its own words."""
-    base = getattr(dictionary, "first_slot", len(dictionary))
+    base = num_base_words(dictionary)
     return [index < base and index != dictionary.unk() for index in tokens.tolist()]
 
 

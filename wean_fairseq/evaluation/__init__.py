@@ -10,5 +10,5 @@ The command line is ``wean-evaluate``. From Python, use `evaluate` with `columns
 from .corpus import COPY_ROW, Corpus, read_corpus
 from .evaluate import Resampling, evaluate
 from .output_reader import SystemOutput, read_generated, read_plain
-from .presets import PRESETS, columns_for
+from .presets import METRIC_PRESETS, columns_for
 from .score_file import Evaluation

@@ -7,20 +7,20 @@ from functools import partial
 from pkgutil import resolve_name
 
 from .. import __version__
-from ..console import OneLineParser, exit_status, whole_number
+from ..console import command_parser, exit_status, whole_number
 from ..errors import UserError
 from .corpus import read_corpus
 from .evaluate import Resampling, evaluate
 from .leads import lead_rows
-from .metrics.registry import METRICS, Settings
-from .presets import PRESETS, STANDARD, columns_for
+from .metrics.registry import METRICS, MetricSettings
+from .presets import METRIC_PRESETS, STANDARD, columns_for
 from .report import render_all
 from .score_file import Evaluation
 from .system_arguments import SEVERAL, add_system_arguments, paths_of, read_systems
 from .text_files import check_outputs, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
-FORMATS = ("text", "markdown", "csv", "latex", "json")
+OUTPUT_FORMATS = ("text", "markdown", "csv", "latex", "json")
 
 _EXAMPLES = """examples:
   wean-evaluate --hyp WEAN=out.txt --ref test.tgt --src test.src
@@ -42,12 +42,9 @@ other commands (each with --help):
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the scoring command."""
-    parser = OneLineParser(
-        prog="wean-evaluate",
-        description="Score system outputs against raw reference text, with signatures, intervals and paired tests.",
-        epilog=_EXAMPLES + "\nmetrics:\n" + "".join(f"  {name:20} {entry.help}\n" for name, entry in METRICS.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Score system outputs against raw reference text, with signatures, intervals and paired tests."
+    metrics = "".join(f"  {name:20} {entry.help}\n" for name, entry in METRICS.items())
+    parser = command_parser("wean-evaluate", description, f"{_EXAMPLES}\nmetrics:\n{metrics}")
     parser.add_argument("--version", action="version", version=f"wean-evaluate {__version__}")
     files = parser.add_argument_group("files")
     files.add_argument(
@@ -83,7 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     out = parser.add_argument_group("output")
     out.add_argument(
-        "--format", choices=FORMATS, default="text", help="output format: %(choices)s (default: %(default)s)"
+        "--format", choices=OUTPUT_FORMATS, default="text", help="output format: %(choices)s (default: %(default)s)"
     )
     out.add_argument("--intervals", action="store_true", help="print 95%% intervals in the table")
     out.add_argument("--json", metavar="OUT", help="write scores, tests and data hashes")
@@ -96,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_metric_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for metrics."""
     what = parser.add_argument_group("what to compute")
-    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(PRESETS)}", **SEVERAL)
+    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(METRIC_PRESETS)}", **SEVERAL)
     what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
     what.add_argument(
         "--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation of standard metrics (default: 13a, or by the script)"
@@ -145,7 +142,7 @@ def score(args: argparse.Namespace) -> Evaluation:
     systems = read_systems(args, corpus.sources)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
     models = {"bert_model": args.bert_model, "bert_layer": args.bert_layer, "sentence_model": args.sentence_model}
-    settings = Settings(tokenize, args.lowercase, args.alpha, **models)
+    settings = MetricSettings(tokenize, args.lowercase, args.alpha, **models)
     presets = args.preset or ([] if args.metric else [STANDARD])
     columns = columns_for(presets, args.metric, settings)
     for column in columns:

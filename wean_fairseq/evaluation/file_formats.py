@@ -23,7 +23,7 @@ _WRITE_JSON = "import json, sys; [print(item{path}) for item in {items}]"
 _JSON_ITEMS = ("map(json.loads, sys.stdin)", "json.load(sys.stdin)")
 
 
-class Format(Struct):
+class LineFormat(Struct):
     """A format of lines, see ``formats.toml``."""
 
     name: str
@@ -45,7 +45,7 @@ class Format(Struct):
         )
 
 
-FORMATS = convert(read_table("formats.toml")["formats"], list[Format])
+LINE_FORMATS = convert(read_table("formats.toml")["formats"], list[LineFormat])
 
 
 def check_format(lines: Sequence[str], path: PathLike) -> None:
@@ -59,7 +59,7 @@ def check_format(lines: Sequence[str], path: PathLike) -> None:
     file = shlex.quote(str(path))
     if content is not None:
         raise UserError(f"{path} holds JSON, not one sentence per line; {_json_remedy(*content, file)}.")
-    for form in FORMATS:
+    for form in LINE_FORMATS:
         matches = re.compile(form.line).match
         fitting = [(number, line) for number, line in written if matches(line)]
         if 2 * len(fitting) > len(written):

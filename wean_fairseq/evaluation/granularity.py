@@ -19,8 +19,8 @@ from .text_files import read_described, read_table
 
 #: English function words.
 FUNCTION_WORDS = frozenset(" ".join(read_table("function_words.toml").values()).split())
-Item = TypeVar("Item")
-SPECIAL = ("<s>", "</s>", "<pad>", "<unk>")
+ItemT = TypeVar("ItemT")
+SPECIAL_WORDS = ("<s>", "</s>", "<pad>", "<unk>")
 
 
 class Sentence(NamedTuple):
@@ -68,7 +68,7 @@ def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Senten
     members: list[list[int]] = []
     goes_on = False
     for place, piece in enumerate(pieces):
-        if piece in SPECIAL:
+        if piece in SPECIAL_WORDS:
             goes_on = False
             continue
         if (goes_on or piece.startswith("##")) and words:
@@ -118,7 +118,7 @@ def standard_error(*groups: Sequence[float]) -> float | None:
     return sqrt(sum(variance(group) / len(group) for group in groups))
 
 
-def spread(items: Sequence[Item], number: int) -> list[Item]:
+def spread(items: Sequence[ItemT], number: int) -> list[ItemT]:
     """Return at most ``number`` of the items, spread evenly."""
     number = min(number, len(items))
     return [items[index * len(items) // number] for index in range(number)]

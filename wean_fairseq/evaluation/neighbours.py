@@ -8,10 +8,10 @@ from torch import Tensor
 
 from ..checkpoints.export import read_model
 from ..errors import UserError
+from .parameters import SPECIALS
 from .text_files import read_lines
 
 EMBEDDING = "encoder.embed_tokens.weight"
-SPECIALS = 4  # number of fairseq's special symbols: <s>, <pad>, </s>, <unk>
 PADDING_WORD = "madeupword"  # prefix of the entries that fill a dictionary up to a round number
 
 

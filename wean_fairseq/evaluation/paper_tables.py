@@ -17,15 +17,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ..console import OneLineParser
+from ..console import OneLineParser, counted
 from ..errors import UserError
 from .corpus import COPY_ROW
 from .parameters import SETTINGS, count_parameters
-from .published import LEFT_OUT, SCORERS, TABLES, PublishedRow, PublishedTable, fits
+from .published import LEFT_OUT, PUBLISHED_TABLES, SCORERS, PublishedRow, PublishedTable, fits
 from .released import read_released
 from .results import Result, read_result
 from .score_file import format_score
-from .tables import Table, counted
+from .tables import Table
 from .text_files import PathLike, check_outputs, write_atomically
 
 #: The tables whose numbers are counted, not measured.
@@ -175,7 +175,7 @@ def _counted_line(name: str, row: PublishedRow, table: PublishedTable, legend: L
 
 def render_table(key: str, results: Results, released: Results) -> tuple[str, list[list[str]]]:
     """Return the Markdown of a published table, and a row of the overview for each of its data sets."""
-    table = TABLES[key]
+    table = PUBLISHED_TABLES[key]
     blocks, overview = [f"## {table.source}: {table.title}", ""], []
     for data in table.rows:
         legend = Legend()
@@ -249,7 +249,9 @@ def paper_tables_command(argv: list[str]) -> str:
         metavar="SET=FOLDER",
         help="released outputs to score again: pwkp=FOLDER or ew-sew=FOLDER, with Reference and Complex next to them",
     )
-    parser.add_argument("--table", nargs="+", choices=list(TABLES), default=list(TABLES), help="only these tables")
+    parser.add_argument(
+        "--table", nargs="+", choices=list(PUBLISHED_TABLES), default=list(PUBLISHED_TABLES), help="only these tables"
+    )
     parser.add_argument("--output", metavar="OUT", help="write the Markdown there, and print the overview alone")
     args = parser.parse_args(argv)
     check_outputs({"--output": args.output}, Path(args.results).glob("*.json"))

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from ..console import OneLineParser
-from .published import TABLES
+from .published import PUBLISHED_TABLES
 from .tables import Table
 
-#: Number of fairseq's special symbols, which are added to the n most frequent words.
+#: Number of fairseq's special symbols (<s>, <pad>, </s>, <unk>), which are added to the n most frequent words.
 SPECIALS = 4
 UNK = 3
 
@@ -21,8 +21,8 @@ class Setting:
 
 
 SETTINGS = (Setting("PWKP", 50_000, 256), Setting("EW-SEW", 50_000, 256), Setting("LCSTS", 4_000, 512))
-TABLE = TABLES["wean-table5"]
-HEADS = ["output layer", *(f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS)]
+TABLE = PUBLISHED_TABLES["wean-table5"]
+COLUMN_HEADS = ["output layer", *(f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS)]
 NOTE = f"Counted with a bias and {SPECIALS} special symbols in Seq2seq's matrix; the paper's number is V x d."
 # The paper's WEAN row has its largest score, concat: 2 d^2 + d.
 ROWS = (
@@ -50,7 +50,7 @@ def parameter_table() -> Table:
         printed = [f" (paper: {number:.2f}M)" for number in published.get(score, ())] or [""] * len(SETTINGS)
         rows.append([label, *map(str.__add__, counted, printed)])
     caption = f"{TABLE.source}: {TABLE.title}"
-    return Table(HEADS, rows, align="l" * len(HEADS), caption=caption, notes=[NOTE])
+    return Table(COLUMN_HEADS, rows, align="l" * len(COLUMN_HEADS), caption=caption, notes=[NOTE])
 
 
 def parameters_command(argv: list[str]) -> str:

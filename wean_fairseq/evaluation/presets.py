@@ -11,7 +11,7 @@ from msgspec import Struct, convert
 
 from ..errors import UserError
 from .metrics.base import EvaluationMetric
-from .metrics.registry import METRICS, Settings, build_metric
+from .metrics.registry import METRICS, MetricSettings, build_metric
 from .metrics.sari import OPERATIONS
 from .text_files import read_table
 
@@ -45,7 +45,7 @@ class Preset(Struct):
         return columns
 
 
-PRESETS = convert(read_table("presets.toml"), dict[str, Preset])
+METRIC_PRESETS = convert(read_table("presets.toml"), dict[str, Preset])
 
 
 class MetricColumn(NamedTuple):
@@ -65,7 +65,7 @@ class MetricColumn(NamedTuple):
     group: str = ""
 
 
-def columns_for(presets: list[str], metrics: list[str], settings: Settings) -> list[MetricColumn]:
+def columns_for(presets: list[str], metrics: list[str], settings: MetricSettings) -> list[MetricColumn]:
     """Turn names from the command line into columns, paper presets first, standard numbers next to them."""
     columns: list[MetricColumn] = []
     standard: list[str] = []
@@ -73,12 +73,12 @@ def columns_for(presets: list[str], metrics: list[str], settings: Settings) -> l
         if preset == STANDARD:
             standard += [name for name, entry in METRICS.items() if entry.standard]
             continue
-        if preset not in PRESETS:
-            raise UserError(f"unknown preset {preset!r}; choose from {', '.join([STANDARD, *PRESETS])}.")
-        for label, (name, fixed) in PRESETS[preset].columns.items():
+        if preset not in METRIC_PRESETS:
+            raise UserError(f"unknown preset {preset!r}; choose from {', '.join([STANDARD, *METRIC_PRESETS])}.")
+        for label, (name, fixed) in METRIC_PRESETS[preset].columns.items():
             key = f"{preset}/{label}"
             columns.append(MetricColumn(key, preset, label, build_metric(name, settings, key, **fixed)))
-        standard += PRESETS[preset].beside
+        standard += METRIC_PRESETS[preset].beside
     single = dict.fromkeys(metrics, "") | {
         name: STANDARD for name in METRICS if name in standard and name not in metrics
     }

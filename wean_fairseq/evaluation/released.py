@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..console import split_name
+from ..console import counted, split_name
 from ..errors import UserError
 from .corpus import Corpus, read_corpus
 from .evaluate import Resampling, evaluate
-from .metrics.registry import Settings
+from .metrics.registry import MetricSettings
 from .output_reader import read_plain
 from .presets import columns_for
-from .published import TABLES, PublishedTable
+from .published import PUBLISHED_TABLES, PublishedTable
 from .results import Result
-from .tables import counted
 
 #: Patterns of references and sources in the releases: DRESS, then TurkCorpus.
 REFERENCES = ("Reference*", "test*.turk.*")
@@ -30,7 +29,7 @@ def read_released(arguments: Sequence[str]) -> dict[str, Result]:
     """
     sets = {
         data: table
-        for table in TABLES.values()
+        for table in PUBLISHED_TABLES.values()
         for data, rows in table.rows.items()
         if any(row.outputs for row in rows.values())
     }
@@ -53,7 +52,7 @@ def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
     if not systems:
         raise UserError(f"{folder} has no output of {data}; name the files {', '.join(names)}.")
     keys = {key for column in (*table.columns, *table.beside) for key in column.keys}
-    columns = [column for column in columns_for([table.preset], [], Settings()) if column.key in keys]
+    columns = [column for column in columns_for([table.preset], [], MetricSettings()) if column.key in keys]
     evaluation = evaluate(systems, corpus, columns, Resampling(0, 0))
     files = [file for role in evaluation.data.files.values() for file in role]
     return Result(

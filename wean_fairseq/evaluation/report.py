@@ -4,10 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ..console import counted
 from .corpus import is_baseline
-from .presets import PRESETS
+from .presets import METRIC_PRESETS
 from .score_file import SIGNIFICANT, Evaluation, replace_nan
-from .tables import Table, counted
+from .tables import Table
 
 _TEST_NAMES = {
     "bootstrap": "of the bootstrap with {resamples} resamples",
@@ -45,8 +46,8 @@ def size_of(evaluation: Evaluation) -> str:
 
 def notes(evaluation: Evaluation) -> list[str]:
     """Return the notes on the paper presets that the table uses."""
-    used = dict.fromkeys(column.preset for column in evaluation.columns.values() if column.preset in PRESETS)
-    return [f"{preset}: {PRESETS[preset].note}." for preset in used if PRESETS[preset].note]
+    used = dict.fromkeys(column.preset for column in evaluation.columns.values() if column.preset in METRIC_PRESETS)
+    return [f"{preset}: {METRIC_PRESETS[preset].note}." for preset in used if METRIC_PRESETS[preset].note]
 
 
 def comparison_heading(evaluation: Evaluation) -> str:

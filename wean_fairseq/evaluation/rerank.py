@@ -13,15 +13,15 @@ from itertools import product
 
 from msgspec import Struct, to_builtins
 
-from ..console import OneLineParser, split_name, whole_number
+from ..console import command_parser, counted, split_name, whole_number
 from ..errors import UserError
 from .corpus import Corpus, check_systems, describe_file, read_corpus
 from .metrics.base import EvaluationMetric
-from .metrics.registry import Settings, build_metric
+from .metrics.registry import MetricSettings, build_metric
 from .output_reader import SystemOutput
 from .score_file import format_score
 from .system_arguments import SEVERAL, add_reading_arguments, paths_of, read_output_log
-from .tables import Table, counted
+from .tables import Table
 from .text_files import check_outputs, read_lines, write_atomically
 from .tokenizers import TEXT_TOKENIZERS, guess_tokenization
 
@@ -87,12 +87,8 @@ def check_depth(search: SystemOutput, ranks: int) -> None:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
-    parser = OneLineParser(
-        prog="wean-evaluate rerank",
-        description="Choose on a tuning set which search, and which entry of its n-best lists, to take on a test set.",
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Choose on a tuning set which search, and which entry of its n-best lists, to take on a test set."
+    parser = command_parser("wean-evaluate rerank", description, _EXAMPLE)
     files = parser.add_argument_group("files")
     files.add_argument(
         "--tune",
@@ -133,7 +129,7 @@ def rerank_command(argv: list[str]) -> str:
     check_outputs({"--output": args.output, "--json": args.json}, inputs)
     corpus = read_corpus(args.ref, args.src)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
-    metric = build_quality_metric(args.metric, Settings(tokenize, args.lowercase), corpus)
+    metric = build_quality_metric(args.metric, MetricSettings(tokenize, args.lowercase), corpus)
     tuning = read_searches(args, "--tune", args.tune, args.oov_source or args.src)
     test = read_searches(args, "--test", args.test, args.test_oov_source)
     check_same_searches(tuning, test, args.ranks)
@@ -158,7 +154,7 @@ def rerank_command(argv: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def build_quality_metric(name: str, settings: Settings, corpus: Corpus) -> EvaluationMetric:
+def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) -> EvaluationMetric:
     """Build the metric that decides. More must be better, and it must score one hypothesis per sentence."""
     metric = build_metric(name, settings)
     if not metric.higher_is_better or metric.wants_nbest > 1:

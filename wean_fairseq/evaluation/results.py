@@ -24,12 +24,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..console import OneLineParser
+from ..console import OneLineParser, counted
 from ..errors import UserError
 from ..optional import LazyModule
 from .corpus import describe_file
 from .score_file import Evaluation
-from .tables import Table, counted
+from .tables import Table
 from .text_files import PathLike, check_outputs, read_lines, read_text, read_typed_json, write_atomically
 
 torch = LazyModule("torch")

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 
 from .metrics.base import Direction
 from .metrics.registry import METRICS
-from .presets import PRESETS, STANDARD
+from .presets import METRIC_PRESETS, STANDARD
 
 #: p-values below this are marked with a star.
 SIGNIFICANT = 0.05
@@ -67,7 +67,7 @@ class Column(Struct, frozen=True):
         """
         plain, _, group = key.partition("[")
         preset, _, label = plain.rpartition("/")
-        columns = PRESETS[preset].columns if preset in PRESETS else {}
+        columns = METRIC_PRESETS[preset].columns if preset in METRIC_PRESETS else {}
         metric, fixed = columns.get(label, (plain, {}))
         direction = METRICS[metric].direction(**fixed) if metric in METRICS else None
         label = METRICS[plain].label if plain in METRICS else label

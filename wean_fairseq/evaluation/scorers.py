@@ -13,7 +13,7 @@ from fairseq.scoring import BaseScorer, register_scorer
 
 from ..errors import UserError
 from ..fields import option
-from .metrics import EvaluationMetric, Settings, build_metric
+from .metrics import EvaluationMetric, MetricSettings, build_metric
 
 
 @dataclass
@@ -31,7 +31,7 @@ class WeanScorer(BaseScorer):
 
     def __init__(self, cfg: Any) -> None:
         super().__init__(cfg)
-        settings = Settings(cfg.wean_tokenize, cfg.wean_lowercase)
+        settings = MetricSettings(cfg.wean_tokenize, cfg.wean_lowercase)
         names = [name.strip() for name in cfg.wean_metrics.split(",") if name.strip()]
         self.metrics = [build_metric(name, settings) for name in names]
         if not self.metrics:

@@ -17,11 +17,6 @@ _LATEX_SIGNS = {
 }
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with thousands separators and its noun, e.g. ``1 reference`` or ``4,000 sentences``."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
-
-
 @dataclass(frozen=True)
 class Cell:
     """A cell with more than its text.

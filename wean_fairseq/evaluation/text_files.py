@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..storage.files import check_size, open_input, parse_json, write_text, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
-Item = TypeVar("Item")
+ItemT = TypeVar("ItemT")
 
 _LARGEST = 1 << 30  # bytes of a file
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -83,7 +83,7 @@ def _not_utf8(where: str, error: UnicodeDecodeError) -> UserError:
     return UserError(f"{where}: {byte} is not UTF-8; convert the file to UTF-8 first.")
 
 
-def read_typed_json(path: PathLike, kind: type[Item], remedy: str = "give a file written by wean-evaluate") -> Item:
+def read_typed_json(path: PathLike, kind: type[ItemT], remedy: str = "give a file written by wean-evaluate") -> ItemT:
     """Read a JSON file whose content must have a certain type.
 
     Raises:
@@ -100,7 +100,7 @@ def read_typed_json(path: PathLike, kind: type[Item], remedy: str = "give a file
         raise UserError(f"{path}: {error}; {remedy}.") from None
 
 
-def read_described(path: PathLike, kind: type[Item], fault: str) -> dict[int, Item]:
+def read_described(path: PathLike, kind: type[ItemT], fault: str) -> dict[int, ItemT]:
     """Read a JSON Lines file in which fairseq-generate describes sentences.
 
     Returns:

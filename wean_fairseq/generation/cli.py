@@ -12,13 +12,13 @@ from typing import Any
 from tqdm import tqdm
 
 from ..checkpoints.loading import StoredModel
-from ..checkpoints.search import GENERATION, PRESETS, add_generation_options
-from ..console import command_parser, configure_logging, exit_status, print_message, whole_number
+from ..checkpoints.search import GENERATION, SEARCH_PRESETS, add_generation_options
+from ..console import command_parser, configure_logging, counted, exit_status, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from .growing import GrowingFile
 from .loading import COMPUTE_TYPE, ENGINES, load
-from .outputs import FloatArray, Generated, Output, rounded
+from .outputs import Float32Array, Generated, Output, rounded
 
 _BUFFER = 2000  # lines that are sorted by length together
 _EPILOG = """examples:
@@ -52,7 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--scores", action="store_true", help="print a score before each output")
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
     add("--beam", type=whole_number(1), metavar="N", help="beam size (default: saved with the model)")
-    add("--search-preset", choices=PRESETS, help="search preset (default: saved with the model)")
+    add("--search-preset", choices=SEARCH_PRESETS, help="search preset (default: saved with the model)")
     add("--seed", type=int, default=1, metavar="N", help="random seed of --sampling (default: %(default)s)")
     group = parser.add_argument_group(
         "search", "settings saved with the model, unless given here", argument_default=argparse.SUPPRESS
@@ -144,7 +144,7 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     if args.constraints:
         generation["constraints"] = args.constraints
     searched = model.describe_search(args.nbest, args.beam, **generation)
-    lines_done = f"{number:,} line{'' if number == 1 else 's'}"
+    lines_done = counted(number, "line")
     print_message("wean-generate", f"{lines_done} in {seconds:,.1f} s{rate}; search: {searched}")
     if cut:
         print_message(
@@ -206,7 +206,7 @@ def _granularity(described: Generated | Output) -> dict[str, Any]:
     return {"granularity": layers} if layers else {}
 
 
-def _to_list(values: FloatArray) -> list[Any]:
+def _to_list(values: Float32Array) -> list[Any]:
     if values.ndim > 1:
         return [_to_list(row) for row in values]
     return [rounded(value) for value in values.tolist()]

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import Annotated, Any, BinaryIO, Self
+
+from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
 from ..console import standard_output
 from ..errors import UserError
@@ -22,12 +24,12 @@ _LARGEST_STATE = 1 << 20  # bytes
 _PIECE = 1 << 20
 
 
-class _State(NamedTuple):
+class _State(Struct, forbid_unknown_fields=True):
     """The state file: options, number of lines, size of their outputs, and SHA-256 of the input and of the outputs."""
 
     asked: dict[str, Any]
-    lines: int
-    bytes: int
+    lines: Annotated[int, Meta(ge=0)]
+    bytes: Annotated[int, Meta(ge=0)]
     input: str
     output: str
 
@@ -123,14 +125,9 @@ class GrowingFile:
     def _read_state(self) -> _State:
         """Read the state file. Raises ``UserError`` for other content, so that no file of the user is overwritten."""
         try:
-            content = read_json(self._state_file, _LARGEST_STATE)
-            state = _State(**content)
-        except (OSError, ValueError, TypeError) as error:
+            return convert(read_json(self._state_file, _LARGEST_STATE), _State)
+        except (OSError, ValueError, ValidationError) as error:
             raise self._foreign() from error
-        fits = all(type(value) is kind for value, kind in zip(state, (dict, int, int, str, str), strict=True))
-        if not fits or state.lines < 0 or state.bytes < 0:
-            raise self._foreign()
-        return state
 
     def _hash_outputs(self, file: BinaryIO, size: int) -> int:
         """Hash the first ``size`` bytes of the outputs, and return their number of lines."""
@@ -209,7 +206,7 @@ class GrowingFile:
 
     def _write_state(self, size: int) -> None:
         state = _State(self._asked, self.done, size, self._input.hexdigest(), self._output.hexdigest())
-        write_text(self._state_file, json.dumps(state._asdict()))
+        write_text(self._state_file, json.dumps(to_builtins(state)))
 
     def _hash_lines(self, lines: Sequence[str]) -> None:
         for line in lines:

@@ -35,7 +35,7 @@ from ..errors import UserError
 from ..text import Text
 from ..text.casing import CASE_MARK
 from .ctranslate2_engine import CTranslate2Engine
-from .outputs import Generated, describe
+from .outputs import Generated, describe_outputs
 
 BATCH = 64  # sentences
 _TOKENS = 8192  # of a batch, including padding, unless a single line has more
@@ -324,7 +324,7 @@ class TextModel:
             ):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
                     was_cut = fitting[line] != tokens[line]
-                    results[line] = describe(self, spelt, hypotheses[:n_best], cut=was_cut)
+                    results[line] = describe_outputs(self, spelt, hypotheses[:n_best], cut=was_cut)
             # Otherwise the dictionaries of a server would grow with every unknown word.
             for dictionary in (self.task.source_dictionary, self.task.target_dictionary):
                 dictionary.forget_spellings()

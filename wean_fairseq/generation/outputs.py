@@ -18,7 +18,7 @@ from ..search.traces import Trace
 if TYPE_CHECKING:
     from .model import TextModel
 
-FloatArray = NDArray[np.float32]
+Float32Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,11 +42,11 @@ class Output:
     score: float
     tokens: list[str]
     known: list[bool]
-    probabilities: FloatArray
-    attention: FloatArray | None = None
-    copied: FloatArray | None = None
-    copied_from: FloatArray | None = None
-    granularity: dict[int, FloatArray] = field(default_factory=dict)
+    probabilities: Float32Array
+    attention: Float32Array | None = None
+    copied: Float32Array | None = None
+    copied_from: Float32Array | None = None
+    granularity: dict[int, Float32Array] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         arrays = [name for name in ("attention", "copied", "copied_from") if getattr(self, name) is not None]
@@ -70,7 +70,7 @@ class Generated:
     source: list[str] = field(default_factory=list)
     known: list[bool] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
-    granularity: dict[int, FloatArray] = field(default_factory=dict)
+    granularity: dict[int, Float32Array] = field(default_factory=dict)
     cut: bool = False
     unknown: str = ""
 
@@ -78,7 +78,9 @@ class Generated:
         return f"Generated({' '.join(self.source)!r}, outputs={self.outputs!r}{', cut' if self.cut else ''})"
 
 
-def describe(model: "TextModel", spelt: Tensor, hypotheses: Sequence[dict[str, Any]], *, cut: bool) -> Generated:
+def describe_outputs(
+    model: "TextModel", spelt: Tensor, hypotheses: Sequence[dict[str, Any]], *, cut: bool
+) -> Generated:
     """Describe the hypotheses of one sentence.
 
     Args:
@@ -129,9 +131,9 @@ def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], i
     )
 
 
-def array(values: Tensor) -> FloatArray:
+def array(values: Tensor) -> Float32Array:
     """A tensor as an independent array."""
-    copied: FloatArray = values.detach().float().cpu().numpy().copy()
+    copied: Float32Array = values.detach().float().cpu().numpy().copy()
     return copied
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..checkpoints.search import PRESETS
+from ..checkpoints.search import SEARCH_PRESETS
 from ..console import command_parser, configure_logging, exit_status, print_message, split_name
 from ..errors import UserError
 from ..generation import load
@@ -42,7 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--text", nargs="+", metavar="DIR", help="output folder of a preprocess/ script (default: recorded in the data)"
     )
     add("--port", type=_port, default=8000, help="port on 127.0.0.1; 0 = a free one (default: %(default)s)")
-    add("--search-preset", choices=PRESETS, help="search preset (default: saved with the model)")
+    add("--search-preset", choices=SEARCH_PRESETS, help="search preset (default: saved with the model)")
     add("--bert", nargs="+", metavar="DIR", help="new path of the BERT model used in training; - = unchanged")
     return parser
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..evaluation.neighbours import Neighbourhood
 from ..generation import Output
-from ..generation.outputs import FloatArray, rounded
+from ..generation.outputs import Float32Array, rounded
 from ..search.output_writer import SMALLEST_SHARE
 from .question import LIMITS, Question
 from .systems import System
@@ -69,7 +69,7 @@ def _output(output: Output) -> dict[str, Any]:
     return {"text": output.text, "score": rounded(output.score), "words": words}
 
 
-def _shares(row: FloatArray) -> dict[int, float | None]:
+def _shares(row: Float32Array) -> dict[int, float | None]:
     return {place: rounded(share) for place, share in enumerate(row) if share >= SMALLEST_SHARE}
 
 

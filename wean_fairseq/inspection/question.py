@@ -1,11 +1,14 @@
 """Validate the page's questions. Every value of a request passes through here before it is used."""
 
-import json
 import unicodedata
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import replace
 
 from ..errors import UserError
+from ..storage.files import parse_json
 
 
 class Limits(NamedTuple):
@@ -22,7 +25,7 @@ class Limits(NamedTuple):
 LIMITS = Limits()
 
 
-class Question(NamedTuple):
+class Question(Struct, frozen=True):
     """A sentence or topics, and the options for decoding them.
 
     Attributes:
@@ -34,10 +37,15 @@ class Question(NamedTuple):
     """
 
     text: str
-    systems: tuple[str, ...]
-    beam: int | None
-    outputs: int
-    length: int
+    systems: Annotated[tuple[str, ...], Meta(min_length=1, max_length=LIMITS.systems)]
+    beam: Annotated[int, Meta(ge=1, le=LIMITS.beam)] | None = None
+    outputs: Annotated[int, Meta(ge=1, le=LIMITS.outputs)] = 5
+    length: Annotated[int, Meta(ge=1, le=LIMITS.length)] = 100
+
+
+def clean(text: str) -> str:
+    """The text in one line, with spaces instead of control characters and lone surrogates."""
+    return " ".join("".join(" " if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text).split())
 
 
 def read_question(body: bytes, names: Collection[str]) -> Question:
@@ -52,51 +60,22 @@ def read_question(body: bytes, names: Collection[str]) -> Question:
         UserError: with the first problem.
     """
     try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):
-        raise UserError("the request is not JSON; use the page.") from None
-    if not isinstance(fields, dict):
-        raise UserError("the request must be a JSON object; use the page.")
-    beam = _number(fields, "beam", "the beam width", 5, LIMITS.beam) if "beam" in fields else None
-    outputs = _number(fields, "outputs", "the number of outputs", 5, LIMITS.outputs)
-    length = _number(fields, "length", "the number of words to plan for", 100, LIMITS.length)
-    if beam is not None and outputs > beam:
-        raise UserError(f"a beam of {beam} has no {outputs} outputs: widen the beam, or ask for fewer outputs.")
-    return Question(_text(fields), _systems(fields, names), beam, outputs, length)
-
-
-def clean(text: str) -> str:
-    """The text in one line, with spaces instead of control characters and lone surrogates."""
-    return " ".join("".join(" " if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text).split())
-
-
-def _text(fields: dict[str, Any]) -> str:
-    text = fields.get("text")
-    if not isinstance(text, str):
-        raise UserError("the request has no text; use the page.")
-    if len(text) > LIMITS.characters:
+        question = convert(parse_json(body), Question)
+    except (ValueError, ValidationError) as error:
+        raise UserError(f"the request is not one of this page ({error}): use the page.") from None
+    if len(question.text) > LIMITS.characters:
         raise UserError(
-            f"the text has {len(text):,} characters, and at most {LIMITS.characters:,} are read: shorten it."
+            f"the text has {len(question.text):,} characters, and at most {LIMITS.characters:,} are read: shorten it."
         )
-    line = clean(text)
+    line = clean(question.text)
     if not line:
         raise UserError("there is nothing to decode yet: type a sentence, or topics.")
-    return line
-
-
-def _systems(fields: dict[str, Any], names: Collection[str]) -> tuple[str, ...]:
-    requested = fields.get("systems")
-    if not isinstance(requested, list) or not requested or not all(isinstance(name, str) for name in requested):
-        raise UserError("the request names no checkpoint; choose one.")
-    if len(requested) > LIMITS.systems or len(set(requested)) < len(requested):
+    if len(set(question.systems)) < len(question.systems):
         raise UserError("choose one checkpoint, or two different ones to compare.")
-    if any(name not in names for name in requested):
+    if not set(question.systems) <= set(names):
         raise UserError(f"no such checkpoint is loaded; there is {', '.join(names)}.")
-    return tuple(requested)
-
-
-def _number(fields: dict[str, Any], key: str, what: str, default: int, most: int) -> int:
-    value = fields.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise UserError(f"{what} must be a whole number from 1 to {most}.")
-    return value
+    if question.beam is not None and question.outputs > question.beam:
+        raise UserError(
+            f"a beam of {question.beam} has no {question.outputs} outputs: widen the beam, or ask for fewer outputs."
+        )
+    return replace(question, text=line)

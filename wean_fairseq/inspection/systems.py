@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from ..evaluation.neighbours import SPECIALS, Neighbourhood
+from ..data.extended_vocabulary import num_base_words
+from ..evaluation.neighbours import Neighbourhood
+from ..evaluation.parameters import SPECIALS
 from ..generation import TextModel
-from ..models.word_layers import num_base_words
 
 
 class System:

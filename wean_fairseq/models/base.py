@@ -22,10 +22,10 @@ from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..capabilities import Capabilities
+from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError, user_errors
 from ..fields import check_values
 from ..modules import LossSums, Memory, OutputLayer, State, Step, base_ids
-from .word_layers import num_base_words
 
 IncrementalState = dict[str, dict[str, Any]]
 RENAMED = {"query_embedding.": "output."}  # parts of decoders, by their names in checkpoints of earlier versions

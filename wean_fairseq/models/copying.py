@@ -17,6 +17,7 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from ..capabilities import Capabilities
+from ..data.extended_vocabulary import num_base_words
 from ..modules import (
     CopyDistribution,
     LossSums,
@@ -38,7 +39,6 @@ from ..modules.copying import (
 )
 from ..modules.query_embedding import Product
 from .base import LossModel, StateT, StepDecoder, WordScores
-from .word_layers import num_base_words
 
 
 @dataclass(frozen=True)

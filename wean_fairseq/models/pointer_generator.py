@@ -180,7 +180,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
 
 
 LSTM_BOUND = 0.02
-SMALL = 1e-4
+SMALL_STD = 1e-4
 
 
 class PointerGeneratorEncoder(LstmEncoder):
@@ -282,7 +282,7 @@ def _initialise_lstm(lstm: nn.LSTM | nn.LSTMCell) -> None:
 
 
 def _init_small_(weight: Tensor) -> None:
-    nn.init.trunc_normal_(weight, std=SMALL, a=-2 * SMALL, b=2 * SMALL)
+    nn.init.trunc_normal_(weight, std=SMALL_STD, a=-2 * SMALL_STD, b=2 * SMALL_STD)
 
 
 def _init_glorot_(vector: nn.Parameter, fan_in: int, fan_out: int) -> None:

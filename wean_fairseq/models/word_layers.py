@@ -14,6 +14,7 @@ from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from torch import nn
 
+from ..data.extended_vocabulary import num_base_words
 from ..data.word_vectors import load_word_vectors
 from ..errors import UserError
 from ..fields import option
@@ -45,11 +46,6 @@ class WordVectorsConfig(FairseqDataclass):
         "fastText, plain or .gz",
         reads_file=True,
     )
-
-
-def num_base_words(dictionary: Dictionary) -> int:
-    """``V``: the size of the dictionary without slots."""
-    return int(getattr(dictionary, "first_slot", len(dictionary)))
 
 
 def build_output_layer(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-LEVELS = 2**16  # probabilities are rounded to a multiple of 1 / LEVELS
+DROP_LEVELS = 2**16  # probabilities are rounded to a multiple of 1 / LEVELS
 
 
 class Dropout(nn.Dropout):
@@ -24,10 +24,10 @@ class Dropout(nn.Dropout):
 
 def dropout(values: Tensor, probability: float, training: bool) -> Tensor:
     """Zero numbers of any shape with a probability, and divide the others by the probability of keeping them."""
-    dropped = round(probability * LEVELS)
+    dropped = round(probability * DROP_LEVELS)
     if not training or not dropped:
         return values
-    if values.device.type != "cpu" or dropped == LEVELS:
+    if values.device.type != "cpu" or dropped == DROP_LEVELS:
         return functional.dropout(values, probability)
     result: Tensor = _Dropout.apply(values, dropped)  # type: ignore[no-untyped-call]
     return result
@@ -41,9 +41,9 @@ class _Dropout(torch.autograd.Function):
         quarter = -(-values.numel() // 4)
         drawn = torch.empty(quarter, dtype=torch.int64).random_(-(2**63), None)
         bits = drawn.view(torch.int16)[: values.numel()].view(values.shape)
-        keep = bits >= dropped - LEVELS // 2
+        keep = bits >= dropped - DROP_LEVELS // 2
         ctx.save_for_backward(keep)
-        ctx.scale = LEVELS / (LEVELS - dropped)
+        ctx.scale = DROP_LEVELS / (DROP_LEVELS - dropped)
         return (values * keep).mul_(ctx.scale)
 
     @staticmethod

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from .recurrent import run_over_words, stacked_lstm
 
-LstmState = tuple[Tensor, Tensor]
+HiddenCells = tuple[Tensor, Tensor]
 
 
 class ResidualLstm(nn.Module):
@@ -51,8 +51,8 @@ class ResidualLstm(nn.Module):
         self.recurrent = recurrent
 
     def forward(
-        self, inputs: Tensor, start: LstmState | None = None, padding_mask: Tensor | None = None
-    ) -> tuple[Tensor, LstmState]:
+        self, inputs: Tensor, start: HiddenCells | None = None, padding_mask: Tensor | None = None
+    ) -> tuple[Tensor, HiddenCells]:
         """Run over all steps of inputs (B, T, E).
 
         Args:
@@ -84,8 +84,8 @@ class ResidualLstm(nn.Module):
 
 
 def _run_with_sums(
-    block: nn.LSTM, inputs: Tensor, residual: Tensor, start: LstmState | None, padding_mask: Tensor | None
-) -> tuple[Tensor, LstmState]:
+    block: nn.LSTM, inputs: Tensor, residual: Tensor, start: HiddenCells | None, padding_mask: Tensor | None
+) -> tuple[Tensor, HiddenCells]:
     """Run a block whose top layer recurs on output plus ``residual`` (B, T, H). Return outputs without it."""
     if start is None:
         zeros = residual.new_zeros(block.num_layers, inputs.size(0), block.hidden_size)
@@ -118,7 +118,7 @@ def _block_sizes(num_layers: int, residual_every: int) -> list[int]:
     return [residual_every] * full + [rest] * (rest > 0)
 
 
-def _split_state(state: LstmState | None, sizes: list[int]) -> list[LstmState | None]:
+def _split_state(state: HiddenCells | None, sizes: list[int]) -> list[HiddenCells | None]:
     if state is None:
         return [None] * len(sizes)
     split_tensors = (torch.split(tensor, sizes) for tensor in state)  # (L, B, H) -> (n, B, H) each

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..evaluation.corpus import COPY_ROW
-from ..evaluation.published import TABLES, PublishedRow, PublishedTable, fits
+from ..evaluation.published import PUBLISHED_TABLES, PublishedRow, PublishedTable, fits
 from ..evaluation.tables import Cell, Table
 from .scores import Entry, cell_beside, copy_cell, name_columns
 
@@ -13,7 +13,7 @@ _ABSENT = "not scored"
 
 def published_tables(entries: Sequence[Entry]) -> Iterator[Table]:
     """Yield the published tables that one test set belongs to, with the rows of all experiments below them."""
-    for table in TABLES.values():
+    for table in PUBLISHED_TABLES.values():
         entries_of: dict[str, list[Entry]] = {}
         for entry in entries:
             data = _data_name(table, entry) if any(_keys(table, entry)) else ""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ..console import counted
 from ..evaluation.tables import Table
 from .document import ListBlock
 from .runs import Leak, Run
@@ -34,8 +35,7 @@ def summary(experiment: Experiment) -> str:
     systems = _systems(experiment)
     seeds = f"seed {', '.join(experiment.seeds)}" if experiment.seeds else "seed unknown"
     sets = f"scores on {', '.join(experiment.sets)}" if experiment.sets else "no scores yet"
-    number = f"{len(systems)} system{'' if len(systems) == 1 else 's'}"
-    return f"{experiment.title}: {number} ({', '.join(systems)}), {sets}, {seeds}."
+    return f"{experiment.title}: {counted(len(systems), 'system')} ({', '.join(systems)}), {sets}, {seeds}."
 
 
 def warnings(experiment: Experiment) -> Iterator[ListBlock]:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import UserError
-from ..evaluation.published import TABLES
+from ..evaluation.published import PUBLISHED_TABLES
 from ..evaluation.tables import Cell, Table
 from .runs import Run
 
 _OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
-_HOURS = TABLES["cdnpg-table5"]
+_HOURS = PUBLISHED_TABLES["cdnpg-table5"]
 _ABSENT = "–"
 _CONDITIONS = (
     "No benchmark: all times are from fairseq's logs, and other work on the machine can change them more than "

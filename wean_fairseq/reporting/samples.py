@@ -13,7 +13,7 @@ from .dumps import Provenance, read_provenance
 from .runs import Run, ScoredSet
 from .style import displayable
 
-LONGEST = 400  # largest number of words of a text that are shown
+MOST_WORDS = 400  # largest number of words of a text that are shown
 # Brackets and quotes before a word, and punctuation after it, which includes the full stop of an abbreviation.
 _ATTACHED = re.compile(r"^([\"“”„«(\[¿¡]*)(.*?\w.*?)([.,;:!?\"“”»)\]…]*)$")
 _COPIED = 0.5  # from this probability on, a word counts as copied
@@ -40,32 +40,32 @@ def split_words(text: str, characters: bool) -> list[Piece]:
     return words
 
 
-def compare(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
+def mark_words(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
     """Mark the words of an output that are in the source, and append the words of the source that are missing.
 
     Repetitions are counted: the second "the" of an output is new if the source has only one.
     """
     remaining = Counter(word.text.lower() for word in source)
     pieces = []
-    for word in output[:LONGEST]:
+    for word in output[:MOST_WORDS]:
         copied = remaining[word.text.lower()] > 0
         remaining[word.text.lower()] -= copied
         pieces.append(Piece(word.text, "copied" if copied else "new", attached=word.attached))
-    if len(output) > LONGEST:
-        return [*pieces, Piece(f"… ({len(output) - LONGEST} words more)")]
+    if len(output) > MOST_WORDS:
+        return [*pieces, Piece(f"… ({len(output) - MOST_WORDS} words more)")]
     dropped = []
     for word in reversed(source):
         if remaining[word.text.lower()] > 0:
             remaining[word.text.lower()] -= 1
             dropped.append(Piece(word.text, "dropped"))
-    return [*pieces, *reversed(dropped[-LONGEST:])]
+    return [*pieces, *reversed(dropped[-MOST_WORDS:])]
 
 
 def provenance_pieces(dumped: Provenance) -> list[Piece]:
     """Mark the words of an output that were copied according to the model."""
     return [
         Piece(word.word, "copied" if word.copied >= _COPIED else "new", f"copied with probability {word.copied:.2f}")
-        for word in dumped.words[:LONGEST]
+        for word in dumped.words[:MOST_WORDS]
     ]
 
 
@@ -81,10 +81,10 @@ def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None
         lines = [("source", _plain_pieces(source))]
         if test.references:
             reference = split_words(test.references[index], characters)
-            compared = [piece for piece in compare(source, reference) if piece.kind != "dropped"]
+            compared = [piece for piece in mark_words(source, reference) if piece.kind != "dropped"]
             lines.append(("reference", compared))
         for name, outputs in test.outputs.items():
-            lines.append((name, compare(source, split_words(outputs[index], characters))))
+            lines.append((name, mark_words(source, split_words(outputs[index], characters))))
             if index in dumps.get(name, {}):
                 lines.append((f"{name}, by its own account", provenance_pieces(dumps[name][index])))
         samples.append(Sample(index + 1, tuple((label, _displayable_pieces(pieces)) for label, pieces in lines)))
@@ -110,8 +110,8 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
 
 
 def _plain_pieces(words: Sequence[Piece]) -> list[Piece]:
-    more = [Piece(f"… ({len(words) - LONGEST} words more)")] if len(words) > LONGEST else []
-    return [*words[:LONGEST], *more]
+    more = [Piece(f"… ({len(words) - MOST_WORDS} words more)")] if len(words) > MOST_WORDS else []
+    return [*words[:MOST_WORDS], *more]
 
 
 def _displayable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:

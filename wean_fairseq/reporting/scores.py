@@ -11,8 +11,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ..console import counted
 from ..evaluation.corpus import COPY_ROW, is_baseline
-from ..evaluation.presets import PRESETS, STANDARD
+from ..evaluation.presets import METRIC_PRESETS, STANDARD
 from ..evaluation.score_file import SIGNIFICANT, Column, Evaluation, Score, format_score
 from ..evaluation.tables import Cell, Table
 from .runs import Run, ScoredSet, TextManifest, is_seed_folder
@@ -178,7 +179,7 @@ def score_cell(entry: Entry, system: str, key: str, *, interval: bool = True) ->
     score = entry.evaluation.scores[system][key]
     detail = " to ".join(map(format_score, score.interval or ())) if interval else ""
     if entry.seeds > 1:
-        detail = f"{len(score.runs)} seed{'s' if len(score.runs) > 1 else ''}"
+        detail = counted(len(score.runs), "seed")
     return Cell(score.format() + ("*" if is_significant(entry, system, key) else ""), detail, mark)
 
 
@@ -243,7 +244,7 @@ def score_tables(entry: Entry) -> Iterator[Table]:
         rows: list[list[Cell | str]] = [
             [entry.columns[key].heading, *(score_cell(entry, system, key) for system in systems)] for key in keys
         ]
-        paper = PRESETS.get(preset)
+        paper = METRIC_PRESETS.get(preset)
         notes = [f"{paper.note[0].upper()}{paper.note[1:]}."] if paper and paper.note else []
         source = paper.source if paper else "chosen metrics"
         caption = "Standard metrics" if preset == STANDARD else f"{preset}, after {source}"

@@ -28,7 +28,7 @@ from .packed_linear import int8_is_exact
 from .traces import add_traces
 from .vocabulary_scores import EXACT, INT8, VocabularyScores
 
-SPECIAL = 3  # words that may be forbidden at a step: padding, <unk>, the end symbol
+NUM_SPECIAL = 3  # words that may be forbidden at a step: padding, <unk>, the end symbol
 
 
 @dataclass
@@ -153,7 +153,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         decoder = models[0].decoder
         if capabilities_of(models[0]).normalises and self.temperature != 1.0:
             return None
-        return decoder if 2 * self.beam_size <= decoder.output.num_candidates - SPECIAL else None
+        return decoder if 2 * self.beam_size <= decoder.output.num_candidates - NUM_SPECIAL else None
 
     def _step(self, search: _Search, beams: _Beams, step: int) -> _Beams | None:
         """Advance by one word. Returns ``None`` when all sentences are done."""
@@ -190,7 +190,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         normaliser = search.decoder.finish(*arguments)
         # Penalties are applied to the scores, but not to the normaliser, as in fairseq. Only ``renormalise``
         # redistributes the probability of <unk>.
-        special = search.special.expand(len(log_sum), SPECIAL)
+        special = search.special.expand(len(log_sum), NUM_SPECIAL)
         special_scores = search.scores.get(special)
         search.scores.put(special, special_scores + search.change[int(step >= self.min_len)])
         return normaliser + log_known(special_scores[:, 1] - normaliser) if self.renormalise else normaliser

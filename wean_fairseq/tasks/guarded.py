@@ -16,6 +16,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.utils import split_paths
 
 from ..checkpoints import dictionaries
+from ..data.extended_vocabulary import num_base_words
 from ..data.integrity import check_binary, check_data, checksum_of, record_once
 from ..data.pairs import dictionary_file
 from ..fields import option
@@ -84,7 +85,7 @@ class GuardedTask(TranslationTask):
             check_data([path])
             dictionary = self.sides.get(path.stem.rsplit(".", 1)[-1])
             if path.suffix == ".bin" and dictionary is not None:
-                check_binary(path.with_suffix(""), getattr(dictionary, "first_slot", len(dictionary)))
+                check_binary(path.with_suffix(""), num_base_words(dictionary))
 
     @property
     def sides(self) -> dict[str, Dictionary]:
@@ -158,7 +159,7 @@ class GuardedTask(TranslationTask):
 
     def state_dict(self) -> dict[str, Any]:
         """The task's part of a checkpoint: checksums of the words of the dictionaries and of the training data."""
-        described = {side: dictionaries.describe(dictionary) for side, dictionary in self.sides.items()}
+        described = {side: dictionaries.fingerprint(dictionary) for side, dictionary in self.sides.items()}
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.search import DiverseBeamSearch
 
 from ..capabilities import capabilities_of
-from ..checkpoints.search import PRESETS, check_generation
+from ..checkpoints.search import SEARCH_PRESETS, check_generation
 from ..errors import UserError
 from ..fields import option
 from ..search.fast_generator import FastSequenceGenerator
@@ -30,7 +30,7 @@ _OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignme
 class SearchingConfig(GuardedConfig):
     """Options of the guarded task and of the search."""
 
-    search_preset: ChoiceEnum(PRESETS) = option(  # type: ignore[valid-type]
+    search_preset: ChoiceEnum(SEARCH_PRESETS) = option(  # type: ignore[valid-type]
         "fairseq",
         "wean: scores are plain sums of log-probabilities (without length penalty) and a sentence is done "
         "when its best hypothesis and --nbest hypotheses are finished; copynet: <unk> is never written, its "

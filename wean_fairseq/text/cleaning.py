@@ -15,11 +15,13 @@ fairseq has an option to never generate it.
 import re
 import unicodedata
 from collections import Counter
+from typing import Literal, get_args
 
 from ..errors import UserError
 
-FORMS = ("NFC", "NFKC", "none")
-SPECIAL_POLICIES = ("escape", "refuse", "keep")
+Form = Literal["NFC", "NFKC", "none"]
+SpecialPolicy = Literal["escape", "refuse", "keep"]
+FORMS, SPECIAL_POLICIES = get_args(Form), get_args(SpecialPolicy)
 
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\u2028\u2029"
 _ZERO_WIDTH = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"

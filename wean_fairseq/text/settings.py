@@ -8,16 +8,18 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import ValidationError, convert
 
 from ..errors import UserError, printable
 from ..storage.files import check_size, open_regular, read_json, read_regular
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
-from .cleaning import FORMS, SPECIAL_POLICIES, Cleaner, one_spelling, restore_specials
+from .cleaning import Cleaner, Form, SpecialPolicy, one_spelling, restore_specials
 
 logger = logging.getLogger(__name__)
 
@@ -52,15 +54,15 @@ class TextSettings:
         topics: whether a source consists of topic words, separated by spaces, commas or semicolons.
     """
 
-    unit: str = "words"
+    unit: steps.Unit = "words"
     language: str = "en"
     lowercase: bool = False
     truecase: bool = False
     reversible_case: bool = True
     bpe: bool = False
     brackets: bool = False
-    unicode: str = "NFC"
-    specials: str = "escape"
+    unicode: Form = "NFC"
+    specials: SpecialPolicy = "escape"
     unknown: str = ""
     topics: bool = False
 
@@ -109,14 +111,14 @@ class Text:
         self._wordpieces = wordpieces
 
     @cached_property
-    def _split(self) -> steps.Step:
+    def _split(self) -> steps.TextStep:
         wordpieces = self._wordpieces
         if wordpieces is None and self.folder is not None and self.settings.unit == "wordpiece":
             wordpieces = self._file(WORDPIECES)
         return steps.splitter(self.settings.unit, wordpieces, self.settings.language)
 
     @cached_property
-    def _learnt(self) -> list[steps.Step]:
+    def _learnt(self) -> list[steps.TextStep]:
         if self.folder is None:
             return []
         learnt = []
@@ -133,8 +135,8 @@ class Text:
         return steps.usual_forms(self._file(TRUECASE_MODEL)) if is_cased else None
 
     @cached_property
-    def _undo(self) -> list[steps.Step]:
-        back: list[steps.Step] = []
+    def _undo(self) -> list[steps.TextStep]:
+        back: list[steps.TextStep] = []
         if self.settings.truecase and not self.settings.reversible_case:
             back.append(steps.uncaser())
         return [*back, restore_specials, steps.joiner(self.settings.unit, self.settings.language)]
@@ -230,18 +232,15 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     Raises:
         UserError: if this version does not know a value.
     """
-    settings = {field.name: values[field.name] for field in fields(TextSettings) if values.get(field.name) is not None}
-    settings |= {"bpe": bool(values.get("bpe"))}  # older manifests have the number of merges
-    settings.setdefault("reversible_case", False)  # older manifests do not have this value
-    choices_by_name = (("unit", steps.UNITS), ("unicode", FORMS), ("specials", SPECIAL_POLICIES))
-    invalid = [name for name, value in settings.items() if type(value) is not type(getattr(TextSettings, name))]
-    invalid += [name for name, choices in choices_by_name if settings.get(name, choices[0]) not in choices]
-    if invalid:
+    # Older manifests have the number of merges, and do not say whether the case is reversible.
+    settings = {"reversible_case": False, **values, "bpe": bool(values.get("bpe"))}
+    try:
+        return convert({name: value for name, value in settings.items() if value is not None}, TextSettings)
+    except (ValidationError, UnicodeEncodeError) as error:
         raise UserError(
-            f"{path} has {settings[invalid[0]]!r} for {invalid[0]}, which this version of wean_fairseq does not know: "
-            "use the version that wrote it, or prepare the text again."
-        )
-    return TextSettings(**settings)
+            f"{path} has a value that this version of wean_fairseq does not know ({error}): use the version that wrote "
+            "it, or prepare the text again."
+        ) from error
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:

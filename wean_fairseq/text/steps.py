@@ -12,20 +12,21 @@ from contextlib import contextmanager, redirect_stderr
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ..errors import UserError
 from ..optional import import_optional, missing_library
 from ..storage.files import open_regular
 from .detokenise import detokeniser
 
-Step = Callable[[str], str]
-UNITS = ("words", "joiner", "characters", "moses", "jieba", "wordpiece")
+TextStep = Callable[[str], str]
+Unit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiece"]
+UNITS = get_args(Unit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
 MARK = "￭"  # marks a missing space on tokens of the unit joiner
 
 
-def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> Step:
+def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> TextStep:
     """The step that splits a line into tokens. ``words`` keeps existing tokens.
 
     Args:
@@ -57,7 +58,7 @@ def moses_languages() -> list[str]:
     return sorted(set(import_optional("sacremoses.corpus").NonbreakingPrefixes().available_langs.values()))
 
 
-def _jieba() -> Step:
+def _jieba() -> TextStep:
     """Chinese words. The dictionary's cache is in a private directory of the user, not in the shared /tmp."""
     jieba = import_optional("jieba")
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wean_fairseq"
@@ -79,7 +80,7 @@ def _jieba_tokenizer(folder: str) -> Any:
     return tokenizer
 
 
-def _wordpiece(vocabulary: Path | None) -> Step:
+def _wordpiece(vocabulary: Path | None) -> TextStep:
     """BERT's word pieces from a vocabulary file with one piece per line, lower-cased like bert-base-uncased."""
     if vocabulary is None:
         raise UserError("--unit wordpiece needs --wordpiece-vocab, the vocab.txt of a BERT model.")
@@ -125,7 +126,7 @@ def _read(path: Path) -> Iterator[None]:
         raise UserError(f"{path} cannot be read ({reason}): restore it, or prepare the text again.") from error
 
 
-def truecaser(path: Path) -> Step:
+def truecaser(path: Path) -> TextStep:
     """The step that gives the first word of a sentence its most frequent case.
 
     Raises:
@@ -144,7 +145,7 @@ def usual_forms(path: Path) -> dict[str, str]:
         return dict(import_optional("sacremoses").MosesTruecaser(str(path)).model["best"])
 
 
-def bpe(path: Path, mark: str = "") -> Step:
+def bpe(path: Path, mark: str = "") -> TextStep:
     """The step that splits words with the learnt codes, with ``@@`` at the end of all pieces but the last.
 
     Args:
@@ -177,7 +178,7 @@ def bpe(path: Path, mark: str = "") -> Step:
 # --- inverse steps --------------------------------------------------------------------------------------------------
 
 
-def joiner(unit: str, language: str = "en") -> Step:
+def joiner(unit: str, language: str = "en") -> TextStep:
     """The step that turns the tokens of ``splitter`` into plain text."""
     if unit == "joiner":
         from .reversible import join  # noqa: PLC0415 - imports regex (0.1 s) and this module
@@ -195,7 +196,7 @@ def joiner(unit: str, language: str = "en") -> Step:
     return str
 
 
-def uncaser() -> Step:
+def uncaser() -> TextStep:
     """The step that capitalises the beginning of a true-cased sentence."""
     detruecaser = import_optional("sacremoses").MosesDetruecaser()
     return lambda line: str(detruecaser.detruecase(line, return_str=True)) if line else line

@@ -36,7 +36,7 @@ from . import progress, state, trainings
 from .base import read_base
 from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for
 from .settings import FILE, PROGRAM, Settings, build_settings, read_file, read_settings, write_toml
-from .tables import TABLES, is_table, save_tables
+from .tables import SAVED_TABLES, is_table, save_tables
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STOPPED = (130, 143, -2, -15)  # exit statuses after SIGINT and SIGTERM
@@ -58,7 +58,7 @@ def preparation_script() -> Path:
     return found
 
 
-class Run:
+class TrainingRun:
     """The work folder of a training.
 
     Args:
@@ -140,7 +140,7 @@ class Run:
         if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS):
             raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
         # Every run writes its settings first, so a folder with files but without settings belongs to something else.
-        others = {path.name for path in work.iterdir()} - {TABLES} if work.is_dir() else set()
+        others = {path.name for path in work.iterdir()} - {SAVED_TABLES} if work.is_dir() else set()
         if others and "settings" not in others:
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
         is_ours = self._published == _checksums_of(folder) != ""
@@ -176,7 +176,7 @@ class Run:
         lines += ["task=essay"] * (self.settings.task == "essay")
         inputs = [file for path in self.inputs for file in table_files(path)]
         inputs += [self.base.weights] if self.base else []
-        changes = state.record(self.work / "settings", lines + state.input_lines(inputs))
+        changes = state.record_settings(self.work / "settings", lines + state.input_lines(inputs))
         if changes:
             raise UserError(f"{self.work} was made with other settings ({changes}): give another --work, or delete it.")
         if (self.data / "manifest.json").is_file():
@@ -229,7 +229,7 @@ class Run:
         options = ["--task", self.task, "--arch", self.arch, "--criterion", self.options.criterion]
         options += ["--seed", str(given.seed), *self.options.optimisation]
         options += self.base.options if self.base else self.options.sizes
-        changes = state.record(self.system / "command", option_lines(options))
+        changes = state.record_settings(self.system / "command", option_lines(options))
         if changes:
             raise UserError(f"{self.system} was begun with other settings ({changes}): give another --work.")
         mark = self.system / ".trained"
@@ -244,7 +244,7 @@ class Run:
         output = self.system / "train.out"
         bar = progress.Progress(self.arch, 0, "", given.epochs or 1)
         line = progress.in_processes(line, self.processes)
-        status = progress.run(line, output, None, bar, self.environment)
+        status = progress.run_command(line, output, None, bar, self.environment)
         if status in _STOPPED:
             raise KeyboardInterrupt
         if status or not (self.system / "checkpoint_best.pt").is_file():
@@ -390,7 +390,7 @@ def _checksums_of(folder: Path) -> str:
 
 def run(settings: Settings) -> None:
     """Run all steps. Raises ``UserError`` if a step is impossible, and KeyboardInterrupt if the user stops it."""
-    training = Run(settings)
+    training = TrainingRun(settings)
     training.check()
     training.prepare()
     training.train()
@@ -427,9 +427,9 @@ def train(
     given = {**settings, "output": output, "data": None if is_table(data) else data}
     chosen |= read_settings({name: _plain(value) for name, value in given.items()})
     if is_table(data):
-        intended = Run(build_settings({**chosen, "data": "a table in memory"}))
+        intended = TrainingRun(build_settings({**chosen, "data": "a table in memory"}))
         intended.check_folders()  # before the first file is written
-        chosen |= save_tables(data, intended.work / TABLES)
+        chosen |= save_tables(data, intended.work / SAVED_TABLES)
     built = build_settings(chosen)
     run(built)
     return load(built.folder, device=built.device or None)

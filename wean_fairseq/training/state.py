@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     args = parser.parse_args(arguments)
     try:
-        changes = record(args.file, sys.stdin.read().splitlines() + input_lines(args.input), check=args.check)
+        changes = record_settings(args.file, sys.stdin.read().splitlines() + input_lines(args.input), check=args.check)
     except (OSError, UserError) as error:
         print_text(f"{_describe(error)}\n")
         return 2
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     return CHANGED if changes else 0
 
 
-def record(file: Path, lines: list[str], *, check: bool = False) -> str:
+def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str:
     """Record settings, or compare them with the recorded ones. Return the changes, empty if there are none.
 
     Args:
@@ -51,7 +51,7 @@ def record(file: Path, lines: list[str], *, check: bool = False) -> str:
         lines: one ``NAME=VALUE`` or ``--option value`` per line.
         check: write nothing.
     """
-    changes = compare(file, lines)
+    changes = compare_settings(file, lines)
     if changes and is_used(file.parent):
         return "; ".join(changes)
     if not check and (changes or not file.exists()):
@@ -77,7 +77,7 @@ def input_lines(paths: list[Path]) -> list[str]:
     return lines
 
 
-def compare(file: Path, lines: list[str]) -> list[str]:
+def compare_settings(file: Path, lines: list[str]) -> list[str]:
     """Return the differences between ``lines`` and the recorded lines of ``file``, as ``NAME: old -> new``.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import UserError
 from ..storage.files import copy_into, sha256_of, write_whole
 
-TABLES = "tables"  # folder of the saved tables, in the work folder
+SAVED_TABLES = "tables"  # folder of the saved tables, in the work folder
 _SPLITS = {"data": ("train",), "valid": ("validation", "valid", "dev"), "test": ("test",)}
 
 

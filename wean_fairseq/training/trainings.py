@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     try:
         if args.what == "choose":
-            choose(args.run)
+            choose_try(args.run)
             return 0
         trainings = {system: describe_system(args.run / system) for system in args.systems}
         for system, training in trainings.items():
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def describe(folder: Path) -> dict[str, Any]:
+def describe_training(folder: Path) -> dict[str, Any]:
     """One training: its options, its best validation, its cost, and the conditions that its numbers depend on.
 
     ``cpu_seconds`` is None for logs of older versions, whose number of threads is the number in the environment.
@@ -102,10 +102,14 @@ def describe_data(folder: Path) -> list[dict[str, Any]]:
 
 def describe_system(folder: Path) -> dict[str, Any]:
     """A system's training. If several settings were tried, the chosen one with all of them."""
-    tries = {path.name: describe(path) for path in sorted((folder / "tries").glob("*")) if (path / "command").exists()}
+    tries = {
+        path.name: describe_training(path)
+        for path in sorted((folder / "tries").glob("*"))
+        if (path / "command").exists()
+    }
     data = describe_data(folder.parent / "text")
     if not tries:
-        return {**describe(folder), "data": data}
+        return {**describe_training(folder), "data": data}
     chosen = best_of(tries)
     for training in tries.values():
         if training["end"] == "cut" and (training["schedule"] or 0) < (tries[chosen]["schedule"] or 0):
@@ -125,7 +129,7 @@ def best_of(tries: dict[str, dict[str, Any]]) -> str:
     return (min if metric in LOWER_IS_BETTER else max)(tries, key=lambda name: tries[name]["best"])
 
 
-def choose(folder: Path) -> None:
+def choose_try(folder: Path) -> None:
     """Link a system's checkpoint, log and command to those of its best try."""
     chosen = describe_system(folder)["chosen"]
     for name in ("checkpoint_best.pt", "train.log"):

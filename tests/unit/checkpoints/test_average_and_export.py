@@ -14,14 +14,14 @@ from wean_fairseq.checkpoints import cli, dictionaries
 from wean_fairseq.checkpoints.average import average, newest
 from wean_fairseq.checkpoints.export import export, read_export, read_exported_text
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
-from wean_fairseq.checkpoints.search import NAME, kept_search
+from wean_fairseq.checkpoints.search import SEARCH_FILE, kept_search
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.manifest import Damaged, check_file
 from wean_fairseq.text.settings import Text, TextSettings
 
 WORDS = make_dictionary(6)
-DESCRIBED = {"src": dictionaries.describe(WORDS), "tgt": dictionaries.describe(WORDS)}
+DESCRIBED = {"src": dictionaries.fingerprint(WORDS), "tgt": dictionaries.fingerprint(WORDS)}
 
 
 def state(value=1.0, updates=7, options=None, number=3, task_state=None, dtype=torch.float32):
@@ -502,7 +502,7 @@ def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp
     """As recipes keep it, the file also has unrelated options. Options on the command line have precedence."""
     saved(tmp_path / "a.pt")
     kept = "--search-preset\nwean\n--replace-unk\n--beam 5\n--copy-provenance\n'a file'\n--max-len-b\n10\n"
-    (tmp_path / NAME).write_text(kept)
+    (tmp_path / SEARCH_FILE).write_text(kept)
     given = [str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(data), "--beam", "3"]
     assert cli.main_export(given) == 0
     cfg = read_export(tmp_path / "e")["cfg"]
@@ -517,7 +517,7 @@ def test_an_export_keeps_the_length_of_essays(tmp_path, data):
     content = state()
     content["cfg"]["task"]["_name"] = "topic_essay"
     torch.save(content, tmp_path / "a.pt")
-    (tmp_path / NAME).write_text("--essay-length 80\n--beam 2\n")
+    (tmp_path / SEARCH_FILE).write_text("--essay-length 80\n--beam 2\n")
     assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(data)]) == 0
     assert read_export(tmp_path / "e")["cfg"]["task"]["essay_length"] == 80
 
@@ -532,8 +532,10 @@ def test_a_length_of_essays_is_refused_for_sentences(tmp_path, data, capsys):
 
 @pytest.mark.parametrize("content", ["--beam many", "--search-preset best", "--beam '3", "\udc80"])
 def test_a_kept_search_that_is_none_is_one_sentence(tmp_path, content):
-    (tmp_path / NAME).write_text(content, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(UserError, match=f"{NAME} does not hold options of fairseq-generate .*: fix or delete it"):
+    (tmp_path / SEARCH_FILE).write_text(content, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(
+        UserError, match=f"{SEARCH_FILE} does not hold options of fairseq-generate .*: fix or delete it"
+    ):
         kept_search(tmp_path / "checkpoint_best.pt")
     assert kept_search(tmp_path / "elsewhere" / "checkpoint_best.pt") == {}
 
@@ -580,7 +582,7 @@ def words(*names, count=1):
     ],
 )
 def test_another_dictionary_is_refused_by_name(now, message):
-    trained = {"tgt": dictionaries.describe(words("a", "b", "c"))}
+    trained = {"tgt": dictionaries.fingerprint(words("a", "b", "c"))}
     with pytest.raises(UserError, match=rf"^m\.pt was trained with .*: dict\.tgt\.txt in bin {message}"):
         dictionaries.check(trained, {"src": now, "tgt": now}, "m.pt", "bin")
 
@@ -588,7 +590,7 @@ def test_another_dictionary_is_refused_by_name(now, message):
 def test_counts_and_slots_make_no_other_dictionary():
     from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
 
-    trained = {"tgt": dictionaries.describe(words("a", "b", "c"))}
+    trained = {"tgt": dictionaries.fingerprint(words("a", "b", "c"))}
     now = ExtendedDictionary(words("a", "b", "c", count=5))
     now.reserve_slots(4)
     dictionaries.check(trained, {"tgt": now}, "m.pt", "bin")

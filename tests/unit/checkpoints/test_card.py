@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from wean_fairseq.checkpoints.card import read_scores, write_card
+from wean_fairseq.checkpoints.card import read_evaluations, write_card
 from wean_fairseq.errors import UserError
 from wean_fairseq.text import Text, TextSettings
 
@@ -85,6 +85,6 @@ def test_what_is_not_known_is_said(tmp_path):
 def test_other_files_of_scores_are_refused(tmp_path, content):
     (tmp_path / "scores.json").write_text(content, encoding="utf-8")
     with pytest.raises(UserError, match=r"has no scores .*: give a file of wean-evaluate --json"):
-        read_scores(tmp_path / "scores.json")
+        read_evaluations(tmp_path / "scores.json")
     with pytest.raises(UserError, match="cannot be read"):
-        read_scores(tmp_path / "none.json")
+        read_evaluations(tmp_path / "none.json")

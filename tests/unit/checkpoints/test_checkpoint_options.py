@@ -13,8 +13,8 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from tests.unit.checkpoints.test_reading_checkpoints import READERS, state
-from wean_fairseq.checkpoints.literals import LONGEST
-from wean_fairseq.checkpoints.options import DEEPEST, EVALUATED, MOST, MOST_IN_LIST, Refused, plain
+from wean_fairseq.checkpoints.literals import LONGEST_LITERAL
+from wean_fairseq.checkpoints.options import DEEPEST_OPTIONS, EVALUATED, MOST_IN_LIST, MOST_VALUES, Refused, plain
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint
 
 CODE = "__import__('os').system('exit 1')"
@@ -82,9 +82,9 @@ OTHERS = {
     "name of a number": ({"model": {1: 2}}, "a name that fairseq does not write"),
     "name of bytes": ({"model": {b"a": 2}}, "a name that fairseq does not write"),
     "name of Python": ({"model": Namespace(__class__x=2)}, "a name that fairseq does not write"),
-    "long": ({"model": {"a": "x" * (LONGEST + 1)}}, "characters"),
+    "long": ({"model": {"a": "x" * (LONGEST_LITERAL + 1)}}, "characters"),
     "long list": ({"model": {"a": [0] * (MOST_IN_LIST + 1)}}, "a list of 1001 values"),
-    "many": ({"model": {str(number): 0 for number in range(MOST)}}, "more than 10000 values"),
+    "many": ({"model": {str(number): 0 for number in range(MOST_VALUES)}}, "more than 10000 values"),
 }
 
 
@@ -121,7 +121,7 @@ def containers_within_each_other():
     one["other"], other.one = other, one
     yield one
     deep = {}
-    for _ in range(DEEPEST + 1):
+    for _ in range(DEEPEST_OPTIONS + 1):
         deep = {"deep": deep}
     yield deep
     many = []

@@ -11,7 +11,7 @@ from fairseq import options
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.utils import eval_bool, eval_str_dict, eval_str_list
 
-from wean_fairseq.checkpoints.literals import LONGEST, MOST, read_literal
+from wean_fairseq.checkpoints.literals import LONGEST_LITERAL, MOST_ITEMS, read_literal
 from wean_fairseq.checkpoints.options import EVALUATED
 from wean_fairseq.errors import UserError
 
@@ -52,10 +52,11 @@ REFUSED = [
     "{'a': print}", "{print: 1}", "(1, print)", "[print] * 2", "[1] + [print]", "-print", "[1] * print", "__debug__",
 ]  # fmt: skip
 LARGE = [
-    "9**9**9**9", "[0] * 10**9", f"[0] * {MOST + 1}", f"[0] * {MOST} + [0]", "9" * 5000, "9" * LONGEST, "-" * LONGEST,
+    "9**9**9**9", "[0] * 10**9", f"[0] * {MOST_ITEMS + 1}", f"[0] * {MOST_ITEMS} + [0]", "9" * 5000,
+    "9" * LONGEST_LITERAL, "-" * LONGEST_LITERAL,
     "[" * 5000, "1+" * 40_000 + "1", "(" + "9" * 4000 + ")*" * 20 + "1", "*".join(["9" * 4000] * 20), "not " * 20_000,
     "[[0] * 9999] * 9999 * 9999", "[[[0] * 9999] * 9999] * 9999", "[" + "[0] * 9999, " * 200 + "]",
-    " " * LONGEST + "1", "lambda:" * 10_000 + "1", "{1:" * 5000,
+    " " * LONGEST_LITERAL + "1", "lambda:" * 10_000 + "1", "{1:" * 5000,
 ]  # fmt: skip
 
 

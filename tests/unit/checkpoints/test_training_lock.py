@@ -49,14 +49,14 @@ def test_a_second_training_is_refused_by_name(tmp_path, holder, monkeypatch):
     (tmp_path.parent / "link").symlink_to(tmp_path)
     with pytest.raises(UserError, match="another training"):  # by any name
         checkpoint_utils.verify_checkpoint_directory(str(tmp_path.parent / "link"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [training_lock.NAME, "checkpoint_last.pt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [training_lock.LOCK_FILE, "checkpoint_last.pt"]
 
 
 def test_a_killed_training_keeps_nobody_out_though_its_workers_live(tmp_path, holder, monkeypatch):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
-    assert (tmp_path / training_lock.NAME).read_text().startswith(f"{os.getpid()} on ")
+    assert (tmp_path / training_lock.LOCK_FILE).read_text().startswith(f"{os.getpid()} on ")
     checkpoint_utils.verify_checkpoint_directory(str(tmp_path))  # it already has the lock
     monkeypatch.setattr(training_lock, "_held", {})
 
@@ -73,7 +73,7 @@ def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / training_lock.NAME).symlink_to(victim)
+    (tmp_path / "out" / training_lock.LOCK_FILE).symlink_to(victim)
     with pytest.raises(UserError, match="cannot be written"):
         checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "out"))
     assert victim.read_text() == "precious"

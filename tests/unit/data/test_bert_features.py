@@ -143,17 +143,17 @@ def test_a_config_of_something_else_is_refused(copy, text):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_hidden_layers": 10**7}, "has num_hidden_layers 10000000: it must be a whole number from 1 to 1,000"),
+        ({"num_hidden_layers": 10**7}, r"Expected `int` <= 1000 - at `\$.num_hidden_layers`"),
         ({"hidden_size": 1 << 16, "num_hidden_layers": 1000}, "describes a model of about 4,.* parameters"),
-        ({"vocab_size": True}, "has vocab_size True"),
-        ({"intermediate_size": 10**9}, "has intermediate_size 1000000000: it must be a whole number from 1 to 262,144"),
-        ({"max_position_embeddings": 10**10}, "has max_position_embeddings 10000000000"),
-        ({"type_vocab_size": 10**10}, "has type_vocab_size 10000000000"),
-        ({"num_labels": 10**8}, "has num_labels 100000000: it must be a whole number from 1 to 1,000"),
+        ({"vocab_size": True}, r"Expected `int`, got `bool` - at `\$.vocab_size`"),
+        ({"intermediate_size": 10**9}, r"Expected `int` <= 262144 - at `\$.intermediate_size`"),
+        ({"max_position_embeddings": 10**10}, r"Expected `int` <= 1048576 - at `\$.max_position_embeddings`"),
+        ({"type_vocab_size": 10**10}, r"Expected `int` <= 1024 - at `\$.type_vocab_size`"),
+        ({"num_labels": 10**8}, r"Expected `int` <= 1000 - at `\$.num_labels`"),
         ({"id2label": {str(number): "x" for number in range(10**5)}}, "does not describe a BERT"),
-        ({"hidden_size": "10"}, "has hidden_size '10'"),
-        ({"hidden_size": 0}, "has hidden_size 0"),
-        ({"vocab_size": [9]}, r"has vocab_size \[9\]"),
+        ({"hidden_size": "10"}, r"Expected `int`, got `str` - at `\$.hidden_size`"),
+        ({"hidden_size": 0}, r"Expected `int` >= 1 - at `\$.hidden_size`"),
+        ({"vocab_size": [9]}, r"Expected `int`, got `array` - at `\$.vocab_size`"),
     ],
 )
 def test_a_config_that_does_not_fit_its_weights_is_refused_before_anything_is_built(copy, changes, message):

@@ -17,7 +17,7 @@ import wean_fairseq
 from wean_fairseq.evaluation import Evaluation
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.metrics import LengthRatio
-from wean_fairseq.evaluation.presets import PRESETS
+from wean_fairseq.evaluation.presets import METRIC_PRESETS
 
 SOURCES = ["how can i learn to cook well", "what is the best book on birds", "is it raining in the north"]
 REFERENCES = ["what is the way to learn cooking", "which book on birds is best", "does it rain up north"]
@@ -165,7 +165,7 @@ def test_generated_log_equals_plain_file(run: Run) -> None:
         assert generated == plain
 
 
-@pytest.mark.parametrize("preset", ["standard", *PRESETS])
+@pytest.mark.parametrize("preset", ["standard", *METRIC_PRESETS])
 @pytest.mark.usefixtures("punkt")
 def test_every_preset_runs_with_standard_numbers_beside_it(run: Run, preset: str) -> None:
     if preset == "paper:easse":

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wean_fairseq.evaluation.metrics import METRICS, EvaluationMetric, Settings, build_metric
+from wean_fairseq.evaluation.metrics import METRICS, EvaluationMetric, MetricSettings, build_metric
 
 #: Needs data, a model or a package that tests may not have.
 MODELS = {"bertscore", "similarity-reference", "similarity-source"}
@@ -28,7 +28,7 @@ EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[Healt
 
 
 def make(name: str, sources: list[str], tokenize: str = "13a") -> EvaluationMetric:
-    metric = build_metric(name, Settings(tokenize))
+    metric = build_metric(name, MetricSettings(tokenize))
     metric.sources = sources
     return metric
 

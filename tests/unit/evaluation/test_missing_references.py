@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wean_fairseq.evaluation.metrics import METRICS, Settings, build_metric
+from wean_fairseq.evaluation.metrics import METRICS, MetricSettings, build_metric
 
 SOURCES = ["the cat sat on the old mat .", "a dog barked at the moon", "it rains a lot in the north", "two words"]
 OUTPUTS = ["the cat sat on a mat .", "a dog barks", "", "two words"]
@@ -15,7 +15,7 @@ _UNAVAILABLE = {"bertscore", "similarity-reference", "similarity-source", "meteo
 
 
 def rows(name: str, references: list[list[str]], places: slice = slice(None)) -> np.ndarray:
-    metric = build_metric(name, Settings())
+    metric = build_metric(name, MetricSettings())
     if metric.needs_source:
         metric.sources = SOURCES[places]
     metric.prepare(references)
@@ -39,7 +39,7 @@ def test_holes_equal_references_removed_by_hand(name: str) -> None:
 def test_the_signature_says_that_the_number_of_references_varies(name: str) -> None:
     """``nrefs:var`` is sacreBLEU's entry for it."""
     for references, number in (([FIRST, SECOND], "var"), ([FIRST, FIRST], "2"), ([SECOND], "1")):
-        metric = build_metric(name, Settings())
+        metric = build_metric(name, MetricSettings())
         metric.sources = SOURCES
         metric.prepare(references)
         assert metric.get_signature().format().startswith(f"nrefs:{number}|")
@@ -52,6 +52,6 @@ def test_the_place_of_the_hole_does_not_matter() -> None:
 
 def test_an_empty_output_does_not_match_a_missing_reference() -> None:
     """The third output is empty; as a reference the empty line would be an exact match."""
-    metric = build_metric("exact@1", Settings())
+    metric = build_metric("exact@1", MetricSettings())
     assert metric.corpus_score([""], [["a b"], [""]]).score == 0
     assert metric.corpus_score([""], [[""], [""]]).score == 100  # without any reference the empty one remains

@@ -16,8 +16,8 @@ from wean_fairseq.evaluation.metrics import (
     ExactMatch,
     LengthRatio,
     Meteor,
+    MetricSettings,
     Novelty,
-    Settings,
     SourceLengthRatio,
     TopicCoverage,
     build_metric,
@@ -161,7 +161,7 @@ def _incomplete() -> None:
 
 def test_bertscore_needs_a_folder() -> None:
     with pytest.raises(UserError, match="give it with --bert-model FOLDER"):
-        build_metric("bertscore", Settings())
+        build_metric("bertscore", MetricSettings())
 
 
 def tiny_bert(folder: Path) -> list[str]:
@@ -181,7 +181,7 @@ def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
     words = tiny_bert(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}', encoding="utf-8")
-    metric = build_metric("bertscore", Settings(bert_model=str(tmp_path)))
+    metric = build_metric("bertscore", MetricSettings(bert_model=str(tmp_path)))
     assert metric.corpus_score(["a b c", "c"], [["a b c", "c"]]).score == pytest.approx(100)
     assert metric.sentence_score("", ["a b"]).score == 0
     both = metric.sentence_score("a b", ["c c", "b a c"]).score
@@ -194,7 +194,7 @@ def test_bertscore_refuses_a_model_without_its_tokenizer(tmp_path: Path) -> None
     """transformers would create a tokenizer without words, so that all texts would be equal."""
     tiny_bert(tmp_path)
     with pytest.raises(UserError, match="its tokenizer knows 5 pieces, the model 13"):
-        build_metric("bertscore", Settings(bert_model=str(tmp_path)))
+        build_metric("bertscore", MetricSettings(bert_model=str(tmp_path)))
 
 
 def test_greedy_matching_by_hand() -> None:
@@ -225,7 +225,7 @@ def test_tokenisation_is_guessed_from_the_script(lines: list[str], expected: str
 
 def test_unknown_names_list_the_choices() -> None:
     with pytest.raises(UserError, match="unknown metric 'blue'; choose from bleu, bleu2"):
-        build_metric("blue", Settings())
+        build_metric("blue", MetricSettings())
     with pytest.raises(UserError, match="unknown tokenisation 'spm'; choose one of 13a, zh"):
         get_tokenizer("spm")
 
@@ -235,8 +235,8 @@ def test_source_metrics_say_that_they_need_the_source() -> None:
         if (
             name in ("meteor", "bertscore", "bleu-nltk")
             or "similarity" in name
-            or not build_metric(name, Settings(), "x").needs_source
+            or not build_metric(name, MetricSettings(), "x").needs_source
         ):
             continue
         with pytest.raises(UserError, match="give the source sentences"):
-            build_metric(name, Settings()).corpus_score(["a"], [["a"]])
+            build_metric(name, MetricSettings()).corpus_score(["a"], [["a"]])

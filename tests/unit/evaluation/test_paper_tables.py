@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wean_fairseq.evaluation.cli import main
-from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.evaluation.published import PUBLISHED_TABLES
 
 Run = Callable[..., tuple[int, str, str]]
 PWKP = "paper:wean-pwkp/BLEU"
@@ -206,10 +206,10 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
     status, out, _ = run("--output", "deep/all.md")
     text = Path("deep/all.md").read_text(encoding="utf-8")
     assert status == 0
-    assert out.splitlines()[-1] == f"deep/all.md written: {len(TABLES)} tables."
-    assert out.count("\n") == 3 + sum(len(table.rows) for table in TABLES.values())
+    assert out.splitlines()[-1] == f"deep/all.md written: {len(PUBLISHED_TABLES)} tables."
+    assert out.count("\n") == 3 + sum(len(table.rows) for table in PUBLISHED_TABLES.values())
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
-        *(f"## {table.source}: {table.title}" for table in TABLES.values()),
+        *(f"## {table.source}: {table.title}" for table in PUBLISHED_TABLES.values()),
         "## Not among these tables",
     ]
 

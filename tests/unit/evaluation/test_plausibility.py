@@ -10,18 +10,18 @@ import pytest
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
-from wean_fairseq.evaluation.metrics import Settings
+from wean_fairseq.evaluation.metrics import MetricSettings
 from wean_fairseq.evaluation.output_reader import SystemOutput
 from wean_fairseq.evaluation.plausibility import find_oddities
 from wean_fairseq.evaluation.presets import columns_for
 
 
 def warnings(
-    outputs: list[str], references: list[str], settings: Settings | None = None, notes: tuple = ()
+    outputs: list[str], references: list[str], settings: MetricSettings | None = None, notes: tuple = ()
 ) -> list[str]:
     """Return all warnings except that the source is missing."""
     system = SystemOutput("A", [[line] for line in outputs], "", list(notes))
-    columns = columns_for([], ["bleu"], settings or Settings())
+    columns = columns_for([], ["bleu"], settings or MetricSettings())
     return evaluate([system], Corpus([references]), columns, Resampling(0, 0)).data.warnings[1:]
 
 
@@ -35,7 +35,7 @@ def test_texts_of_another_case(change) -> None:
     (warning,) = warnings(changed, WORDS)
     share = "0.0%" if change is str.lower else "100.0%"
     assert warning.startswith(f"A: {share} of its letters are capitals but 12.1% of the references'")
-    assert warnings(changed, WORDS, Settings(lowercase=True)) == []
+    assert warnings(changed, WORDS, MetricSettings(lowercase=True)) == []
     assert warnings(WORDS, WORDS) == []
 
 
@@ -43,7 +43,7 @@ def test_texts_of_another_case(change) -> None:
 def test_scripts_without_spaces_meet_13a(text: str) -> None:
     (warning,) = warnings([text], [text])
     assert "script without spaces" in warning
-    assert warnings([text], [text], Settings("char")) == []
+    assert warnings([text], [text], MetricSettings("char")) == []
     assert warnings([text], ["An English sentence with one word of it: " + text[:2]]) == []
 
 

@@ -7,8 +7,8 @@ import pytest
 import sacrebleu
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.metrics import Settings
-from wean_fairseq.evaluation.presets import PRESETS, MetricColumn, columns_for
+from wean_fairseq.evaluation.metrics import MetricSettings
+from wean_fairseq.evaluation.presets import METRIC_PRESETS, MetricColumn, columns_for
 
 
 def sari(signature: str) -> dict[str, str]:
@@ -74,7 +74,7 @@ PROTOCOLS = {
 }
 
 
-def columns_of(preset: str, settings: Settings) -> list[MetricColumn]:
+def columns_of(preset: str, settings: MetricSettings) -> list[MetricColumn]:
     """The paper's own columns."""
     return [column for column in columns_for([preset], [], settings) if column.preset == preset]
 
@@ -84,13 +84,15 @@ def score(column: MetricColumn, output: str, reference: str) -> float:
 
 
 def test_every_preset_is_listed_here() -> None:
-    assert list(PROTOCOLS) == list(PRESETS)
+    assert list(PROTOCOLS) == list(METRIC_PRESETS)
 
 
-@pytest.mark.parametrize("settings", [Settings(), Settings("zh", lowercase=True, alpha=0.5)], ids=["plain", "other"])
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    "settings", [MetricSettings(), MetricSettings("zh", lowercase=True, alpha=0.5)], ids=["plain", "other"]
+)
+@pytest.mark.parametrize("preset", METRIC_PRESETS)
 @pytest.mark.usefixtures("punkt")
-def test_protocol_in_the_signature(preset: str, settings: Settings) -> None:
+def test_protocol_in_the_signature(preset: str, settings: MetricSettings) -> None:
     """The number of references comes before it and versions after it."""
     if "cdnpg" in preset:
         pytest.importorskip("nltk")
@@ -108,7 +110,7 @@ def test_protocol_in_the_signature(preset: str, settings: Settings) -> None:
 @pytest.mark.parametrize("preset", ["paper:wean-pwkp", "paper:wean-ew-sew", "paper:dress-pwkp", "paper:dress-ew-sew"])
 def test_wean_bleu_is_mteval_without_case(preset: str) -> None:
     """Oracle: sacreBLEU itself; the sentence is one where tokenisation and case both matter."""
-    column = columns_of(preset, Settings("none"))[0]
+    column = columns_of(preset, MetricSettings("none"))[0]
     output, reference = "It weighed (about) 3.5 tons, in the end.", "it weighed ( about ) 3.5 tons , in the End ."
     scores = {
         (tokenize, lowercase): sacrebleu.corpus_bleu(
@@ -126,7 +128,7 @@ def test_mteval_lower_cases_ascii_alone() -> None:
 
     Precisions 5/6, 4/5, 3/4 and 2/3; both texts are as long.
     """
-    column = columns_of("paper:wean-ew-sew", Settings())[0]
+    column = columns_of("paper:wean-ew-sew", MetricSettings())[0]
     found = score(column, "THE CAT OF Zoë SAW ÉMILE", "the cat of zoë saw émile")
     assert found == pytest.approx(100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25)
 
@@ -145,7 +147,7 @@ def test_bleu_of_nts_is_that_of_nltk_with_smoothing_method_3() -> None:
         ["he ate approx. three . he ca n't sleep now .".split(), "she ate . he ca n't sleep at all .".split()],
         ["a b c".split(), "a b".split()],
     ]
-    column = columns_of("paper:nts", Settings())[0]
+    column = columns_of("paper:nts", MetricSettings())[0]
     for part in (slice(0, 2), slice(1, 2)):
         smooth = bleu.SmoothingFunction().method3
         expected = bleu.corpus_bleu(right[part], words[part], smoothing_function=smooth)
@@ -157,13 +159,16 @@ def test_without_punkt_the_error_says_where_it_comes_from(monkeypatch: pytest.Mo
     data = pytest.importorskip("nltk.data")
     monkeypatch.setattr(data, "path", [str(tmp_path)])
     with pytest.raises(UserError, match=r"run `python -m nltk\.downloader punkt_tab`"):
-        columns_for(["paper:nts"], [], Settings())
+        columns_for(["paper:nts"], [], MetricSettings())
 
 
 def test_copynet_scores_forty_characters_and_wean_all() -> None:
     """Forty characters are equal, five more are not: R = P = 40/45 without the limit, not counting white space."""
     same, rest, other = "今天天气很好我们去" * 4 + "公园散步", "你好吗朋友", "再见了先生"
-    limited, unlimited = columns_of("paper:copynet-lcsts", Settings()), columns_of("paper:wean-lcsts", Settings())
+    limited, unlimited = (
+        columns_of("paper:copynet-lcsts", MetricSettings()),
+        columns_of("paper:wean-lcsts", MetricSettings()),
+    )
     output, reference = f"{same[:7]} {same[7:]}{rest}", same + other
     assert len(same) == 40
     assert [score(column, output, reference) for column in limited] == pytest.approx([100, 100, 100])
@@ -174,7 +179,7 @@ def test_copynet_scores_forty_characters_and_wean_all() -> None:
 
 def test_standard_numbers_beside_a_preset_follow_the_settings() -> None:
     beside = [
-        column for column in columns_for(["paper:wean-pwkp"], [], Settings("char")) if column.preset == "standard"
+        column for column in columns_for(["paper:wean-pwkp"], [], MetricSettings("char")) if column.preset == "standard"
     ]
     assert [column.key for column in beside] == [
         *("bleu", "sari", "sari-add", "sari-keep", "sari-delete", "copy-rate", "length-ratio")
@@ -185,4 +190,4 @@ def test_standard_numbers_beside_a_preset_follow_the_settings() -> None:
 
 def test_unknown_preset_lists_the_choices() -> None:
     with pytest.raises(UserError, match="unknown preset 'paper:x'; choose from standard, paper:wean-pwkp, "):
-        columns_for(["paper:x"], [], Settings())
+        columns_for(["paper:x"], [], MetricSettings())

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from wean_fairseq.evaluation.metrics.registry import Settings
+from wean_fairseq.evaluation.metrics.registry import MetricSettings
 from wean_fairseq.evaluation.presets import columns_for
-from wean_fairseq.evaluation.published import SCORERS, TABLES, PublishedRow, PublishedTable
+from wean_fairseq.evaluation.published import PUBLISHED_TABLES, SCORERS, PublishedRow, PublishedTable
 
 ROOT = Path(__file__).parents[3]
 ROWS = [
     pytest.param(table, data, name, row, id=f"{key}-{data}-{name}")
-    for key, table in TABLES.items()
+    for key, table in PUBLISHED_TABLES.items()
     for data, rows in table.rows.items()
     for name, row in rows.items()
 ]
 
 
 def rows(key: str, data: str) -> dict[str, PublishedRow]:
-    return TABLES[key].rows[data]
+    return PUBLISHED_TABLES[key].rows[data]
 
 
 @pytest.mark.parametrize(("table", "data", "name", "row"), ROWS)
@@ -37,10 +37,12 @@ def test_every_row_is_complete(table: PublishedTable, data: str, name: str, row:
         assert (ROOT / script).is_file()
 
 
-@pytest.mark.parametrize("table", [pytest.param(table, id=key) for key, table in TABLES.items() if table.preset])
+@pytest.mark.parametrize(
+    "table", [pytest.param(table, id=key) for key, table in PUBLISHED_TABLES.items() if table.preset]
+)
 def test_columns_name_scores_of_the_presets(table: PublishedTable) -> None:
     """The first key of a column is one of the table's preset; groups of sentences follow it in brackets."""
-    known = {column.key for column in columns_for([table.preset, "paper:cdnpg-fixed"], [], Settings())}
+    known = {column.key for column in columns_for([table.preset, "paper:cdnpg-fixed"], [], MetricSettings())}
     for column in table.columns:
         keys = [re.sub(r"\[[\w-]+\]$", "", key) for key in column.keys]
         assert (table.references > 0) == any(row.outputs for part in table.rows.values() for row in part.values())
@@ -50,9 +52,9 @@ def test_columns_name_scores_of_the_presets(table: PublishedTable) -> None:
 
 
 def test_every_scorer_is_used() -> None:
-    assert {row.scorer for table in TABLES.values() for part in table.rows.values() for row in part.values()} == set(
-        SCORERS
-    )
+    assert {
+        row.scorer for table in PUBLISHED_TABLES.values() for part in table.rows.values() for row in part.values()
+    } == set(SCORERS)
 
 
 def kept_scores(experiment: str, key: str) -> dict[str, str]:
@@ -97,7 +99,11 @@ def test_printed_values_of_other_papers(experiment: str, key: str) -> None:
 
 def test_reported_rows_are_those_that_are_not_implemented() -> None:
     reported = {
-        name for part in TABLES.values() for data in part.rows.values() for name, row in data.items() if not row.runs
+        name
+        for part in PUBLISHED_TABLES.values()
+        for data in part.rows.values()
+        for name, row in data.items()
+        if not row.runs
     }
     assert reported == {
         *("PBMT-R", "Hybrid", "SBMT-SARI"),
@@ -116,7 +122,7 @@ def test_the_lcsts_rows_of_wean_are_those_of_copynet() -> None:
 
 @pytest.mark.parametrize(("key", "parts"), [("wean-table3", 3), ("mta-human", 4)])
 def test_mean_ratings_are_the_means_of_their_parts(key: str, parts: int) -> None:
-    for data in TABLES[key].rows.values():
+    for data in PUBLISHED_TABLES[key].rows.values():
         for row in data.values():
             scores = [score for score in row.scores if score is not None]
             assert scores[parts] == pytest.approx(sum(scores[:parts]) / parts, abs=0.0101)

@@ -13,7 +13,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.corpus import read_corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
-from wean_fairseq.evaluation.metrics import Method7Bleu, Method7SelfBleu, Rouge, Sari, Settings
+from wean_fairseq.evaluation.metrics import Method7Bleu, Method7SelfBleu, MetricSettings, Rouge, Sari
 from wean_fairseq.evaluation.output_reader import read_plain
 from wean_fairseq.evaluation.presets import columns_for
 from wean_fairseq.evaluation.text_files import read_lines
@@ -61,7 +61,7 @@ def test_copy_row_of_pwkp_beats_published_seq2seq() -> None:
     pwkp = folder("published_outputs/pwkp")
     corpus = read_corpus([pwkp / "Reference"], pwkp / "Complex")
     evaluation = evaluate(
-        [read_plain("X", pwkp / "Dress")], corpus, columns_for([], ["bleu"], Settings()), Resampling(0, 0)
+        [read_plain("X", pwkp / "Dress")], corpus, columns_for([], ["bleu"], MetricSettings()), Resampling(0, 0)
     )
     assert evaluation.scores["copy-source"]["bleu"].score == pytest.approx(49.07, abs=0.005)
     assert any("copying the source beats X" in warning for warning in evaluation.data.warnings)
@@ -75,7 +75,7 @@ def test_copying_on_turkcorpus() -> None:
     turk = folder("turkcorpus")
     source = turk / "test.8turkers.tok.norm"
     corpus = read_corpus([turk / f"test.8turkers.tok.turk.{number}" for number in range(8)], source)
-    columns = columns_for(["paper:wean-ew-sew"], [], Settings())
+    columns = columns_for(["paper:wean-ew-sew"], [], MetricSettings())
     cells = evaluate([read_plain("copy", source)], corpus, columns, Resampling(0, 0)).scores["copy"]
     assert cells["bleu"].score == pytest.approx(99.37, abs=0.005)
     assert cells["paper:wean-ew-sew/BLEU"].score > 94.45  # the paper's best system is below a copy

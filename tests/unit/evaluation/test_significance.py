@@ -11,7 +11,7 @@ from scipy import stats
 
 from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
-from wean_fairseq.evaluation.metrics import Settings
+from wean_fairseq.evaluation.metrics import MetricSettings
 from wean_fairseq.evaluation.output_reader import SystemOutput
 from wean_fairseq.evaluation.presets import columns_for
 from wean_fairseq.evaluation.significance import (
@@ -69,7 +69,7 @@ def test_equal_to_sacrebleu(corpus: Corpus) -> None:
     assert "SACREBLEU_SEED" not in os.environ
     hypotheses = {"A": noisy(corpus.references[0], 0.25, 3), "B": noisy(corpus.references[0], 0.3, 4)}
     systems = [system(name, lines) for name, lines in hypotheses.items()]
-    columns = columns_for([], METRICS, Settings())
+    columns = columns_for([], METRICS, MetricSettings())
     evaluation = evaluate(systems, corpus, columns, Resampling(RESAMPLES, TRIALS))
     metrics = {column.key: column.metric for column in columns}
     for kind, draws in (("bs", RESAMPLES), ("ar", TRIALS)):
@@ -111,7 +111,7 @@ def test_shuffled_sums_swap_sentences() -> None:
 
 def test_a_system_does_not_differ_from_itself(corpus: Corpus) -> None:
     lines = noisy(corpus.references[0], 0.3, 3)
-    columns = columns_for([], ["bleu", "sari"], Settings())
+    columns = columns_for([], ["bleu", "sari"], MetricSettings())
     evaluation = evaluate([system("A", lines), system("B", list(lines))], corpus, columns, Resampling(100, 100))
     assert [item.p_values for item in evaluation.comparisons] == [{"bootstrap": 1.0, "randomization": 1.0}] * 2
     assert [item.differing for item in evaluation.comparisons] == [0, 0]
@@ -133,7 +133,7 @@ def test_bootstrap_p_by_hand() -> None:
 @pytest.mark.parametrize("name", ["rouge-l", "bleu"])
 def test_few_differing_sentences_against_all_swaps(corpus: Corpus, name: str, differing: int) -> None:
     """Oracle: the exact p-value, from all 2^k ways to swap the k sentences that differ."""
-    (column,) = columns_for([], [name], Settings())
+    (column,) = columns_for([], [name], MetricSettings())
     better = noisy(corpus.references[0], 0.3, 3)
     worse = ["x y z" if number < differing else line for number, line in enumerate(better)]
     column.metric.prepare(corpus.references)
@@ -152,7 +152,7 @@ def test_two_of_many_sentences_are_no_evidence() -> None:
     """Two systems apart in 2 of 359 sentences: p is 0.5 with all four swaps."""
     first, second = np.ones((359, 2)), np.ones((359, 2))
     second[[17, 230], 0] = 0.0
-    metric = columns_for([], ["exact@1"], Settings())[0].metric
+    metric = columns_for([], ["exact@1"], MetricSettings())[0].metric
     draws = Draws(359, 1000, 2000)
     resampled = [metric.scores_of(total) for total in draws.bootstrap([first, second])]
     observed = 100 * 2 / 359
@@ -174,7 +174,7 @@ def rejections(name: str, rate: float, repetitions: int, draws: Draws) -> tuple[
     generator = random.Random(11)
     words = "the a red blue cat dog sat ran on under mat house quickly slowly".split()
     references = [" ".join(generator.choices(words, k=generator.randint(3, 14))) for _ in range(draws.num_sentences)]
-    (column,) = columns_for([], [name], Settings())
+    (column,) = columns_for([], [name], MetricSettings())
     metric = column.metric
     metric.sources = noisy(references, 0.4, 2)
     metric.prepare([references])
@@ -269,7 +269,7 @@ def test_holm_corrects_within_a_metric(corpus: Corpus) -> None:
     systems = [
         system(name, noisy(corpus.references[0], rate, 3)) for name, rate in (("A", 0.1), ("B", 0.12), ("C", 0.5))
     ]
-    columns = columns_for([], ["bleu", "rouge-l"], Settings())
+    columns = columns_for([], ["bleu", "rouge-l"], MetricSettings())
     evaluation = evaluate(systems, corpus, columns, Resampling(100, 100, correction="holm"))
     for key in ("bleu", "rouge-l"):
         one, two = (item for item in evaluation.comparisons if item.metric == key)
@@ -283,7 +283,7 @@ def test_all_pairs(corpus: Corpus) -> None:
     systems = [
         system(name, noisy(corpus.references[0], rate, 3)) for name, rate in (("A", 0.1), ("B", 0.2), ("C", 0.5))
     ]
-    columns = columns_for([], ["bleu"], Settings())
+    columns = columns_for([], ["bleu"], MetricSettings())
     with_first = evaluate(systems, corpus, columns, Resampling(50, 50)).comparisons
     every = evaluate(systems, corpus, columns, Resampling(50, 50, all_pairs=True)).comparisons
     assert [(item.baseline, item.system) for item in with_first] == [("A", "B"), ("A", "C")]

@@ -11,7 +11,7 @@ from tests.bert_directory import write_bert
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.leads import lead_rows
-from wean_fairseq.evaluation.metrics.registry import Settings, build_metric
+from wean_fairseq.evaluation.metrics.registry import MetricSettings, build_metric
 
 OUTPUTS = ["a b c", "d", "b b e a d c f"]
 REFERENCES = ["b c a", "e f", "a b"]
@@ -45,7 +45,7 @@ def cosine(first: np.ndarray, second: np.ndarray) -> float:
 @pytest.mark.parametrize(("name", "others"), [("similarity-reference", REFERENCES), ("similarity-source", SOURCES)])
 def test_similarity_is_the_cosine_of_mean_states(encoder: Path, name: str, others: list[str]) -> None:
     """Expected: the mean over all tokens of one text at a time, [CLS] and [SEP] included, in plain loops."""
-    metric = build_metric(name, Settings(sentence_model=str(encoder)))
+    metric = build_metric(name, MetricSettings(sentence_model=str(encoder)))
     metric.sources = SOURCES
     metric.prepare([REFERENCES])
     found = metric.sentence_scores(metric.rows(OUTPUTS))
@@ -57,7 +57,7 @@ def test_similarity_is_the_cosine_of_mean_states(encoder: Path, name: str, other
 
 
 def test_the_best_reference_counts_and_empty_outputs_have_no_similarity(encoder: Path) -> None:
-    metric = build_metric("similarity-reference", Settings(sentence_model=str(encoder)))
+    metric = build_metric("similarity-reference", MetricSettings(sentence_model=str(encoder)))
     assert metric.sentence_score("a b", ["c d e", "a b"]).score == pytest.approx(100)
     assert metric.sentence_score("", ["a b"]).score == 0
     assert "|pool:mean|" in metric.get_signature().format()
@@ -66,7 +66,7 @@ def test_the_best_reference_counts_and_empty_outputs_have_no_similarity(encoder:
 @pytest.mark.parametrize("layer", [-1, 0, 2])
 def test_bertscore_matches_with_special_tokens(encoder: Path, layer: int) -> None:
     """Expected: loops over the tokens of one text at a time; the first and the last one are special."""
-    metric = build_metric("bertscore", Settings(bert_model=str(encoder), bert_layer=layer))
+    metric = build_metric("bertscore", MetricSettings(bert_model=str(encoder), bert_layer=layer))
     for output, reference in product(OUTPUTS, REFERENCES):
         ours, theirs = states(encoder, output, layer), states(encoder, reference, layer)
         precision = np.mean([max(cosine(token, other) for other in theirs) for token in ours[1:-1]])
@@ -77,18 +77,18 @@ def test_bertscore_matches_with_special_tokens(encoder: Path, layer: int) -> Non
 
 def test_models_that_do_not_fit_are_refused(encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="give it with --sentence-model FOLDER"):
-        build_metric("similarity-reference", Settings(bert_model=str(encoder)))
+        build_metric("similarity-reference", MetricSettings(bert_model=str(encoder)))
     with pytest.raises(UserError, match="--bert-layer 4: the model has the layers 0 to 3"):
-        build_metric("bertscore", Settings(bert_model=str(encoder), bert_layer=4))
+        build_metric("bertscore", MetricSettings(bert_model=str(encoder), bert_layer=4))
     copy = write_bert(tmp_path / "bert", list("abcdef"))
     (copy / "1_Pooling").mkdir()
     pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     (copy / "1_Pooling/config.json").write_text(json.dumps(pooling), encoding="utf-8")
     with pytest.raises(UserError, match="the model pools by pooling_mode_cls_token; give one with pooling_mode_mean"):
-        build_metric("similarity-reference", Settings(sentence_model=str(copy)))
+        build_metric("similarity-reference", MetricSettings(sentence_model=str(copy)))
     (copy / "1_Pooling/config.json").write_text("{", encoding="utf-8")
     with pytest.raises(UserError, match=r"is not JSON .*; give a complete copy of the model"):
-        build_metric("similarity-reference", Settings(sentence_model=str(copy)))
+        build_metric("similarity-reference", MetricSettings(sentence_model=str(copy)))
 
 
 def naive_pinc(output: str, source: str) -> float:
@@ -108,13 +108,13 @@ def naive_pinc(output: str, source: str) -> float:
     [("a b c d e", "a b x d e"), ("a b", "a b c d"), ("a a a", "a"), ("x y z w", "a b"), ("", "a b"), ("a b", "")],
 )
 def test_pinc_by_loops(output: str, source: str) -> None:
-    metric = build_metric("pinc", Settings(tokenize="none"))
+    metric = build_metric("pinc", MetricSettings(tokenize="none"))
     assert metric.sentence_score(output, ["r"], source).score == pytest.approx(naive_pinc(output, source))
 
 
 def test_pinc_by_hand() -> None:
     """Of 5 words 4 are in the source, of 4 bigrams 2, of 3 trigrams and 2 4-grams none: (1/5 + 1/2 + 1 + 1) / 4."""
-    metric = build_metric("pinc", Settings(tokenize="none"))
+    metric = build_metric("pinc", MetricSettings(tokenize="none"))
     assert metric.sentence_score("a b q d e", ["r"], "a b x d e").score == pytest.approx(100 * 2.7 / 4)
     assert metric.sentence_score("A b", ["r"], "a B").score == 0  # case is ignored
 
@@ -133,18 +133,18 @@ def naive_ratio(first: str, second: str) -> float:
 )
 def test_levenshtein_similarity_by_the_table(output: str, source: str) -> None:
     """Expected also: Levenshtein.ratio of the package Levenshtein 0.27.5 has 0.6153846 for kitten and sitting."""
-    metric = build_metric("levenshtein", Settings())
+    metric = build_metric("levenshtein", MetricSettings())
     assert metric.sentence_score(output, ["r"], source).score == pytest.approx(naive_ratio(output, source))
     assert naive_ratio("kitten", "sitting") == pytest.approx(0.6153846)
 
 
 def test_levenshtein_similarity_of_empty_texts_is_that_of_equal_ones() -> None:
-    assert build_metric("levenshtein", Settings()).sentence_score("", ["r"], "").score == 1
+    assert build_metric("levenshtein", MetricSettings()).sentence_score("", ["r"], "").score == 1
 
 
 def test_ibleu_with_less_reward_for_copies() -> None:
     """A copy of the source that is the reference too: 0.7 * 100 - 0.3 * 100 = 40."""
-    metric = build_metric("ibleu-0.7", Settings(alpha=0.9))
+    metric = build_metric("ibleu-0.7", MetricSettings(alpha=0.9))
     assert metric.sentence_score("a b c d", ["a b c d"], "a b c d").score == pytest.approx(40)
     assert "alpha:0.7" in metric.get_signature().format()
 

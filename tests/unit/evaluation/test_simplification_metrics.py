@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.evaluation.metrics import EvaluationMetric, Settings, build_metric
+from wean_fairseq.evaluation.metrics import EvaluationMetric, MetricSettings, build_metric
 from wean_fairseq.evaluation.metrics.simplification import count_sentences
 
 SOURCES = ['He said " No . " and left ; she stayed .', "The café is, as always, open."]
@@ -29,7 +29,7 @@ GRADE = 6.4025
 
 
 def score(name: str, outputs: list[str] = OUTPUTS, sources: list[str] = SOURCES) -> float:
-    metric: EvaluationMetric = build_metric(name, Settings())
+    metric: EvaluationMetric = build_metric(name, MetricSettings())
     metric.sources = sources
     return metric.corpus_score(outputs, [["x"] * len(outputs)]).score
 
@@ -79,12 +79,12 @@ def test_fkgl_by_hand() -> None:
 def test_without_the_counter_of_syllables_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "readability.langdata", None)
     with pytest.raises(UserError, match=r"readability, which is not installed: pip install 'wean-fairseq\[fkgl\]'"):
-        build_metric("fkgl", Settings())
+        build_metric("fkgl", MetricSettings())
 
 
 def test_chrf_and_ter_are_sacrebleus() -> None:
     references = [["He said no . She left .", "The café is open ."], ["He said no.", "It is open, always."]]
     for name, oracle in (("chrf", sacrebleu.CHRF()), ("ter", sacrebleu.TER())):
-        metric = build_metric(name, Settings())
+        metric = build_metric(name, MetricSettings())
         assert metric.corpus_score(OUTPUTS, references).score == oracle.corpus_score(OUTPUTS, references).score
         assert metric.get_signature().format() == oracle.get_signature().format()

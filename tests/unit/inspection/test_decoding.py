@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401 - initialises fairseq's config store
+from msgspec.structs import replace
 
 from tests.model_contract import make_dictionary
 from wean_fairseq.checkpoints.loading import Loaded
@@ -56,7 +57,7 @@ def build(data: Path, arch: str, **task_options: Any) -> System:
 
 
 def question(text: str, **changes: Any) -> Question:
-    return Question(text, ("x",), 4, 2, 30)._replace(**changes)
+    return replace(Question(text, ("x",), 4, 2, 30), **changes)
 
 
 @pytest.mark.parametrize("arch", ARCHS)

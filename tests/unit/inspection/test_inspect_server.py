@@ -110,7 +110,7 @@ def test_a_question_is_answered(client: Client):
     assert client("GET", "/api/systems").json["limits"]["characters"] == LIMITS.characters
     found = client.decode(text="hello\0 <b>you</b>", systems=["CopyNet", "WEAN"], beam=3, outputs=2)
     assert [result["system"] for result in found["results"]] == ["CopyNet", "WEAN"]
-    assert client.asked == [("hello <b>you</b>", ("CopyNet", "WEAN"), 3, 2, 100)]
+    assert client.asked == [Question("hello <b>you</b>", ("CopyNet", "WEAN"), 3, 2, 100)]
 
 
 @pytest.mark.parametrize("path", STATIC)
@@ -252,7 +252,7 @@ def test_a_failure_of_the_server_has_the_headers_too():
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        ("{", 422, "the request is not JSON; use the page."),
+        ("[]", 422, "the request is not one of this page (Expected `object`, got `array`): use the page."),
         (
             json.dumps({"text": "a", "systems": ["/etc/passwd"]}),
             422,

@@ -1,11 +1,12 @@
 """Valid questions of the page; everything else is refused in one sentence."""
 
 import json
+import re
 
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.inspection.question import LIMITS, clean, read_question
+from wean_fairseq.inspection.question import LIMITS, Question, clean, read_question
 
 NAMES = ["WEAN", "CopyNet"]
 GOOD = {"text": "a sentence", "systems": ["WEAN"]}
@@ -17,8 +18,8 @@ def read(**changes: object):
 
 def test_a_question_and_its_defaults():
     question = read(text="how do i\nlearn", systems=["CopyNet", "WEAN"], beam=7, outputs=2, length=50)
-    assert question == ("how do i learn", ("CopyNet", "WEAN"), 7, 2, 50)
-    assert read()[2:] == (None, 5, 100)
+    assert question == Question("how do i learn", ("CopyNet", "WEAN"), 7, 2, 50)
+    assert read() == Question("a sentence", ("WEAN",), None, 5, 100)
 
 
 @pytest.mark.parametrize(
@@ -40,18 +41,9 @@ def test_text_becomes_one_line_without_control_characters(typed: str, line: str)
     ("changes", "says"),
     [
         ({"text": " \0\n "}, "there is nothing to decode yet: type a sentence, or topics."),
-        ({"text": None}, "the request has no text; use the page."),
         ({"text": "a" * 2001}, "the text has 2,001 characters, and at most 2,000 are read: shorten it."),
         ({"systems": ["../../etc/passwd"]}, "no such checkpoint is loaded; there is WEAN, CopyNet."),
-        ({"systems": []}, "the request names no checkpoint; choose one."),
-        ({"systems": "WEAN"}, "the request names no checkpoint; choose one."),
-        ({"systems": [["WEAN"]]}, "the request names no checkpoint; choose one."),
         ({"systems": ["WEAN", "WEAN"]}, "choose one checkpoint, or two different ones to compare."),
-        ({"beam": 0}, "the beam width must be a whole number from 1 to 20."),
-        ({"beam": 21}, "the beam width must be a whole number from 1 to 20."),
-        ({"beam": True}, "the beam width must be a whole number from 1 to 20."),
-        ({"outputs": 2.5}, "the number of outputs must be a whole number from 1 to 10."),
-        ({"length": "9"}, "the number of words to plan for must be a whole number from 1 to 500."),
         ({"outputs": 6, "beam": 5}, "a beam of 5 has no 6 outputs: widen the beam, or ask for fewer outputs."),
     ],
 )
@@ -61,15 +53,34 @@ def test_what_does_not_fit_is_refused(changes: dict[str, object], says: str):
     assert str(refused.value) == says
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"[" * 30_000, b"1" * 30_000])
-def test_what_is_not_json_is_refused(body: bytes):
-    with pytest.raises(UserError, match="the request is not JSON; use the page"):
-        read_question(body, NAMES)
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"text": None}, "$.text"),
+        ({"systems": []}, "$.systems"),
+        ({"systems": "WEAN"}, "$.systems"),
+        ({"systems": [["WEAN"]]}, "$.systems[0]"),
+        ({"systems": ["WEAN", "CopyNet", "WEAN"]}, "$.systems"),
+        ({"beam": 0}, "$.beam"),
+        ({"beam": 21}, "$.beam"),
+        ({"beam": True}, "$.beam"),
+        ({"outputs": 2.5}, "$.outputs"),
+        ({"outputs": 11}, "$.outputs"),
+        ({"length": "9"}, "$.length"),
+        ({"length": 501}, "$.length"),
+    ],
+)
+def test_a_value_of_another_type_or_size_is_refused_by_its_place(changes: dict[str, object], place: str):
+    wrong = rf"the request is not one of this page \(Expected .* - at `{re.escape(place)}`\): use the page\."
+    with pytest.raises(UserError, match=wrong):
+        read(**changes)
 
 
-@pytest.mark.parametrize("body", [b"[]", b"null", b'"text"', b"7"])
-def test_json_that_is_no_object_is_refused(body: bytes):
-    with pytest.raises(UserError, match="the request must be a JSON object; use the page"):
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff\xfe", b"[" * 30_000, b"1" * 30_000, b"[]", b"null", b'"text"', b"7"]
+)
+def test_what_is_no_question_is_refused(body: bytes):
+    with pytest.raises(UserError, match=r"the request is not one of this page \(.*\): use the page"):
         read_question(body, NAMES)
 
 

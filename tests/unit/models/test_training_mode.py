@@ -117,7 +117,7 @@ class Watch(TorchFunctionMode):
 @pytest.fixture(autouse=True)
 def watched_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the package's dropout, which cannot be observed, by PyTorch's; ``RATES`` need no rounding."""
-    stand_in = lambda values, dropped: nn.functional.dropout(values, dropped / dropout.LEVELS)  # noqa: E731
+    stand_in = lambda values, dropped: nn.functional.dropout(values, dropped / dropout.DROP_LEVELS)  # noqa: E731
     monkeypatch.setattr(dropout._Dropout, "apply", stand_in)
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from wean_fairseq.modules.dropout import LEVELS, Dropout, dropout
+from wean_fairseq.modules.dropout import DROP_LEVELS, Dropout, dropout
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.4, 0.9])
@@ -48,5 +48,5 @@ def test_the_seed_decides():
 def test_nothing_is_dropped_in_evaluation_nor_with_probability_0_and_all_with_1():
     values = torch.randn(5, 3)
     assert Dropout(0.5).eval()(values) is values
-    assert torch.equal(dropout(values, 0.4 / LEVELS, training=True), values)
+    assert torch.equal(dropout(values, 0.4 / DROP_LEVELS, training=True), values)
     assert not dropout(values, 1.0, training=True).any()

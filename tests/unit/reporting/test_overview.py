@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.unit.reporting.run_folder import OUTPUTS, make_run
 from wean_fairseq.evaluation import Evaluation
-from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.evaluation.published import PUBLISHED_TABLES
 from wean_fairseq.evaluation.tables import Cell
 from wean_fairseq.reporting import comparison, overview, scores
 from wean_fairseq.reporting.runs import read_run
@@ -110,7 +110,7 @@ def test_a_published_column_holds_one_scorer_of_ours(entries):
 def test_rows_of_every_experiment_stand_below_the_published_ones(entries):
     """Only the rows of DNPG's Table 4 define which results belong together."""
     (table,) = comparison.published_tables(entries)
-    assert table.caption.startswith(TABLES["dnpg-table4"].source)
+    assert table.caption.startswith(PUBLISHED_TABLES["dnpg-table4"].source)
     names = [(str(row[0]), str(row[1])) for row in table.rows]
     place = names.index(("Transformer", "published"))
     assert names[place + 1 : place + 3] == [

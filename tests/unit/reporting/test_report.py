@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.reporting.run_folder import OUTPUTS, SOURCES, make_run
-from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.evaluation.published import PUBLISHED_TABLES
 from wean_fairseq.reporting.document import Document, Piece, Sample, SamplesBlock, Section, slug
 from wean_fairseq.reporting.pages import escape, markdown_page
 from wean_fairseq.reporting.report_cli import main
@@ -254,7 +254,9 @@ def test_own_pairs_stand_beside_no_published_table(tmp_path, script, published):
     (run / "settings").write_text("SEED=1\nDATA=/home/me/quora.csv\n")
     html, _ = report(tmp_path / "out", run)
     tables = Page(html[html.index("<main") :]).shown
-    captions = [f"{TABLES[key].source}: {TABLES[key].title}" for key in ("wean-table5", "cdnpg-table2")]
+    captions = [
+        f"{PUBLISHED_TABLES[key].source}: {PUBLISHED_TABLES[key].title}" for key in ("wean-table5", "cdnpg-table2")
+    ]
     for name in ("published, relative", *captions):
         assert (name in tables) == published
     assert ('class="published"' in html) == published

@@ -24,7 +24,7 @@ def test_signs_are_no_part_of_the_words_that_they_are_attached_to():
     assert (
         "".join(" " * (not piece.attached) + piece.text for piece in source)[1:] == 'He said: "I like my car, O\'Neil."'
     )
-    assert marked(samples.compare(source, output)[:8]) == "=O'Neil +( =he +) +likes +the =car =."
+    assert marked(samples.mark_words(source, output)[:8]) == "=O'Neil +( =he +) +likes +the =car =."
     assert [
         piece.text for piece in words("lo@@ w <unk> -lrb- ... , 3.5 don't")
     ] == "lo@@ w <unk> -lrb- ... , 3.5 don't".split()
@@ -32,12 +32,12 @@ def test_signs_are_no_part_of_the_words_that_they_are_attached_to():
 
 def test_words_are_compared_with_the_source():
     """By hand; the second "the" of the output is one more than the source has."""
-    found = samples.compare(words("The cat and a dog and a bird"), words("the bird the cat sees"))
+    found = samples.mark_words(words("The cat and a dog and a bird"), words("the bird the cat sees"))
     assert marked(found) == "=the =bird +the =cat +sees -and -a -dog -and -a"
 
 
 def test_a_word_that_is_left_out_once_is_the_last_one():
-    assert marked(samples.compare(words("a b a"), words("a"))) == "=a -b -a"
+    assert marked(samples.mark_words(words("a b a"), words("a"))) == "=a -b -a"
 
 
 def test_chinese_without_spaces_is_compared_by_characters(tmp_path):
@@ -51,8 +51,8 @@ def test_chinese_without_spaces_is_compared_by_characters(tmp_path):
 
 
 def test_an_endless_output_is_cut_and_says_so():
-    pieces = samples.compare(words("a"), words("b " * 100_000))
-    assert len(pieces) == samples.LONGEST + 1
+    pieces = samples.mark_words(words("a"), words("b " * 100_000))
+    assert len(pieces) == samples.MOST_WORDS + 1
     assert pieces[-1].text == "… (99600 words more)"
     endless = samples._displayable_pieces([Piece("x" * 100_000 + "\0")])
     assert len(endless[0].text) == 2000

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.unit.reporting.run_folder import make_run
 from wean_fairseq.evaluation import Evaluation
-from wean_fairseq.evaluation.published import TABLES
+from wean_fairseq.evaluation.published import PUBLISHED_TABLES
 from wean_fairseq.evaluation.score_file import Column, DataFile
 from wean_fairseq.evaluation.tables import Cell, Table
 from wean_fairseq.reporting import comparison, scores
@@ -157,7 +157,7 @@ def test_the_same_seed_twice_is_no_other_seed(tmp_path):
 def table_of(key: str, experiment: scores.Experiment) -> Table:
     """Our version of a published table."""
     tables = comparison.published_tables([experiment.sets["test"]])
-    return next(table for table in tables if table.caption.startswith(TABLES[key].source))
+    return next(table for table in tables if table.caption.startswith(PUBLISHED_TABLES[key].source))
 
 
 def test_our_rows_stand_below_the_published_ones(tmp_path):

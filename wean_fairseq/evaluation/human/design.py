@@ -27,8 +27,8 @@ LIKERT: Kind = "likert"
 COMPARE: Kind = "compare"
 KINDS = (LIKERT, COMPARE)
 #: Format of ``key.json``. In keys of the first format all raters see the same sides.
-Format = Literal["wean-human-evaluation-1", "wean-human-evaluation-2"]
-FORMAT: Format = "wean-human-evaluation-2"
+KeyFormat = Literal["wean-human-evaluation-1", "wean-human-evaluation-2"]
+KEY_FORMAT: KeyFormat = "wean-human-evaluation-2"
 #: Answers that a rater may give, by kind of study.
 ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
 #: Spreadsheet programs run a cell that starts with one of these as a formula.
@@ -64,7 +64,7 @@ class Design(Struct, forbid_unknown_fields=True):
         orders: for every rater, the order of the items.
     """
 
-    format: Format
+    format: KeyFormat
     kind: Kind
     criteria: list[str]
     systems: list[str]
@@ -94,7 +94,7 @@ class Design(Struct, forbid_unknown_fields=True):
         """Return the items in the order and with the sides of one rater. Every second rater sees the other sides."""
         items = {item.name: item for item in self.items}
         sheet = [items[name] for name in self.orders[rater]]
-        if self.format != FORMAT or self.raters.index(rater) % 2 == 0:
+        if self.format != KEY_FORMAT or self.raters.index(rater) % 2 == 0:
             return sheet
         return [replace(item, systems=item.systems[::-1], texts=item.texts[::-1]) for item in sheet]
 
@@ -142,7 +142,9 @@ def make_design(
     texts = {system.name: system.hypotheses for system in systems}
     # The choice of sentences depends on the seed alone; the names of items on everything, so that a sheet of another
     # study is recognised, and a browser does not fill it with the answers to this one.
-    generator = random.Random(repr((FORMAT, seed, kind, list(criteria), num_raters, sources and list(sources), texts)))
+    generator = random.Random(
+        repr((KEY_FORMAT, seed, kind, list(criteria), num_raters, sources and list(sources), texts))
+    )
     cells = [(sentence, group) for sentence in sampled for group in _groups(kind, names)]
     labels = generator.sample(range(16**6), len(cells))
     items = []
@@ -154,7 +156,7 @@ def make_design(
         )
     raters = [f"rater-{number}" for number in range(1, num_raters + 1)]
     orders = {rater: generator.sample([item.name for item in items], len(items)) for rater in raters}
-    return Design(FORMAT, kind, list(criteria), names, raters, seed, items, orders)
+    return Design(KEY_FORMAT, kind, list(criteria), names, raters, seed, items, orders)
 
 
 def _groups(kind: Kind, systems: Sequence[str]) -> list[tuple[str, ...]]:

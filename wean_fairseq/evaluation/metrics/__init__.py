@@ -8,7 +8,7 @@ from .copying import CopyRate, ExactMatch, LengthRatio, Novelty, SourceLengthRat
 from .diversity import Distinct, Diversity
 from .meteor import Meteor
 from .method7 import Method7Bleu, Method7IBleu, Method7SelfBleu, method7_bleu
-from .registry import METRICS, MetricEntry, Settings, build_metric
+from .registry import METRICS, MetricEntry, MetricSettings, build_metric
 from .rouge import Rouge
 from .sari import Sari, SentenceSari
 from .simplification import CharacterRatio, Fkgl, SentenceSplits, WordChanges

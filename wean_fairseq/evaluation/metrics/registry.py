@@ -36,7 +36,7 @@ class _Rouge(_Cased):
 
 
 @dataclass(frozen=True)
-class Settings:
+class MetricSettings:
     """Options that a user may set for all metrics at once, and that a preset may fix for one of its columns.
 
     Attributes:
@@ -87,12 +87,12 @@ class MetricEntry(NamedTuple):
 
     label: str
     help: str
-    bind: Callable[[Settings], partial[Any]]
+    bind: Callable[[MetricSettings], partial[Any]]
     standard: bool = False
 
     def direction(self, **fixed: Any) -> Direction:
         """Return the metric's direction under the settings that a preset fixes, without building the metric."""
-        metric = self.bind(replace(Settings(), **fixed))
+        metric = self.bind(replace(MetricSettings(), **fixed))
         kind: Any = metric.func
         return None if metric.keywords.get("operation") else direction_of(kind)
 
@@ -154,7 +154,7 @@ _TEXTS = {
 }
 
 #: The arguments of each metric that come from the user's settings ``s``, and those that are fixed.
-_BINDERS: dict[str, Callable[[Settings], partial[Any]]] = {
+_BINDERS: dict[str, Callable[[MetricSettings], partial[Any]]] = {
     "bleu": lambda s: partial(Bleu, **s.cased),
     "bleu2": lambda s: partial(Bleu, **s.cased, max_ngram_order=2),
     "bleu-nltk": lambda s: partial(NltkBleu, lowercase=s.lowercase),
@@ -214,7 +214,7 @@ _STANDARD = (
 METRICS = {name: MetricEntry(*_TEXTS[name], bind, name in _STANDARD) for name, bind in _BINDERS.items()}
 
 
-def build_metric(name: str, settings: Settings, label: str | None = None, **fixed: Any) -> EvaluationMetric:
+def build_metric(name: str, settings: MetricSettings, label: str | None = None, **fixed: Any) -> EvaluationMetric:
     """Build a metric by name.
 
     Args:

@@ -13,7 +13,7 @@ from .base import SourceMixin
 from .embeddings import EmbeddingMetric, Vectors, torch
 
 
-def read_settings(folder: Path) -> dict[str, Any]:
+def read_pooling(folder: Path) -> dict[str, Any]:
     """Read the settings of sentence-transformers next to a model: kind of pooling and longest text.
 
     Raises:
@@ -38,7 +38,7 @@ class Similarity(EmbeddingMetric):
     """
 
     def __init__(self, label: str = "sim-ref", model_folder: str | None = None) -> None:
-        settings = read_settings(Path(model_folder)) if model_folder else {}
+        settings = read_pooling(Path(model_folder)) if model_folder else {}
         longest = int(settings.get("max_seq_length") or 512)
         super().__init__(label, model_folder, "--sentence-model", longest, {"pool": "mean", "max": longest})
 

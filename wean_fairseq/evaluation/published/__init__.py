@@ -118,6 +118,6 @@ def fits(name: str, patterns: Iterable[str]) -> bool:
 SCORERS: dict[str, str] = read_table("published/scorers.toml")
 
 #: Key -> table, in the order of the papers.
-TABLES: dict[str, PublishedTable] = {}
+PUBLISHED_TABLES: dict[str, PublishedTable] = {}
 for _paper in _PAPERS:
-    TABLES |= convert(read_table(f"published/{_paper}.toml"), dict[str, PublishedTable])
+    PUBLISHED_TABLES |= convert(read_table(f"published/{_paper}.toml"), dict[str, PublishedTable])
