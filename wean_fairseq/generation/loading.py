@@ -1,12 +1,20 @@
 """Load a model for use: the folder of ``wean-export``, or a checkpoint with the data of its training."""
 
+from collections.abc import Mapping
+from dataclasses import fields
+from enum import EnumType
 from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from ..checkpoints.export import is_export, read_exported_text
 from ..checkpoints.loading import StoredModel
+from ..checkpoints.search import GENERATION
 from ..errors import UserError
 from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
@@ -48,6 +56,8 @@ def load(
         UserError: if a file is missing or the files do not match.
     """
     _check_engine(engine, compute_type)
+    options = {name: value for name, value in options.items() if value is not None}
+    _check_options(options)
     stored = StoredModel(path, data)
     if not stored.is_export and not Path(path).is_file():
         inside = Path(path) / "model"
@@ -66,13 +76,12 @@ def load(
             f"{path} is a model of {type(loaded.task).__name__}, and only those of the tasks paraphrase and "
             "topic_essay are loaded to use them: give it to fairseq-generate."
         )
-    unknown = [
-        name
-        for name, value in options.items()
-        if value is not None and not hasattr(loaded.task.cfg, name) and name not in loaded.search
-    ]
+    unknown = [name for name in options if not hasattr(loaded.task.cfg, name) and name not in loaded.search]
     if unknown:
-        raise UserError(f"{unknown[0]} is not an option of the task or the search of {path}: leave it out.")
+        names = ", ".join(sorted({"beam", *GENERATION, *(item.name for kind in _tasks() for item in fields(kind))}))
+        raise UserError(
+            f"{unknown[0]} is not an option of the task or the search of {path}: choose from {names}, or leave it out."
+        )
     unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
     if unusable:
         raise UserError(
@@ -93,6 +102,30 @@ def load(
         search_engine = CTranslate2Engine(loaded.model, loaded.task, place, compute_type)
     loaded.model.to(place)
     return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
+
+
+def _tasks() -> list[type]:
+    """Return the options of the tasks of this package."""
+    package = __name__.partition(".")[0]
+    return [kind for kind in TASK_DATACLASS_REGISTRY.values() if kind.__module__.partition(".")[0] == package]
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse values of another type, and unknown choices, which fairseq would take for a damaged model."""
+    for name, value in options.items():
+        for kind in (*_tasks(), GenerationConfig):
+            known = {item.name: item.type for item in fields(kind)}
+            if name not in known:
+                continue
+            settings = OmegaConf.structured(kind)
+            try:
+                settings[name] = value
+                getattr(settings, name)  # fails for a reference to something else
+            except OmegaConfBaseException as error:
+                choices = [str(choice) for choice in known[name]] if isinstance(known[name], EnumType) else []
+                reason = f"choose from {', '.join(choices)}" if choices else str(error).partition("\n")[0]
+                raise UserError(f"{name} cannot be {value!r:.60}: {reason.rstrip('.')}.") from error
+            break
 
 
 def _device(name: str | torch.device) -> torch.device:

@@ -306,7 +306,17 @@ def test_a_table_is_not_a_list_of_texts(table, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [({"no_such": 1}, "no_such is not an option of the task or"), ({"device": "cuda:99"}, "'cuda:99' cannot be used")],
+    [
+        (
+            {"no_such": 1},
+            "no_such is not an option of the task or .*: choose from .*, search_preset, .*, unkpen",
+        ),
+        ({"search_preset": "x"}, "search_preset cannot be 'x': choose from fairseq, wean, copynet, cdnpg-sampling."),
+        ({"max_source_positions": "x"}, "max_source_positions cannot be 'x': .* could not be converted to Integer"),
+        ({"lenpen": "x"}, "lenpen cannot be 'x': .* could not be converted to Float"),
+        ({"bf16_scores": "${oc.env:HOME}"}, "bf16_scores cannot be "),
+        ({"device": "cuda:99"}, "'cuda:99' cannot be used"),
+    ],
 )
 def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, options, says):
     """No machine has 100 GPUs."""
