@@ -32,6 +32,7 @@ from ..checkpoints.search import GENERATION, TASK_OPTIONS, options_line
 from ..data.topics import SEPARATOR
 from ..data.typed_text import are_known
 from ..errors import UserError
+from ..ranges import LARGEST
 from ..text import Text
 from ..text.casing import CASE_MARK
 from .ctranslate2_engine import CTranslate2Engine
@@ -278,9 +279,11 @@ class TextModel:
         Raises:
             UserError: if the model cannot read the text.
         """
-        numbers: list[Any] = [n_best, batch_size, *(number for number in (beam, essay_length) if number is not None)]
-        if not all(isinstance(number, Integral) and 1 <= int(number) < 1 << 31 for number in numbers):
-            raise UserError("n_best, beam, essay_length and batch_size must be whole numbers of 1 or more.")
+        numbers: dict[str, Any] = {"n_best": n_best, "batch_size": batch_size}
+        numbers |= {"beam": 1 if beam is None else beam, "essay_length": 1 if essay_length is None else essay_length}
+        for name, number in numbers.items():
+            if not (isinstance(number, Integral) and 1 <= int(number) <= LARGEST):
+                raise UserError(f"{name} must be a whole number of 1 to {LARGEST}, but is {number!r:.40}.")
         chosen: Any = seed
         if seed is not None and not (isinstance(chosen, Integral) and abs(int(chosen)) < 1 << 63):
             raise UserError(f"seed must be a whole number of less than 64 bits, but is {seed!r:.40}.")
@@ -405,7 +408,7 @@ class TextModel:
     def _build_generator(self, n_best: int, beam: int | None, length: int, generation: Mapping[str, Any]) -> Any:
         options = self._search_options(n_best, beam, generation)
         options["lenpen"] = float(options.get("lenpen", 1))  # whole powers of lengths may have more than 64 bits
-        options["max_len_b"] = max(options.get("max_len_b", 200), length)
+        options["max_len_b"] = max(options.get("max_len_b", 200), length) if length else options.get("max_len_b", 200)
         if self._generator is None or self._generator[0] != options:
             task = copy.copy(self.task)
             if _replaces_preset(options):
