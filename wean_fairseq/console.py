@@ -4,18 +4,21 @@ import argparse
 import logging
 import math
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn, TextIO
 
 from .errors import UserError, printable, sentence_of
+from .ranges import LARGEST
 
 #: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
 BROKEN_PIPE = 141
 #: Exit status after Ctrl-C: 128 + 2.
 INTERRUPTED = 130
-_DIGITS = 18  # of a whole number. Python refuses to read one of thousands
+LARGEST_SEED = 2**63 - 1
+_WHOLE = re.compile("-?[0-9]{1,19}")  # Python also takes digits of other scripts, underscores and spaces
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -23,7 +26,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error message and exit with status 2."""
-        self.exit(2, f"{self.prog}: {printable(message)}; see --help.\n")
+        self.exit(2, f"{self.prog}: {UserError(message)}; see --help.\n")
 
 
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
@@ -32,24 +35,33 @@ def command_parser(program: str, description: str, examples: str) -> argparse.Ar
     return OneLineParser(prog=program, description=description, epilog=examples, formatter_class=shape)
 
 
-def whole_number(minimum: int, most: int | None = None) -> Callable[[str], int]:
+def whole_number(minimum: int, most: int = LARGEST) -> Callable[[str], int]:
     """An argparse type: a whole number of ``minimum`` or more, and ``most`` or less."""
-    bounds = f"{minimum} or more" if most is None else f"{minimum} to {most}"
 
     def parse(text: str) -> int:
-        is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
-        if not is_number or not minimum <= int(text) <= (most or int(text)):
-            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of {bounds}")
+        if not _WHOLE.fullmatch(text) or not minimum <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r:.40} is not a whole number of {minimum} to {most}")
         return int(text)
 
     return parse
 
 
+SEED = whole_number(-LARGEST_SEED, LARGEST_SEED)
+
+
+def number(text: str) -> float:
+    """An argparse type: a number. It may be infinite or NaN, which later checks of the range name."""
+    with suppress(ValueError):
+        if text.isascii() and "_" not in text:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number")
+
+
 def positive_number(text: str) -> float:
     """An argparse type: a finite number above 0."""
-    with suppress(ValueError):
-        if 0 < (number := float(text)) < math.inf:
-            return number
+    with suppress(argparse.ArgumentTypeError):
+        if 0 < (value := number(text)) < math.inf:
+            return value
     raise argparse.ArgumentTypeError(f"{text!r:.40} is not a finite number above 0")
 
 

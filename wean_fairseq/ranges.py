@@ -7,6 +7,7 @@ from typing import Any
 from .errors import UserError
 
 ANY = math.inf
+LARGEST = 2**31 - 1  # of whole numbers, which libraries count in 32 bits
 
 
 def values_of(value: Any) -> Iterable[Any]:
@@ -17,8 +18,14 @@ def values_of(value: Any) -> Iterable[Any]:
 
 
 def check_range(name: str, values: Iterable[Any], least: float, most: float = ANY) -> None:
-    """Refuse values that are not finite numbers from ``least`` to ``most``. Raises ``UserError``."""
+    """Refuse values that are not finite numbers from ``least`` to ``most``, and whole numbers above ``LARGEST``.
+
+    Raises:
+        UserError: naming the option.
+    """
     for value in values:
+        if isinstance(value, int) and value > LARGEST:
+            most = min(most, LARGEST)
         if not isinstance(value, int | float) or not least <= value <= most or math.isinf(value):
             bound = f"{least} or more" if most == ANY else f"from {least} to {most}"
             raise UserError(f"--{name.replace('_', '-')} must be {bound}, but is {value}.")

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from wean_fairseq.console import OneLineParser, exit_status, print_message, print_text, whole_number
+from wean_fairseq.console import (
+    OneLineParser,
+    exit_status,
+    number,
+    positive_number,
+    print_message,
+    print_text,
+    whole_number,
+)
 
 #: Prints more than a pipe holds.
 PROGRAM = """
@@ -76,12 +84,33 @@ def test_an_error_of_the_system_is_one_sentence(capsys: pytest.CaptureFixture[st
     )
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1e3", "\u0663", "9" * 19, "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["0", "-1", "+1", "1_0", " 1", "0x10", "1e3", "", "\u0663", "2147483648", "9" * 19, "9" * 5000]
+)
 def test_what_is_no_number_is_refused_in_a_short_sentence(text: str) -> None:
     """Python refuses to read numbers of more than 4,300 digits with a ValueError."""
-    with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number of 1 or more") as caught:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a whole number of 1 to 2147483647") as caught:
         whole_number(1)(text)
     assert len(str(caught.value)) < 100
+
+
+@pytest.mark.parametrize("text", ["1_000", "\u0661\u0662", "0x10", "", "x" * 5000])
+def test_only_numbers_as_programs_print_them_are_read(text: str) -> None:
+    """Python also reads underscores and digits of other scripts."""
+    for read in (number, positive_number):
+        with pytest.raises(argparse.ArgumentTypeError, match=r"is not a (finite )?number") as caught:
+            read(text)
+        assert len(str(caught.value)) < 100
+    assert (number("-1e3"), positive_number(" .5")) == (-1000, 0.5)
+
+
+def test_a_long_argument_is_cut_in_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = OneLineParser(prog="prog")
+    parser.add_argument("--kind", choices=["a"])
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--kind", "\x1b" * 9000])
+    error = capsys.readouterr().err
+    assert "\x1b" not in error and len(error) < 20_000  # 4,000 characters, escaped
 
 
 def test_output_that_is_no_longer_read() -> None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..console import OneLineParser, exit_status
+from ..console import OneLineParser, exit_status, whole_number
 from ..errors import UserError
 from .average import average, newest
 from .export import export
@@ -15,7 +15,9 @@ def main_average(arguments: list[str] | None = None) -> int:
     """Run ``wean-average`` and return the exit status."""
     parser = OneLineParser(prog="wean-average", description="Average the parameters of several checkpoints.")
     parser.add_argument("checkpoints", nargs="+", help="files, or with --last the folder of a training")
-    parser.add_argument("--last", type=int, metavar="N", help="average the N newest checkpoints of the folder")
+    parser.add_argument(
+        "--last", type=whole_number(1), metavar="N", help="average the N newest checkpoints of the folder"
+    )
     parser.add_argument("--output", required=True, metavar="FILE", help="checkpoint to write")
     args = parser.parse_args(arguments)
     return exit_status(parser.prog, lambda: _average(args))

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..console import number, whole_number
 from ..errors import UserError
-from ..ranges import ANY, check_positive, check_range, values_of
+from ..ranges import ANY, LARGEST, check_positive, check_range, values_of
 from ..storage.files import read_regular
 
 SEARCH_FILE = "search.txt"
@@ -58,7 +59,9 @@ def add_generation_options(group: argparse._ActionsContainer) -> None:
         if kind is bool:
             group.add_argument(flag, action="store_true", help=text)
         else:
-            group.add_argument(flag, type=kind, metavar=metavar, help=text)
+            least, most = _RANGES.get(name, (-1, LARGEST))
+            read = number if kind is float else whole_number(int(least), int(min(most, LARGEST)))
+            group.add_argument(flag, type=read, metavar=metavar, help=text)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -70,8 +73,8 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     )
     add = group.add_argument
     add("--search-preset", choices=SEARCH_PRESETS, help="search of a paper, or fairseq's")
-    add("--beam", type=int, metavar="N", help="number of hypotheses per sentence")
-    add("--essay-length", type=int, metavar="N", help="words of an essay, for archs that plan its length")
+    add("--beam", type=whole_number(1), metavar="N", help="number of hypotheses per sentence")
+    add("--essay-length", type=whole_number(0), metavar="N", help="words of an essay, for archs that plan its length")
     add(
         "--replace-unk",
         action=argparse.BooleanOptionalAction,

@@ -7,7 +7,7 @@ from functools import partial
 from pkgutil import resolve_name
 
 from .. import __version__
-from ..console import command_parser, exit_status, whole_number
+from ..console import LARGEST_SEED, command_parser, exit_status, number, whole_number
 from ..errors import UserError
 from .corpus import read_corpus
 from .evaluate import Resampling, evaluate
@@ -72,7 +72,10 @@ def build_parser() -> argparse.ArgumentParser:
         help="randomisation trials, 0 = no tests (default: %(default)s)",
     )
     tests.add_argument(
-        "--seed", type=whole_number(0), default=Resampling.seed, help="seed of both (default: %(default)s)"
+        "--seed",
+        type=whole_number(0, LARGEST_SEED),
+        default=Resampling.seed,
+        help="seed of both (default: %(default)s)",
     )
     tests.add_argument("--all-pairs", action="store_true", help="compare all pairs of systems, not only with the first")
     tests.add_argument(
@@ -106,7 +109,7 @@ def _add_metric_options(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--bert-layer",
         metavar="N",
-        type=int,
+        type=whole_number(-1000, 1000),
         default=-1,
         help="layer of --bert-model for bertscore, 0 = embeddings (default: last)",
     )
@@ -125,13 +128,9 @@ def _add_metric_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _share(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 1.0:
+    if not 0.0 <= number(text) <= 1.0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
-    return value
+    return number(text)
 
 
 def score(args: argparse.Namespace) -> Evaluation:

@@ -4,6 +4,7 @@ The scores of such a file would be meaningless. The file is refused with a comma
 JSON lines of ``wean-generate`` are read, because they are unambiguous.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -83,10 +84,12 @@ def _json_items(written: Sequence[str]) -> tuple[list[Any], str] | None:
 
 def _parsed(text: str) -> Any:
     """Return the object, or the list of texts or objects, of a text in JSON. Return None for any other text."""
-    try:
-        item = parse_json(text)
+    try:  # numbers that JSON does not have make no sentence of it
+        item = json.loads(text, parse_int=str)
     except ValueError:
         return None
+    except RecursionError:
+        return {}
     is_list = isinstance(item, list) and item and all(isinstance(entry, dict | str) for entry in item)
     return item if isinstance(item, dict) or is_list else None
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..console import OneLineParser, counted
+from ..console import SEED, OneLineParser, counted
 from ..errors import UserError
 from ..optional import LazyModule
 from .corpus import describe_file
@@ -124,7 +124,7 @@ def record_command(argv: list[str]) -> str:
     parser.add_argument("evaluation", metavar="JSON", help="written by wean-evaluate --json")
     parser.add_argument("--experiment", required=True, help="name of the result file, e.g. wean_pwkp")
     parser.add_argument("--command", required=True, help="the command that reproduces it (as a user would type it)")
-    parser.add_argument("--seed", required=True, type=int, nargs="+", help="seed of each training run")
+    parser.add_argument("--seed", required=True, type=SEED, nargs="+", help="seed of each training run")
     parser.add_argument(
         "--trainings",
         metavar="JSON",

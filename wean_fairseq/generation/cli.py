@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from ..checkpoints.loading import StoredModel
 from ..checkpoints.search import GENERATION, SEARCH_PRESETS, add_generation_options
-from ..console import command_parser, configure_logging, counted, exit_status, print_message, whole_number
+from ..console import SEED, command_parser, configure_logging, counted, exit_status, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from .growing import GrowingFile
@@ -53,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
     add("--beam", type=whole_number(1), metavar="N", help="beam size (default: saved with the model)")
     add("--search-preset", choices=SEARCH_PRESETS, help="search preset (default: saved with the model)")
-    add("--seed", type=int, default=1, metavar="N", help="random seed of --sampling (default: %(default)s)")
+    add("--seed", type=SEED, default=1, metavar="N", help="random seed of --sampling (default: %(default)s)")
     group = parser.add_argument_group(
         "search", "settings saved with the model, unless given here", argument_default=argparse.SUPPRESS
     )

@@ -1,13 +1,20 @@
 """Load a model for use: the folder of ``wean-export``, or a checkpoint with the data of its training."""
 
 from collections.abc import Mapping
+from dataclasses import fields
+from enum import EnumType
 from pathlib import Path
 from typing import Any
 
 import torch
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from ..checkpoints.export import is_export, read_exported_text
 from ..checkpoints.loading import Loaded, StoredModel
+from ..checkpoints.search import GENERATION
 from ..errors import UserError
 from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
@@ -49,6 +56,8 @@ def load(
         UserError: if a file is missing or the files do not match.
     """
     _check_engine(engine, compute_type)
+    options = {name: value for name, value in options.items() if value is not None}
+    _check_values(options)
     # Reasons that a user can see are reported first, because loading a model may take a minute.
     stored = StoredModel(path, data)
     if not stored.is_export and not Path(path).is_file():
@@ -68,7 +77,7 @@ def load(
             f"{path} is a model of {type(loaded.task).__name__}, and only those of the tasks paraphrase and "
             "topic_essay are loaded to use them: give it to fairseq-generate."
         )
-    _check_options(loaded, options, path)
+    _check_names(loaded, options, path)
     # The text steps come from the caller, from the exported folder, or from the manifest of the training text.
     text_steps: Text | None
     if isinstance(text, TextSettings):
@@ -87,16 +96,39 @@ def load(
     return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
 
 
-def _check_options(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -> None:
+def _tasks() -> list[type]:
+    """Return the options of the tasks of this package."""
+    package = __name__.partition(".")[0]
+    return [kind for kind in TASK_DATACLASS_REGISTRY.values() if kind.__module__.partition(".")[0] == package]
+
+
+def _check_values(options: Mapping[str, Any]) -> None:
+    """Refuse values of another type, and unknown choices, which fairseq would take for a damaged model."""
+    for name, value in options.items():
+        for kind in (*_tasks(), GenerationConfig):
+            known = {item.name: item.type for item in fields(kind)}
+            if name not in known:
+                continue
+            settings = OmegaConf.structured(kind)
+            try:
+                settings[name] = value
+                getattr(settings, name)  # fails for a reference to something else
+            except OmegaConfBaseException as error:
+                choices = [str(choice) for choice in known[name]] if isinstance(known[name], EnumType) else []
+                reason = f"choose from {', '.join(choices)}" if choices else str(error).partition("\n")[0]
+                raise UserError(f"{name} cannot be {value!r:.60}: {reason.rstrip('.')}.") from error
+            break
+
+
+def _check_names(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -> None:
     """Raise ``UserError`` for an option that neither the task nor the search has, or that is only for test sets."""
     # An option may belong to the task or to the search. Only now are the options of both known.
-    unknown = [
-        name
-        for name, value in options.items()
-        if value is not None and not hasattr(loaded.task.cfg, name) and name not in loaded.search
-    ]
+    unknown = [name for name in options if not hasattr(loaded.task.cfg, name) and name not in loaded.search]
     if unknown:
-        raise UserError(f"{unknown[0]} is not an option of the task or the search of {path}: leave it out.")
+        names = ", ".join(sorted({"beam", *GENERATION, *(item.name for kind in _tasks() for item in fields(kind))}))
+        raise UserError(
+            f"{unknown[0]} is not an option of the task or the search of {path}: choose from {names}, or leave it out."
+        )
     # These options come from the folder, not from the caller.
     unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
     if unusable:

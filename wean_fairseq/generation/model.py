@@ -32,6 +32,7 @@ from ..checkpoints.search import GENERATION, TASK_OPTIONS, options_line
 from ..data.topics import SEPARATOR
 from ..data.typed_text import are_known
 from ..errors import UserError
+from ..ranges import LARGEST
 from ..text import Text
 from ..text.casing import CASE_MARK
 from .ctranslate2_engine import CTranslate2Engine
@@ -69,14 +70,15 @@ def _sentences(text: object) -> list[str]:
     return sentences
 
 
-def _check_numbers(numbers: Sequence[Any], seed: Any) -> None:
-    """Raise ``UserError`` for a seed, or for the other number arguments of ``explain``, that is not valid.
+def _check_numbers(numbers: Mapping[str, Any], seed: Any) -> None:
+    """Raise ``UserError`` for a seed, or for another argument of ``explain``, that is not a valid number.
 
     The values come from Python callers and from the web page. torch and fairseq would accept many wrong ones, and fail
     in the middle of a search.
     """
-    if not all(isinstance(number, Integral) and 1 <= int(number) < 1 << 31 for number in numbers):
-        raise UserError("n_best, beam, essay_length and batch_size must be whole numbers of 1 or more.")
+    for name, number in numbers.items():
+        if not (isinstance(number, Integral) and 1 <= int(number) <= LARGEST):
+            raise UserError(f"{name} must be a whole number of 1 to {LARGEST}, but is {number!r:.40}.")
     if seed is not None and not (isinstance(seed, Integral) and abs(int(seed)) < 1 << 63):
         raise UserError(f"seed must be a whole number of less than 64 bits, but is {seed!r:.40}.")
 
@@ -290,7 +292,9 @@ class TextModel:
         Raises:
             UserError: if the model cannot read the text.
         """
-        _check_numbers([n_best, batch_size, *(number for number in (beam, essay_length) if number is not None)], seed)
+        optional = {"beam": beam, "essay_length": essay_length}
+        given = {name: number for name, number in optional.items() if number is not None}
+        _check_numbers({"n_best": n_best, "batch_size": batch_size, **given}, seed)
         _check_generation(generation)
         lines = _sentences(text)
         forced = None if constraints is None else [constraints] if isinstance(text, str) else constraints
@@ -417,7 +421,7 @@ class TextModel:
     def _build_generator(self, n_best: int, beam: int | None, length: int, generation: Mapping[str, Any]) -> Any:
         options = self._search_options(n_best, beam, generation)
         options["lenpen"] = float(options.get("lenpen", 1))  # whole powers of lengths may have more than 64 bits
-        options["max_len_b"] = max(options.get("max_len_b", 200), length)
+        options["max_len_b"] = max(options.get("max_len_b", 200), length) if length else options.get("max_len_b", 200)
         if self._generator is None or self._generator[0] != options:
             task = copy.copy(self.task)
             if _replaces_preset(options):

@@ -5,7 +5,7 @@ import difflib
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
@@ -29,6 +29,11 @@ def parse_args_and_arch(
     Raises:
         UserError: if a name is wrong or missing, or a learning rate schedule lacks its length.
     """
+
+    def error(message: str) -> NoReturn:
+        parser.exit(2, f"{parser.prog}: error: {UserError(message)}; see --help.\n")
+
+    parser.error = error  # type: ignore[method-assign]  # argparse's prints pages of usage, and control characters
     named = _names(sys.argv[1:] if input_args is None else input_args)
     if named.help and named.arch in ARCH_MODEL_REGISTRY and "arch" in _actions(parser):
         _print_help(parser.prog, named)

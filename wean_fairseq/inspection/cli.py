@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..checkpoints.search import SEARCH_PRESETS
-from ..console import command_parser, configure_logging, exit_status, print_message, split_name
+from ..console import command_parser, configure_logging, exit_status, print_message, split_name, whole_number
 from ..errors import UserError
 from ..generation import load
 from ..optional import LazyModule, import_optional
@@ -41,16 +41,15 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--text", nargs="+", metavar="DIR", help="output folder of a preprocess/ script (default: recorded in the data)"
     )
-    add("--port", type=_port, default=8000, help="port on 127.0.0.1; 0 = a free one (default: %(default)s)")
+    add(
+        "--port",
+        type=whole_number(0, 65535),
+        default=8000,
+        help="port on 127.0.0.1; 0 = a free one (default: %(default)s)",
+    )
     add("--search-preset", choices=SEARCH_PRESETS, help="search preset (default: saved with the model)")
     add("--bert", nargs="+", metavar="DIR", help="new path of the BERT model used in training; - = unchanged")
     return parser
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number up to 65535")
-    return int(text)
 
 
 def load_systems(args: argparse.Namespace) -> list[System]:

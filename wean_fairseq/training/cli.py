@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import get_args
 
-from ..console import OneLineParser, configure_logging, exit_status, whole_number
+from ..console import OneLineParser, configure_logging, exit_status, number, whole_number
 from ..errors import UserError
 from .defaults import ARCHS_OF
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
@@ -73,7 +73,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--arch", choices=archs, metavar="ARCH", help="; ".join(f"{k}: {', '.join(v)}" for k, v in ARCHS_OF.items()))
     add("--width", type=whole_number(1), metavar="N", help="size of embeddings and layers")
     add("--epochs", type=whole_number(1), metavar="N", help="largest number of passes over the data")
-    add("--rate", type=float, metavar="X", help="learning rate")
+    add("--rate", type=number, metavar="X", help="learning rate")
     add(
         "--patience", type=whole_number(1), metavar="N", help="validations without improvement that end it (default: 4)"
     )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,22 @@ def test_json_lines_of_wean_generate_are_read(tmp_path: Path) -> None:
     assert read_plain("A", outputs_of_generate(tmp_path, 1)).hypotheses == [*TEXTS[:2], "", TEXTS[3]]
 
 
+#: Numbers that Python's reader of JSON takes, or answers with a ValueError, and that JSON does not have.
+NUMBERS = ["NaN", "-Infinity", "1e999", "9" * 6000]
+
+
+def with_number(number: str, place: int, lines: list[str]) -> list[str]:
+    """Replace the score in a line."""
+    return [line.replace("-0.5", number) if at == place else line for at, line in enumerate(lines)]
+
+
+@pytest.mark.parametrize("value", [*NUMBERS, "[" * 100_000 + "]" * 100_000])
+def test_json_with_odd_numbers_or_depth_is_not_scored_as_text(value: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "out", [f'{{"text": "{text}", "score": {value}}}' for text in TEXTS])
+    with pytest.raises(UserError, match="holds JSON, not one sentence per line"):
+        read_plain("A", path)
+
+
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
@@ -138,6 +155,8 @@ def test_json_lines_of_wean_generate_are_read(tmp_path: Path) -> None:
         (lambda lines: [lines[0], *lines], 'line 2: its "line" is 1;'),
         (lambda lines: [*lines, "{}"], "line 5: this is not a line"),
         (lambda lines: [*lines, ""], "line 5: this is not a line"),
+        *((partial(with_number, number, 0), "line 1: this is not a line") for number in NUMBERS),
+        *((partial(with_number, number, 3), "line 4: this is not a line") for number in NUMBERS),
     ],
 )
 def test_damaged_json_lines_of_wean_generate(harm: Callable, message: str, tmp_path: Path) -> None:

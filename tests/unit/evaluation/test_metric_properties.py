@@ -70,6 +70,14 @@ def test_corpus_score_is_the_score_of_summed_rows(name: str, data: tuple) -> Non
     assert metric.sentence_scores(rows).shape == (len(outputs),)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("hypotheses", "references"), [([], [[]]), ([], []), (["a"], []), (["a"], [[]])])
+def test_nothing_to_score_is_one_sentence(name: str, hypotheses: list, references: list) -> None:
+    """sacreBLEU raises an IndexError."""
+    with pytest.raises(ValueError, match="there is nothing to score: give hypotheses and a list of references"):
+        make(name, []).corpus_score(hypotheses, references)
+
+
 @pytest.mark.parametrize("name", PERFECT)
 @given(words=st.lists(st.sampled_from(["a", "b", "the", "Cat", "ox"]), min_size=4, max_size=9))
 @EXAMPLES

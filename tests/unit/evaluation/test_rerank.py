@@ -183,6 +183,6 @@ def test_the_best_hypothesis_has_rank_1(run: Run, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as stopped:
         run(*TUNE, "--ranks", "0")
     error = capsys.readouterr().err
-    assert "argument --ranks: '0' is not a whole number of 1 or more; see --help." in error
+    assert "argument --ranks: '0' is not a whole number of 1 to 2147483647; see --help." in error
     assert (stopped.value.code, error.count("\n")) == (2, 1)
     assert not Path("out").exists()

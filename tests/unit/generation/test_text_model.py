@@ -168,10 +168,10 @@ def test_threads_wait_for_one_another(tmp_path: Path):
 def test_a_wide_answer_needs_a_wide_beam_and_numbers_are_checked(tmp_path: Path):
     model = build(tmp_path, "wean_lstm")
     assert len(model.generate("what is", n_best=6)) == 6  # of a beam of 4
-    with pytest.raises(UserError, match="whole numbers of 1 or more"):
+    with pytest.raises(UserError, match="beam must be a whole number of 1 to 2147483647, but is 0"):
         model.generate("what", beam=0)
     for name in ("n_best", "beam", "essay_length", "batch_size"):  # batches count in C
-        with pytest.raises(UserError, match="whole numbers of 1 or more"):
+        with pytest.raises(UserError, match=f"{name} must be a whole number of 1 to 2147483647, but is 10000000"):
             model.generate("what", **{name: 10**30})
     assert model.generate([]) == []
     json.dumps(model.generate("what\nis the way"))
@@ -272,6 +272,11 @@ def test_constraints_that_cannot_be_met_are_refused(text, constraints, message, 
         ({"topk": 5}, r"topk is not an option of generate: choose from n_best, beam, .*, sampling_topk, "),
         ({"sampling": 1}, "sampling must be of type bool, but is 1"),
         ({"min_len": 1.5}, r"min_len must be of type int, but is 1\.5"),
+        ({"max_len_b": -1}, "--max-len-b must be from 0 to 10000, but is -1"),
+        (
+            {"no_repeat_ngram_size": 2**62},
+            "--no-repeat-ngram-size must be from 0 to 2147483647, but is 46",
+        ),
         ({"lenpen": True}, "lenpen must be of type float, but is True"),
         ({"temperature": 0.0}, "--temperature must be a finite number above 0"),
         ({"temperature": 1e-320}, r"--temperature must be from 1e-30 to 1e\+30, but is 1e-320"),
@@ -306,7 +311,17 @@ def test_a_table_is_not_a_list_of_texts(table, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "says"),
-    [({"no_such": 1}, "no_such is not an option of the task or"), ({"device": "cuda:99"}, "'cuda:99' cannot be used")],
+    [
+        (
+            {"no_such": 1},
+            "no_such is not an option of the task or .*: choose from .*, search_preset, .*, unkpen",
+        ),
+        ({"search_preset": "x"}, "search_preset cannot be 'x': choose from fairseq, wean, copynet, cdnpg-sampling."),
+        ({"max_source_positions": "x"}, "max_source_positions cannot be 'x': .* could not be converted to Integer"),
+        ({"lenpen": "x"}, "lenpen cannot be 'x': .* could not be converted to Float"),
+        ({"bf16_scores": "${oc.env:HOME}"}, "bf16_scores cannot be "),
+        ({"device": "cuda:99"}, "'cuda:99' cannot be used"),
+    ],
 )
 def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, options, says):
     """No machine has 100 GPUs."""

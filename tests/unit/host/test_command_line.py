@@ -61,6 +61,18 @@ def test_a_missing_arch_is_reported():
         parse("train", "data", "--task", "paraphrase")
 
 
+@pytest.mark.parametrize(
+    "words", [["--no\x1b[2J\x85\u2028\u202e"], ["--seed", "\x1b]0;x\x07"], ["--log-format", "\x9b1m"]]
+)
+def test_wrong_arguments_are_one_line_without_control_characters(words: list[str], capsys: pytest.CaptureFixture[str]):
+    """argparse prints its usage and the argument verbatim."""
+    with pytest.raises(SystemExit, match="2"):
+        parse("train", *TRAIN, *words)
+    error = capsys.readouterr().err
+    assert error.startswith("fairseq-train: error: ") and error.endswith("; see --help.\n")
+    assert len(error.splitlines()) == 1 and error[:-1].isprintable()
+
+
 def test_the_task_of_the_model_is_required(tmp_path: Path):
     """fairseq would use ``translation``, which drops the sentences of the last batch, or raise a KeyError."""
     path = tmp_path / "checkpoint_best.pt"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...console import OneLineParser, whole_number
+from ...console import SEED, OneLineParser, whole_number
 from ..output_reader import read_plain
 from ..system_arguments import add_system_arguments, read_systems
 from ..text_files import check_outputs, read_lines, write_atomically
@@ -25,11 +25,13 @@ def sheet_command(argv: list[str]) -> str:
     parser.add_argument("--kind", choices=KINDS, default=LIKERT, help=kinds)
     criteria = "criteria that raters judge (default: fluency adequacy)"
     parser.add_argument("--criteria", nargs="+", default=["fluency", "adequacy"], metavar="C", help=criteria)
-    parser.add_argument("--sentences", type=int, default=100, help="sentences to sample (default: %(default)s)")
+    parser.add_argument(
+        "--sentences", type=whole_number(1), default=100, help="sentences to sample (default: %(default)s)"
+    )
     parser.add_argument(
         "--raters", type=whole_number(1, 1000), default=3, help="number of sheets (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="same seed, same sheets (default: %(default)s)")
+    parser.add_argument("--seed", type=SEED, default=1, help="same seed, same sheets (default: %(default)s)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where the sheets and key.json go")
     args = parser.parse_args(argv)
     check_outputs({"--out": Path(args.out) / "key.json"}, [])

@@ -82,6 +82,12 @@ class EvaluationMetric(Metric):
         signature.info |= self.signature_items
         return signature
 
+    def _check_corpus_score_args(self, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None) -> None:
+        """Refuse empty input, which sacreBLEU answers with an IndexError."""
+        if len(hyps) == 0 or (refs is not None and (len(refs) == 0 or len(refs[0]) == 0)):
+            raise UserError(f"{self.label}: there is nothing to score: give hypotheses and a list of references.")
+        super()._check_corpus_score_args(hyps, refs)
+
     def prepare(self, references: Sequence[Sequence[str]]) -> None:
         """Tokenise the references once, for any number of systems."""
         self._ref_cache = self._cache_references(references)
