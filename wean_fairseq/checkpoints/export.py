@@ -252,7 +252,7 @@ def read_exported_text(path: str | Path) -> Text | None:
     check_file(folder / TEXT, _ADVICE)
     try:
         settings = settings_of(read_json(folder / TEXT), folder / TEXT)
-    except (OSError, ValueError, RecursionError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, UserError):
             raise
         raise Damaged(f"{folder / TEXT} is damaged, or was not written by wean-export: {_ADVICE}.") from error
