@@ -219,8 +219,8 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
     """Report texts that are equal line for line."""
     if len(texts.first.lines) < _FEWEST:
         return
-    # Texts are compared without their spaces, because tools differ in these. Each text is the key of its names, so
-    # that all equal ones are in one message.
+    # White space is ignored, because tools differ in it. Each text is the key of its names, so that all equal ones are
+    # in one message.
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
     source = {} if texts.source is None else {"the source": texts.source.lines}
     named: dict[tuple[str, ...], list[str]] = {}
