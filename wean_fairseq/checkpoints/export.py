@@ -101,7 +101,7 @@ def export(
     search = kept_search(checkpoint) | (search or {})
     if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
         raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
-    # The task has the options of our own searches, and fairseq's generation options have the rest.
+    # The task has the options of this package's searches, and fairseq's generation options have the rest.
     task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
