@@ -106,7 +106,7 @@ def export(
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
     # The card is composed before the folder exists, so that an unreadable file of scores leaves nothing behind.
-    card = write_card(state, _count_lines(sources[-1]), prepared, scores, note)
+    card = write_card(state, read_regular(sources[-1]).count(b"\n"), prepared, scores, note)
     try:
         # The files are written to a hidden folder, which gets its name when all of them are complete. A killed export
         # leaves no folder that looks like a model.
@@ -143,10 +143,6 @@ def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
     kept = {"optimizer_history": history, "task_state": state.get("task_state") or {}}
     state |= checked_options(Path(checkpoint), kept, dict)
     return state
-
-
-def _count_lines(path: Path) -> int:
-    return read_regular(path).count(b"\n")
 
 
 def _check_free(folder: Path, overwrite: bool) -> None:

@@ -197,7 +197,7 @@ def check_cut_outputs(texts: Texts) -> Iterator[str]:
     In a text without cuts, the number of outputs that are one word shorter is similar.
     """
     for side in texts.rewriting:
-        for unit, measure, least in (("words", _word_count, 5), ("characters", len, 20)):
+        for unit, measure, least in (("words", lambda line: len(line.split()), 5), ("characters", len, 20)):
             lengths = Counter(measure(line) for line in set(side.lines))
             longest = max(lengths)
             cut = lengths[longest]
@@ -209,10 +209,6 @@ def check_cut_outputs(texts: Texts) -> Iterator[str]:
                     f"{longer:.0%} of the references are; was the length of outputs limited, or were lines cut?"
                 )
                 break
-
-
-def _word_count(line: str) -> int:
-    return len(line.split())
 
 
 def check_equal_texts(texts: Texts) -> Iterator[str]:

@@ -54,7 +54,7 @@ class TextSettings:
         topics: whether a source consists of topic words, separated by spaces, commas or semicolons.
     """
 
-    unit: steps.Unit = "words"
+    unit: steps.TokenUnit = "words"
     language: str = "en"
     lowercase: bool = False
     truecase: bool = False
