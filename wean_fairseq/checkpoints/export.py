@@ -101,12 +101,12 @@ def export(
     search = kept_search(checkpoint) | (search or {})
     if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
         raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
-    # fairseq reads some search options from the task, and the rest from the generation options.
+    # The task has the options of this package's searches, and fairseq's generation options have the rest.
     task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
     # The card is composed before the folder exists, so that an unreadable file of scores leaves nothing behind.
-    card = write_card(state, _count_lines(sources[-1]), prepared, scores, note)
+    card = write_card(state, read_regular(sources[-1]).count(b"\n"), prepared, scores, note)
     try:
         # The files are written to a hidden folder, which gets its name when all of them are complete. A killed export
         # leaves no folder that looks like a model.
@@ -143,10 +143,6 @@ def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
     kept = {"optimizer_history": history, "task_state": state.get("task_state") or {}}
     state |= checked_options(Path(checkpoint), kept, dict)
     return state
-
-
-def _count_lines(path: Path) -> int:
-    return read_regular(path).count(b"\n")
 
 
 def _check_free(folder: Path, overwrite: bool) -> None:
@@ -252,7 +248,7 @@ def read_exported_text(path: str | Path) -> Text | None:
     check_file(folder / TEXT, _ADVICE)
     try:
         settings = settings_of(read_json(folder / TEXT), folder / TEXT)
-    except (OSError, ValueError, RecursionError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, UserError):
             raise
         raise Damaged(f"{folder / TEXT} is damaged, or was not written by wean-export: {_ADVICE}.") from error

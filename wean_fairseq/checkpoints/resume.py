@@ -49,7 +49,10 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
     others = others_of(cfg)
     if not last.exists() and not others:
         start = getattr(cfg, "continue_once", None) or cfg.finetune_from_model
-        return None if start is None else Choice(Path(start), _read_start(start))
+        if start is None:
+            return None
+        # The weights of an exported folder, or a checkpoint.
+        return Choice(Path(start), read_export(start) if is_export(start) else read_checkpoint(start, lazily=True))
     newest = _newest_intact(others, trains=not (cfg.no_save_optimizer_state or cfg.reset_optimizer))
     if newest is None:
         raise UserError(
@@ -62,11 +65,6 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
         "--save-dir)"
     )
     return newest
-
-
-def _read_start(path: str) -> dict[str, Any]:
-    """The content of a model to begin with: the weights of an exported folder, or a checkpoint."""
-    return read_export(path) if is_export(path) else read_checkpoint(path, lazily=True)
 
 
 def updates_of(state: dict[str, Any]) -> int:

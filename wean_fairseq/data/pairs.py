@@ -151,13 +151,13 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
         if sentences is not None:
             # A copy, because the sizes of a memory-mapped data set are freed with it.
             lengths[f"{prefix}.{language}"] = np.array(sentences.sizes)
-    # fairseq returns None for files that are not there or have another format, and continues without them.
+    # fairseq returns None for a file that is missing or has another format.
     if not lengths:
         advice = "leave --dataset-impl out" if dataset_impl == "raw" else "add --dataset-impl raw"
         kind = "text" if dataset_impl == "raw" else "binary"
         raise UserError(f"{prefix}.* are not {kind} data files: {advice}, or run fairseq-preprocess again.")
-    # fairseq pairs the sides by position and stops at the end of the shorter one, so a missing line would silently
-    # shift all later pairs.
+    # fairseq pairs the sides by position, so a missing line shifts all later pairs. It asserts equal lengths, but names
+    # neither the files nor the lengths.
     if len({len(sizes) for sizes in lengths.values()}) > 1:
         line_counts = " and ".join(f"{name} has {len(sizes)} lines" for name, sizes in lengths.items())
         raise UserError(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
+
+from .metrics.base import FloatArray
 
 #: Chinese, Japanese, Thai, Lao, Burmese and Khmer have no spaces between words.
 SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-FloatArray = npt.NDArray[np.float64]
 _WORD = re.compile(r"\w+")
 #: Number of compared lines, spread evenly over the text.
 _LOOKED_AT = 300

@@ -197,7 +197,7 @@ def check_cut_outputs(texts: Texts) -> Iterator[str]:
     In a text without cuts, the number of outputs that are one word shorter is similar.
     """
     for side in texts.rewriting:
-        for unit, measure, least in (("words", _word_count, 5), ("characters", len, 20)):
+        for unit, measure, least in (("words", lambda line: len(line.split()), 5), ("characters", len, 20)):
             lengths = Counter(measure(line) for line in set(side.lines))
             longest = max(lengths)
             cut = lengths[longest]
@@ -211,16 +211,12 @@ def check_cut_outputs(texts: Texts) -> Iterator[str]:
                 break
 
 
-def _word_count(line: str) -> int:
-    return len(line.split())
-
-
 def check_equal_texts(texts: Texts) -> Iterator[str]:
     """Report texts that are equal line for line."""
     if len(texts.first.lines) < _FEWEST:
         return
-    # Texts are compared without their spaces, because tools differ in these. Each text is the key of its names, so
-    # that all equal ones are in one message.
+    # White space is ignored, because tools differ in it. Each text is the key of its names, so that all equal ones are
+    # in one message.
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
     source = {} if texts.source is None else {"the source": texts.source.lines}
     named: dict[tuple[str, ...], list[str]] = {}

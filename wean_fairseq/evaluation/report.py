@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from ..console import counted
 from .corpus import is_baseline
@@ -128,18 +127,14 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
     return Table(head, rows).as_csv()
 
 
-def render_json(content: Mapping[str, Any]) -> str:
-    """Return the JSON text."""
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def render_all(form: str, evaluations: Mapping[str, Evaluation], *, intervals: bool, sentences: bool) -> str:
     """Write the evaluations of all test sets in one form. A single test set may have an empty name."""
     if form == "csv":
         return render_csv(evaluations)
     if form == "json":
         contents = {name: evaluation.as_json(sentences) for name, evaluation in evaluations.items()}
-        return render_json(contents.get("", {"sets": contents}))
+        content = contents.get("", {"sets": contents})
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     write = {"text": render_text, "markdown": render_markdown, "latex": render_latex}[form]
     return "\n".join(
         (_HEADINGS[form].format(name) if name else "") + write(evaluation, intervals)

@@ -112,7 +112,7 @@ def _seeded(seed: int | None) -> Iterator[None]:
         yield
 
 
-class Found(NamedTuple):
+class SearchedBatch(NamedTuple):
     """Hypotheses for a batch of lines.
 
     Attributes:
@@ -377,7 +377,7 @@ class TextModel:
         traces: bool = True,
         forced: Sequence[list[Tensor]] | None = None,
         **generation: Any,
-    ) -> Iterator[Found]:
+    ) -> Iterator[SearchedBatch]:
         """Search with the task, in batches of lines of similar length.
 
         Args:
@@ -416,7 +416,7 @@ class TextModel:
                 sample = move_to_cuda(sample, device)
             hypotheses = task.inference_step(generator, [self.model], sample, constraints=sample.get("constraints"))
             batch_lines = [numbers[member] for member in sample["id"].tolist()]
-            yield Found(batch_lines, sample["net_input"]["src_tokens"], hypotheses)
+            yield SearchedBatch(batch_lines, sample["net_input"]["src_tokens"], hypotheses)
 
     def _build_generator(self, n_best: int, beam: int | None, length: int, generation: Mapping[str, Any]) -> Any:
         options = self._search_options(n_best, beam, generation)

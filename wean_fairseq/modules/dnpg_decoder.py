@@ -38,7 +38,7 @@ from .dnpg_levels import (
 from .query_embedding import OutputLayer
 from .steps import Memory, State, fold_hypotheses
 from .transformer import causal_bias
-from .transformer_decoder import Decoded, LayerState, SourceMemory, decode, remember
+from .transformer_decoder import Decoded, LayerState, SourceMemory, remember, run_layers
 from .words_read import SharedWords, WordsRead
 
 HiddenCell = tuple[Tensor, Tensor]
@@ -196,7 +196,7 @@ class LevelsDecoder(nn.Module):
         if hidden_words is not None:
             bias = bias + hidden_words
         states = fold_hypotheses(embedding.place(words, positions), sentences)
-        decoded, new_layer_states = decode(
+        decoded, new_layer_states = run_layers(
             layers, states, source, layer_states, state.read, bias, with_weights=level == PHRASE
         )
         states, context = (tensor.view(*words.shape[:2], -1) for tensor in (decoded.states, decoded.context))

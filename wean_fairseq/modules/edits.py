@@ -24,8 +24,8 @@ from .transformer_decoder import (
     LayerState,
     SourceMemory,
     TransformerDecoder,
-    decode,
     remember,
+    run_layers,
 )
 from .words_read import WordsRead
 
@@ -132,7 +132,7 @@ class EditProvider(nn.Module):
             encoded = layer(encoded, after_bias)
         originals = torch.cat([originals.new_full((len(originals), 1), self.start), originals], dim=1)  # (2B, 1 + P)
         padding_mask = originals.eq(embedding.padding_idx)
-        decoded, _ = decode(
+        decoded, _ = run_layers(
             self.decoder_layers,
             embedding(originals),
             remember(self.decoder_layers, encoded, after_bias),

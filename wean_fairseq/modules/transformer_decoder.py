@@ -176,7 +176,7 @@ class TransformerDecoder(nn.Module):
         # A single word reads all previous words. Several words need a causal mask. No mask hides padding, because it
         # comes after all words that read it.
         bias = read.bias(sentences) if tokens.size(1) == 1 else causal_bias(tokens.size(1), states)
-        decoded, layers = decode(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)
+        decoded, layers = run_layers(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)
         return decoded, DecoderState(read, layers)
 
     def embed(self, tokens: Tensor, memory: SourceMemory, read: WordsRead) -> Tensor:
@@ -193,7 +193,7 @@ def remember(layers: nn.ModuleList, source: Tensor, bias: Tensor) -> SourceMemor
     return SourceMemory(tuple(projected), bias)
 
 
-def decode(
+def run_layers(
     layers: nn.ModuleList,
     states: Tensor,
     memory: SourceMemory,

@@ -23,7 +23,7 @@ from ..modules import Memory, State
 from ..modules.copying import NEVER
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
 from .hypotheses import Finished, Grown, trace
-from .laid_out import LaidOut
+from .packed_decoder import PackedDecoder
 from .packed_linear import int8_is_exact
 from .traces import add_traces
 from .vocabulary_scores import EXACT, INT8, VocabularyScores
@@ -91,7 +91,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
 
     def release(self) -> None:
         """Free the packed weights, which the next search packs again."""
-        self.__dict__.pop("_laid_out", None)
+        self.__dict__.pop("_packed_decoder", None)
 
     @staticmethod
     def supports(models: list[torch.nn.Module]) -> bool:
@@ -116,17 +116,17 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             raise UserError(f"--min-len {self.min_len} is more than the {max_len} words that an output may have.")
         encoder_out = self.model.forward_encoder(sample["net_input"])[0]
         # Removed during the search, so that a concurrent search cannot use the same memory.
-        laid_out: LaidOut | None = self.__dict__.pop("_laid_out", None)
+        packed: PackedDecoder | None = self.__dict__.pop("_packed_decoder", None)
         search_arguments = (decoder, self.vocab_size, source.size(0) * self.beam_size, self.factors)
-        if laid_out is None or not laid_out.fits(*search_arguments):
-            laid_out = None  # free it before the new one is allocated
-            laid_out = LaidOut(*search_arguments)
-        memory = laid_out.decoder.remember(encoder_out)
+        if packed is None or not packed.fits(*search_arguments):
+            packed = None  # free it before the new one is allocated
+            packed = PackedDecoder(*search_arguments)
+        memory = packed.decoder.remember(encoder_out)
         # Padding and <unk> get their penalties at every step. The end symbol is forbidden until the minimum length.
         special = torch.tensor([[self.pad, self.unk, self.eos]], device=source.device)
         never, unknown = NEVER, -self.unk_penalty
         change = torch.tensor([[never, unknown, never], [never, unknown, 0.0]], device=source.device)
-        search = _Search(laid_out.decoder, laid_out.scores, max_len, special, change, [[] for _ in source])
+        search = _Search(packed.decoder, packed.scores, max_len, special, change, [[] for _ in source])
         # At the first step there is one hypothesis per sentence, because all hypotheses of a beam are still equal.
         first = source.new_full((source.size(0), 1), self.eos if bos_token is None else bos_token)
         beams: _Beams | None = _Beams(first, None, memory, search.decoder.begin(memory), list(range(source.size(0))))
@@ -135,8 +135,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             beams = self._step(search, beams, step)
             if beams is None:
                 break
-        if laid_out.can_be_kept:
-            self._laid_out = laid_out
+        if packed.can_be_kept:
+            self._packed_decoder = packed
         hypotheses, tensors = self._results(search, source.device)
         if self.traces:
             add_traces(self.model.models[0], sample, encoder_out, hypotheses, tensors)

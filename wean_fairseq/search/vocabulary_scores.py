@@ -73,7 +73,7 @@ class VocabularyScores:
         self.width = -(-blocks // self.num_chunks) * BLOCK  # words of a chunk
         self.max_rows = max_rows
         self._memory = embeddings.new_empty(0, dtype=torch.float)
-        self._scores = self._shift = self._maxima = self._memory  # of the current step, see ``_lay_out``
+        self._scores = self._shift = self._maxima = self._memory  # of the current step, see ``_allocate``
 
     def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
         """Return True if this object can serve a search with these arguments, as long as the weights are unchanged."""
@@ -84,7 +84,7 @@ class VocabularyScores:
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """Score all words from features (N, D). Return the log of the summed exponentials of the V scores, (N,)."""
         parts = self._parts(features)
-        self._lay_out(features.size(0))
+        self._allocate(features.size(0))
         for number, normalised in enumerate(self._scores):
             start = number * self.width
             count = min(self.width, self.num_scored - start)  # words with a score. The others can only be copied
@@ -193,7 +193,7 @@ class VocabularyScores:
                 self._scorers[number].set_queries(query)
             return self._scorers[number].scores(slice(None)).to(query.dtype)
 
-    def _lay_out(self, rows: int) -> None:
+    def _allocate(self, rows: int) -> None:
         if not len(self._memory):
             self._memory = self._memory.new_empty(self.num_chunks * self.max_rows * self.width)
         size = (self.num_chunks, rows, self.width)

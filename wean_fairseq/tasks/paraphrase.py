@@ -139,8 +139,8 @@ class ParaphraseTask(SearchingTask):
         Raises:
             UserError: if the model cannot be built for this data.
         """
-        # All contradictions between arch, options and data are reported here, before memory is allocated for the
-        # model. fairseq would fail later, in a batch.
+        # Contradictions between arch, options and data are reported here, before memory is allocated for the model.
+        # fairseq would fail later, in a batch.
         check_model(cfg)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)

@@ -82,7 +82,7 @@ class SearchingTask(GuardedTask):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
         if preset != "fairseq":
             _check_plain_beam_search(preset, args, prefix_allowed_tokens_fn)
-        # The range of some options depends on the vocabulary: a beam is at most as wide.
+        # --sampling-topk is at most the size of the vocabulary, so the options are checked here, with the dictionary.
         check_generation(args, len(self.target_dictionary))
         if preset == "wean":
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")

@@ -54,7 +54,7 @@ class TextSettings:
         topics: whether a source consists of topic words, separated by spaces, commas or semicolons.
     """
 
-    unit: steps.Unit = "words"
+    unit: steps.TokenUnit = "words"
     language: str = "en"
     lowercase: bool = False
     truecase: bool = False
@@ -232,9 +232,10 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     Raises:
         UserError: if this version does not know a value.
     """
-    # Older manifests have the number of merges, and do not say whether the case is reversible.
-    settings = {"reversible_case": False, **values, "bpe": bool(values.get("bpe"))}
     try:
+        values = convert(values, dict[str, Any])
+        # Older manifests have the number of merges, and do not say whether the case is reversible.
+        settings = {"reversible_case": False, **values, "bpe": bool(values.get("bpe"))}
         return convert({name: value for name, value in settings.items() if value is not None}, TextSettings)
     except (ValidationError, UnicodeEncodeError) as error:
         raise UserError(

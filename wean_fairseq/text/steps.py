@@ -20,8 +20,8 @@ from ..storage.files import open_regular
 from .detokenise import detokeniser
 
 TextStep = Callable[[str], str]
-Unit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiece"]
-UNITS = get_args(Unit)
+TokenUnit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiece"]
+UNITS = get_args(TokenUnit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
 MARK = "￭"  # marks a missing space on tokens of the unit joiner
 

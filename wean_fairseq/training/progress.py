@@ -92,7 +92,7 @@ def in_processes(command: list[str], number: int) -> list[str]:
     return [*launcher, "--no-python", *command] if number > 1 else command
 
 
-def run_command(
+def run_with_progress(
     command: list[str], output: Path, errors: Path | None, progress: Progress, env: dict[str, str] | None = None
 ) -> int:
     """Run ``command``, append its lines to ``output``, and return its exit status."""
@@ -138,7 +138,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", nargs="+", help="after --: the command")
     args = parser.parse_args(arguments)
     command = in_processes(args.command, args.processes)
-    return run_command(command, args.output, args.errors, Progress(args.label, args.total, args.count, args.epochs))
+    return run_with_progress(
+        command, args.output, args.errors, Progress(args.label, args.total, args.count, args.epochs)
+    )
 
 
 if __name__ == "__main__":

@@ -244,7 +244,7 @@ class TrainingRun:
         output = self.system / "train.out"
         bar = progress.Progress(self.arch, 0, "", given.epochs or 1)
         line = progress.in_processes(line, self.processes)
-        status = progress.run_command(line, output, None, bar, self.environment)
+        status = progress.run_with_progress(line, output, None, bar, self.environment)
         if status in _STOPPED:
             raise KeyboardInterrupt
         if status or not (self.system / "checkpoint_best.pt").is_file():

@@ -19,7 +19,7 @@ from tests.model_contract import EOS, build_model, collate, make_dictionary, mak
 from tests.processors import needs_int8
 from wean_fairseq.errors import UserError
 from wean_fairseq.modules import QueryEmbedding, TiedOutput
-from wean_fairseq.search import fast_generator, laid_out, packed_linear, vocabulary_scores
+from wean_fairseq.search import fast_generator, packed_decoder, packed_linear, vocabulary_scores
 from wean_fairseq.search.fast_generator import FastSequenceGenerator
 from wean_fairseq.search.generator import PaperSequenceGenerator
 from wean_fairseq.search.vocabulary_scores import BF16, INT8
@@ -356,13 +356,13 @@ def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used)
 
 
 @pytest.fixture
-def all_maps_are_laid_out(monkeypatch):
+def all_maps_are_packed(monkeypatch):
     """Even at these sizes."""
-    monkeypatch.setattr(laid_out, "FEWEST_WEIGHTS", 0)
+    monkeypatch.setattr(packed_decoder, "FEWEST_WEIGHTS", 0)
 
 
 @pytest.mark.parametrize("case", ["wean_lstm", "copynet", "paraphrase_transformer", "granularity, product", "dnpg"])
-def test_maps_that_are_laid_out_give_the_same_outputs(case, all_maps_are_laid_out, stock_is_not_used):
+def test_maps_that_are_packed_give_the_same_outputs(case, all_maps_are_packed, stock_is_not_used):
     model = make_model(*FAMILIES[case])
     state = {name: value.clone() for name, value in model.state_dict().items()}
     sample = make_sample(model)
@@ -377,7 +377,7 @@ def test_maps_that_are_laid_out_give_the_same_outputs(case, all_maps_are_laid_ou
 
 
 @pytest.mark.parametrize("arch", ["paraphrase_transformer", "copy_transformer"])
-def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_laid_out, stock_is_not_used, monkeypatch):
+def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_packed, stock_is_not_used, monkeypatch):
     """Expected: teacher forcing with every map computed by ``Int8Linear``, which has its own test.
 
     It rounds each row independently of the others, so that beams and batches make no difference.
@@ -414,7 +414,7 @@ def _rounded_words(self: TiedOutput, query: torch.Tensor, embeddings: torch.Tens
     return scores.unflatten(0, query.shape[:-1])
 
 
-def test_weights_are_laid_out_once_for_all_batches_until_they_change(monkeypatch):
+def test_weights_are_packed_once_for_all_batches_until_they_change(monkeypatch):
     """Expected: a search without cached weights. fairseq's optimisers bypass PyTorch's version counter."""
     model, packed = make_model("wean_lstm", {}), []
     pack = packed_linear.pack

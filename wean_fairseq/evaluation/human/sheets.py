@@ -47,14 +47,10 @@ def csv_sheet(design: Design, rater: str) -> str:
     writer = csv.writer(buffer)
     writer.writerow(["rater", "item", "source", *_TEXTS[design.kind], *design.criteria])
     for item in design.sheet(rater):
-        texts = [_harmless(text) for text in (item.source, *item.texts)]
+        # The quotation mark keeps a spreadsheet program from running a text as a formula.
+        texts = [f"'{text}" if starts_formula(text) else text for text in (item.source, *item.texts)]
         writer.writerow([rater, item.name, *texts, *("" for _ in design.criteria)])
     return buffer.getvalue()
-
-
-def _harmless(text: str) -> str:
-    """Keep a spreadsheet program from running a text as a formula."""
-    return f"'{text}" if starts_formula(text) else text
 
 
 def html_sheet(design: Design, rater: str) -> str:

@@ -18,52 +18,52 @@ from .vocabulary_scores import INT8, build_scores
 FEWEST_WEIGHTS = 2**17
 
 
-class LaidOut:
+class PackedDecoder:
     """A copy of a decoder whose large linear maps are packed, and the scores of its words.
 
-    The decoder keeps it for the next batch while the weights are unchanged.
+    The generator keeps it for the next batch while the weights are unchanged.
 
     Args:
-        given: the decoder. Its parameters are shared.
+        original: the decoder. Its parameters are shared.
         num_words: number of words in the dictionary.
         max_rows: maximum number of hypotheses of a step.
         factors: precision of the products, see ``FastSequenceGenerator``.
     """
 
-    def __init__(self, given: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> None:
-        self._made_of = _sketches(given)
-        self.decoder: StepDecoder[Any, Any] = _lay_out(given, max_rows, factors)
+    def __init__(self, original: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> None:
+        self._sketches = _sketches(original)
+        self.decoder: StepDecoder[Any, Any] = _pack_large_maps(original, max_rows, factors)
         build = partial(build_scores, num_words=num_words, max_rows=max_rows, factors=factors)
         self.scores = self.decoder.search_scores(build)
 
     @property
     def can_be_kept(self) -> bool:
         """Return True if a later search may use this object, see ``fits``."""
-        return bool(self._made_of)
+        return bool(self._sketches)
 
-    def fits(self, given: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> bool:
+    def fits(self, original: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> bool:
         """Return True if the packed weights are still valid for these arguments."""
         if not self.scores.fits(num_words, max_rows, factors):
             return False
-        sketches = _sketches(given)
-        pairs = zip(sketches, self._made_of, strict=False)
-        return len(sketches) == len(self._made_of) > 0 and all(
+        sketches = _sketches(original)
+        pairs = zip(sketches, self._sketches, strict=False)
+        return len(sketches) == len(self._sketches) > 0 and all(
             a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs
         )
 
 
-class LaidOutLinear(nn.Linear):
+class LazilyPackedLinear(nn.Linear):
     """A linear map whose weights are packed at the first call.
 
     Args:
-        given: its parameters are shared.
+        original: its parameters are shared.
         rows: approximate maximum number of rows of a product.
         factors: ``INT8``, or anything else for exact products.
     """
 
-    def __init__(self, given: nn.Linear, rows: int, factors: str) -> None:
-        super().__init__(given.in_features, given.out_features, given.bias is not None, device="meta")
-        self.weight, self.bias = given.weight, given.bias
+    def __init__(self, original: nn.Linear, rows: int, factors: str) -> None:
+        super().__init__(original.in_features, original.out_features, original.bias is not None, device="meta")
+        self.weight, self.bias = original.weight, original.bias
         self.rows = rows
         self.kind = Int8Linear if factors == INT8 else PackedLinear
         self._product: Int8Linear | PackedLinear | None = None
@@ -75,14 +75,15 @@ class LaidOutLinear(nn.Linear):
         return self._product(inputs.reshape(-1, self.in_features)).view(*inputs.shape[:-1], self.out_features)
 
 
-def _lay_out(module: Any, rows: int, factors: str) -> Any:
-    """A copy in which every large ``nn.Linear`` is a ``LaidOutLinear``, or the module itself if it has none."""
+def _pack_large_maps(module: Any, rows: int, factors: str) -> Any:
+    """A copy in which every large ``nn.Linear`` is a ``LazilyPackedLinear``, or the module itself if it has none."""
     if type(module) is nn.Linear:
         supported = module.weight.device.type == "cpu" and module.weight.dtype == torch.float
         large = supported and module.weight.numel() >= FEWEST_WEIGHTS
-        return LaidOutLinear(module, rows, factors) if large else module
+        return LazilyPackedLinear(module, rows, factors) if large else module
     children = {
-        name: None if child is None else _lay_out(child, rows, factors) for name, child in module._modules.items()
+        name: None if child is None else _pack_large_maps(child, rows, factors)
+        for name, child in module._modules.items()
     }
     if all(child is module._modules[name] for name, child in children.items()):
         return module
@@ -102,4 +103,7 @@ def _sketches(decoder: StepDecoder[Any, Any]) -> list[Tensor]:
     if embeddings.dtype not in (torch.float, torch.double) or embeddings.device.type != "cpu":
         return []
     weights = [weight.detach() for weight in decoder.parameters()]
-    return [one @ torch.arange(1, one.size(1) + 1).to(one).sqrt() if one.dim() == 2 else one.clone() for one in weights]
+    return [
+        weight @ torch.arange(1, weight.size(1) + 1).to(weight).sqrt() if weight.dim() == 2 else weight.clone()
+        for weight in weights
+    ]
