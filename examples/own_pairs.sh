@@ -36,7 +36,7 @@ for name in BASELINE SYSTEMS CASE BPE UNIT SEEDS SBATCH TRAIN_FLAGS RATES DROPOU
   [[ -z ${!name:-} ]] || not_with_FROM+=" $name"
 done
 if [[ ${TASK:=pairs} == essay ]]; then
-  RECIPE=own_essays
+  RECIPE=own_essays${FROM:+_tuned}
   : "${BASELINE:=mta_lstm}" "${CASE:=keep}"
 fi
 : "${BASELINE:=seq2seq_lstm}" "${CASE:=truecase}" "${BPE:=0}" "${UNIT:=joiner}" "${SPLIT_SEED:=1}" "${HEADER:=}"

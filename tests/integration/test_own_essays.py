@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from tests.integration.commands import ENVIRONMENT, ROOT, TIMEOUT, search_path
 from wean_fairseq import load
@@ -51,12 +53,34 @@ def test_the_recipe_writes_english_essays(tmp_path: Path) -> None:
     check(tmp_path / "run", SYSTEM, "sea; sun", "sea sun")
     again = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
     assert again.stdout.count("done before") == 7, again.stdout
+    write_table(tmp_path / "new.tsv", ", ", "The {0} of Anna is a {1}.", "sea sun car wind sand bike")
+    tuned = {"TASK": "essay", "DATA": "new.tsv", "FROM": "run/model", "RUN": str(tmp_path / "tuned"), "GPUS": "0"}
+    environment = ENVIRONMENT | {"PATH": search_path()} | tuned | {"RATE": "1e-9", "EPOCHS": "1", "TEST": "4"}
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    # Expected: a rate of almost 0 keeps the sizes, the weights and the search, and so the scores.
+    before, after = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("run", "tuned"))
+    for name, tensor in before.items():
+        torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-6)
+    sets = json.loads((tmp_path / "tuned" / "test.json").read_text(encoding="utf-8"))["sets"]
+    for test_set in ("test", "old-test"):
+        assert sets[test_set]["systems"]["tuned"] == sets[test_set]["systems"]["before"]
 
 
-def test_wean_train_writes_chinese_essays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wean_train_writes_chinese_essays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     write_table(Path("essays.tsv"), "、", "今天我们去看{0}，那里有很多{1}。", "海滩 太阳 大海 小船 朋友 老师")
     line = [word for name, value in SMALL.items() for word in (f"--{name.lower()}", value)]
     line += ["--task", "essay", "--arch", "sc_lstm", "--device", "cpu", "--work", "run", "--output", "run/model"]
     assert cli.main(["essays.tsv", *line]) == 0
     check(tmp_path / "run", "sc_lstm", "海滩，太阳", "海滩 太阳")
+    capsys.readouterr()
+    rows = "".join(f"海滩太阳大{last}\t今天{last}。\n" for last in "一二三四五六七八九十百千")
+    Path("long.tsv").write_text(f"topics\ttext\n{rows}", encoding="utf-8")
+    line = ["long.tsv", "--from", "run/model", "--device", "cpu", "--output", "tuned"]
+    assert cli.main(line) == 2
+    assert "is of arch sc_lstm, which is not for the task pairs: give --task essay." in capsys.readouterr().err
+    assert cli.main([*line, "--task", "essay"]) == 2
+    assert "run/model reads at most 5 topics, but a row of the data has 6: leave out" in capsys.readouterr().err

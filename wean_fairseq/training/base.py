@@ -1,11 +1,12 @@
 """A trained model from which a training continues: its options, dictionaries and text settings."""
 
-from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from ..checkpoints.export import WEIGHTS, is_export, read_model, sides_of
@@ -15,11 +16,18 @@ from ..checkpoints.search import kept_search
 from ..errors import UserError
 from ..host.command_line import arch_defaults
 from ..text import prepared_text, read_text_settings
-from .defaults import ARCHS
+from .defaults import ARCHS_OF
 from .settings import Settings
 
 # Options of the task that change what the model reads.
-_OF_TASK = ("no_source_end", "max_source_positions", "max_target_positions", "oov_slots", "left_pad_source")
+_OF_TASK = (
+    "no_source_end",
+    "max_source_positions",
+    "max_target_positions",
+    "oov_slots",
+    "left_pad_source",
+    "max_topics",
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,7 @@ class Base:
         dictionaries: dictionaries of source and target.
         old_test: sources and references of its test set, if they are there.
         search: options of its search that differ from fairseq's, by name.
+        max_topics: largest number of topics that it reads. 0 = a model for pairs.
     """
 
     weights: Path
@@ -45,6 +54,7 @@ class Base:
     dictionaries: list[Path]
     old_test: list[Path]
     search: dict[str, Any]
+    max_topics: int
 
 
 def read_base(settings: Settings) -> Base:
@@ -57,9 +67,11 @@ def read_base(settings: Settings) -> Base:
     state = read_model(path)
     model, task = options_of(state, "model"), options_of(state, "task")
     arch = model.get("_name") or model.get("arch")
-    if arch not in ARCHS:
-        raise UserError(f"{path} is of arch {arch}, which is not for pairs: choose from {', '.join(ARCHS)}.")
-    width = int(model["embed_dim"])
+    if arch not in ARCHS_OF[settings.task]:
+        other = next((f"give --task {name}" for name, archs in ARCHS_OF.items() if arch in archs), "")
+        advice = other or f"choose from {', '.join(ARCHS_OF[settings.task])}"
+        raise UserError(f"{path} is of arch {arch}, which is not for the task {settings.task}: {advice}.")
+    width = int(model.get("embed_dim") or model["encoder_embed_dim"])
     for name, old in (("arch", arch), ("width", width)):
         new = getattr(settings, name)
         if new not in (None, old):
@@ -68,13 +80,14 @@ def read_base(settings: Settings) -> Base:
     text = data if is_export(path) else _text_folder(path, data)
     if read_text_settings(text) is None:
         raise UserError(f"it is not known how text becomes the tokens of {path}: export it again with --text.")
-    options = _given(model, arch_defaults(arch)) + _given(
-        {name: value for name, value in task.items() if name in _OF_TASK}, TASK_DATACLASS_REGISTRY["paraphrase"]()
-    )
+    of_task = {name: value for name, value in task.items() if name in _OF_TASK}
+    options = _given(model, vars(_defaults(arch)))
+    options += _given(of_task, vars(TASK_DATACLASS_REGISTRY[task["_name"]]()))
     dictionaries = [data / f"dict.{side}.txt" for side in sides_of(task, data).values()]
     generation = state["cfg"].get("generation") or {}
     search = chosen_search(generation, task) if is_export(path) else kept_search(path)
-    return Base(path, arch, width, options, text, dictionaries, _old_test(settings, path, text), search)
+    old_test = _old_test(settings, path, text)
+    return Base(path, arch, width, options, text, dictionaries, old_test, search, int(task.get("max_topics") or 0))
 
 
 def _text_folder(path: Path, data: Path) -> Path:
@@ -84,15 +97,26 @@ def _text_folder(path: Path, data: Path) -> Path:
     return text.folder
 
 
-def _given(values: dict[str, Any] | Namespace, config: Any) -> list[str]:
-    """The values that differ from the defaults in a configuration, as fairseq-train options."""
+def _defaults(arch: str) -> Any:
+    """The options of an arch, with their defaults. A fairseq arch without a dataclass has a parser instead."""
+    defaults = arch_defaults(arch)
+    if defaults is not None:
+        return defaults
+    values, parser = Namespace(), ArgumentParser()
+    ARCH_CONFIG_REGISTRY[arch](values)
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    names = {action.dest for action in parser._actions}  # other values are computed from them
+    return Namespace(**{name: value for name, value in vars(values).items() if name in names})
+
+
+def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
+    """The values that differ from the defaults, as fairseq-train options."""
     line: list[str] = []
-    for field in fields(config):
-        default = getattr(config, field.name)
-        value = values.get(field.name, default) if isinstance(values, dict) else getattr(values, field.name, default)
-        if value == default or field.name in ("_name", "data", "embedding_file"):
+    for name, default in defaults.items():
+        value = values.get(name, default)
+        if value == default or name in ("_name", "data", "embedding_file"):
             continue
-        line.append(f"--{field.name.replace('_', '-')}")
+        line.append(f"--{name.replace('_', '-')}")
         if not isinstance(value, bool):
             line.append(",".join(map(str, value)) if isinstance(value, list) else str(value))
     return line

@@ -130,7 +130,7 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
 
     An output has half to twice the mean length of the training texts.
     """
-    topics = max(5, *(max(_lengths(text / f"{split}.src"), default=0) for split in ("train", "valid", "test")))
+    topics = max(5, most_topics(text))
     lengths = _lengths(text / "train.tgt")
     words = round(sum(lengths) / len(lengths)) + 1  # with the end symbol
     reads = ("--max-topics", str(topics))
@@ -152,6 +152,11 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
     search += ("--min-len", str(words // 2), "--unkpen", f"{NO_UNKNOWN:g}")
     criterion = "query_embedding" if "_transformer" in arch else "model_loss"
     return Options(criterion, (*sizes, "--dropout", "0.3", *reads), optimisation, search, _ESSAY_SCORES)
+
+
+def most_topics(text: Path) -> int:
+    """The largest number of topics of a row in a prepared text."""
+    return max(max(_lengths(text / f"{split}.src"), default=0) for split in ("train", "valid", "test"))
 
 
 def _lengths(file: Path) -> list[int]:

@@ -34,7 +34,7 @@ from ..tasks.searching import check_search
 from ..text import read_text_settings
 from . import progress, state, trainings
 from .base import read_base
-from .defaults import ARCHS, Options, dictionary_for, options_for, sizes_for
+from .defaults import ARCHS_OF, Options, dictionary_for, most_topics, options_for, sizes_for
 from .settings import FILE, PROGRAM, Settings, build_settings, read_file, read_settings, write_toml
 from .tables import SAVED_TABLES, is_table, save_tables
 
@@ -137,7 +137,7 @@ class TrainingRun:
             raise UserError(
                 f"work {work} is in the output {folder}, which is replaced as a whole: give another folder."
             )
-        if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS):
+        if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS_OF[self.settings.task]):
             raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
         # Every run writes its settings first, so a folder with files but without settings belongs to something else.
         others = {path.name for path in work.iterdir()} - {SAVED_TABLES} if work.is_dir() else set()
@@ -185,6 +185,11 @@ class TrainingRun:
             say(f"text: writing {self.text}")
             self._run_preparation()
         pairs = json.loads((self.text / "manifest.json").read_text(encoding="utf-8"))["splits"]["train"]["kept"]
+        if self.base and (topics := most_topics(self.text)) > self.base.max_topics > 0:
+            raise UserError(
+                f"{self.settings.from_} reads at most {self.base.max_topics} topics, but a row of the data has "
+                f"{topics}: leave out such rows."
+            )
         self.settings = self.settings.with_sizes(sizes_for(pairs, self.settings.task))
         check_search(read_search(self.search)[0])
 

@@ -206,9 +206,8 @@ def _check_training(settings: Settings) -> None:
         )
     if settings.bpe and settings.unit == "characters":
         raise UserError("bpe splits words, and the unit characters has no words: leave one of them out.")
-    if settings.task == "essay" and (settings.from_ or settings.case == "truecase"):
-        name = "from" if settings.from_ else "case truecase"
-        raise UserError(f"{name} is for sentence pairs, not for the task essay: leave it out.")
+    if settings.task == "essay" and settings.case == "truecase":
+        raise UserError("case truecase is for sentence pairs, not for the task essay: leave it out.")
     if settings.language and settings.unit != "moses":
         raise UserError("language is for the unit moses: leave it out.")
     check_generation(Namespace(**{"beam": 1, **parse_search(settings.search, "search")}), sys.maxsize)

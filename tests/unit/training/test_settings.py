@@ -1,13 +1,11 @@
 """Settings of wean-train: invalid settings are refused before files are written, and TOML restores the settings."""
 
-from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.host.command_line import arch_defaults
 from wean_fairseq.training import base, cli, run, settings, tables
 from wean_fairseq.training.defaults import ARCHS_OF, main, options_for, sizes_for
 
@@ -79,7 +77,7 @@ def refused(capsys, *arguments):
             "there is no arch copynet for essay: choose from mta_lstm, ",
         ),
         (["pairs.csv", "--output", "model", "--task", "essay", "--case", "truecase"], "case truecase is for sentence"),
-        (["pairs.csv", "--output", "model", "--task", "essay", "--from", "m"], "from is for sentence pairs"),
+        (["pairs.csv", "--output", "model", "--task", "essay", "--from", "nowhere"], "there is no model nowhere"),
         (
             ["pairs.csv", "--output", "model", "--search", "--beam x"],
             "search is '--beam x': argument --beam: 'x' is not a",
@@ -313,11 +311,11 @@ def test_an_arch_takes_its_default_options(task, arch, essays):
 
 def test_a_training_continues_from_every_arch():
     """Only options that differ from the preset of the arch are given. Most archs share a group of options."""
-    for arch in ARCHS_OF["pairs"]:
-        preset = arch_defaults(arch)
-        values = {field.name: getattr(preset, field.name) for field in fields(preset)}
-        assert base._given(values, preset) == []
-        assert base._given(values | {"embed_dim": 7}, preset) == ["--embed-dim", "7"]
+    for arch in (arch for archs in ARCHS_OF.values() for arch in archs):
+        preset = vars(base._defaults(arch))
+        width = "encoder_embed_dim" if "encoder_embed_dim" in preset else "embed_dim"
+        assert base._given(preset, preset) == []
+        assert base._given(preset | {width: 7}, preset) == [f"--{width.replace('_', '-')}", "7"]
 
 
 @pytest.mark.parametrize("option", ["--output", "--work", "--from"])
