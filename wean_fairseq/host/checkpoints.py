@@ -15,7 +15,7 @@ from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf, open_dict
 
 from ..checkpoints import training_lock, writing
-from ..checkpoints.export import read_model
+from ..checkpoints.export import WEIGHTS, read_model
 from ..checkpoints.reading import options_of, read_checkpoint
 from ..checkpoints.resume import LAST, Choice, choose, is_named, others_of
 from ..checkpoints.structure import wrong_in_optimizer
@@ -106,12 +106,7 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
     # The processes share no memory, and each would see another state of the folder. The first one chooses for all.
     path, is_older = _agree_on_checkpoint(cfg, trainer)
     names_one = is_named(cfg)
-    # fairseq would load checkpoint_last.pt, which is missing or damaged. The configuration of the training must not
-    # change, because it is stored in its checkpoints.
-    if is_older:
-        cfg = copy.deepcopy(cfg)
-        with open_dict(cfg):
-            cfg.restore_file, cfg.finetune_from_model = path, None
+    cfg = _starting_from(cfg, path if is_older else None)
     try:
         loaded = original(cfg, trainer, **kwargs)
     except UserError:
@@ -163,6 +158,23 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
                     "mean nothing; use an earlier checkpoint."
                 )
     return models, cfg, task
+
+
+def _starting_from(cfg: CheckpointConfig, older: str | None) -> CheckpointConfig:
+    """Return a configuration that names an older checkpoint, or the file in the folder of an export.
+
+    fairseq starts without a model, and without an error, if a folder is named.
+    """
+    start = cfg.finetune_from_model
+    if older is None and not (start and Path(start).is_dir()):
+        return cfg
+    cfg = copy.deepcopy(cfg)
+    with open_dict(cfg):
+        if older is not None:
+            cfg.restore_file, cfg.finetune_from_model = older, None
+        else:
+            cfg.finetune_from_model = str(Path(str(start)) / WEIGHTS)
+    return cfg
 
 
 def _agree_on_checkpoint(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:

@@ -27,6 +27,9 @@ PATCHES = (
     Patch("standard output", settings.make_output_printable,
           "Printing a character that the locale's encoding lacks is an error.",
           "fuzz/test_malformed.py::test_output_where_the_locale_lacks_the_characters"),
+    Patch("log files", training.end_unwritable_logs,
+          "A full disk is a traceback for every line of a log.",
+          "unit/host/test_training.py::test_a_log_file_on_a_full_disk_is_reported_once"),
     # Command lines and processes
     Patch("fairseq.options:parse_args_and_arch", command_line.parse_args_and_arch,
           "A wrong name is answered by pages of choices, a missing one by a traceback, and --help ignores --arch.",

@@ -3,7 +3,6 @@
 import logging
 import math
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from ..storage.files import is_special
 from .divergence import Diverged, describe
 from .patches import Original
 
-_LOGGERS = (progress_bar.logger, logging.getLogger("fairseq_cli.train"))  # both write into --log-file
+# The first two write into --log-file, the third into preprocess.log.
+_LOGGERS = (progress_bar.logger, *(logging.getLogger(f"fairseq_cli.{name}") for name in ("train", "preprocess")))
 
 
 def is_master(original: Original, cfg: Any) -> bool:
@@ -55,11 +55,7 @@ def open_progress_bar(original: Original, *args: Any, **options: Any) -> Any:
     for handler in _log_handlers(progress_bar.logger, log_file):
         progress_bar.logger.removeHandler(handler)
         handler.close()
-    bar = original(*args, **options)
-    for logger in _LOGGERS:
-        for handler in _log_handlers(logger, log_file):
-            handler.handleError = partial(_end_log, str(log_file))  # type: ignore[method-assign]
-    return bar
+    return original(*args, **options)
 
 
 def _log_handlers(logger: logging.Logger, log_file: str | None) -> list[logging.FileHandler]:
@@ -68,10 +64,19 @@ def _log_handlers(logger: logging.Logger, log_file: str | None) -> list[logging.
     return [handler for handler in files if Path(handler.baseFilename) == path]
 
 
-def _end_log(log_file: str, _record: logging.LogRecord) -> None:
-    """Report once that the log file cannot be written, instead of a traceback for each line."""
+def end_unwritable_logs() -> None:
+    """Let every log file report once that it cannot be written, instead of a traceback for each line."""
+    logging.FileHandler.handleError = _end_log  # type: ignore[assignment,method-assign]
+
+
+def _end_log(handler: logging.FileHandler, record: logging.LogRecord) -> None:
     error = sys.exc_info()[1]
+    if not isinstance(error, OSError):
+        logging.Handler.handleError(handler, record)
+        return
     for logger in _LOGGERS:
-        for handler in _log_handlers(logger, log_file):
-            logger.removeHandler(handler)
-    progress_bar.logger.warning(f"--log-file {log_file} gets no further lines, because it cannot be written: {error}")
+        for same in _log_handlers(logger, handler.baseFilename):
+            logger.removeHandler(same)
+    progress_bar.logger.warning(
+        f"the log {handler.baseFilename} gets no further lines, because it cannot be written: {error}"
+    )

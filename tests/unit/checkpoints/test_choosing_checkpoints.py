@@ -2,15 +2,18 @@
 
 import logging
 import os
+from pathlib import Path
 
 import pytest
 import torch
 from fairseq.dataclass.configs import CheckpointConfig
+from omegaconf import OmegaConf
 
 from wean_fairseq.checkpoints import writing
 from wean_fairseq.checkpoints.reading import Hostile
 from wean_fairseq.checkpoints.resume import AVERAGE_OF, choose
 from wean_fairseq.errors import UserError
+from wean_fairseq.host.checkpoints import _starting_from
 from wean_fairseq.storage.manifest import Damaged
 
 
@@ -167,3 +170,15 @@ def test_a_hostile_checkpoint_is_never_passed_over(folder, tmp_path, name):
     with pytest.raises(Hostile):
         choose(cfg(folder))
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_folder_of_an_export_to_begin_with_is_read_as_its_file(tmp_path: Path) -> None:
+    """fairseq takes the folder for a missing file, and trains from scratch with exit status 0."""
+    configuration = OmegaConf.structured(CheckpointConfig)
+    configuration.finetune_from_model = str(tmp_path)
+    assert _starting_from(configuration, None).finetune_from_model == str(tmp_path / "model.safetensors")
+    assert configuration.finetune_from_model == str(tmp_path)
+    older = _starting_from(configuration, "older.pt")
+    assert (older.restore_file, older.finetune_from_model) == ("older.pt", None)
+    configuration.finetune_from_model = str(tmp_path / "file.pt")
+    assert _starting_from(configuration, None) is configuration

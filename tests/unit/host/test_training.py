@@ -46,9 +46,9 @@ def test_a_log_file_on_a_full_disk_is_reported_once(caplog):
     training = progress_bar.progress_bar([], log_format="simple", log_file="/dev/full", epoch=1)
     for number in range(3):
         training.print({"loss": number}, tag="train")
-    said = [record.getMessage() for record in caplog.records if "log-file" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "the log" in record.getMessage()]
     assert said == [
-        "--log-file /dev/full gets no further lines, because it cannot be written: [Errno 28] No space left on device"
+        "the log /dev/full gets no further lines, because it cannot be written: [Errno 28] No space left on device"
     ]
     assert sum("loss" in record.getMessage() for record in caplog.records) == 3
 
