@@ -170,7 +170,7 @@ def _starting_from(cfg: CheckpointConfig, older: str | None) -> CheckpointConfig
         return cfg
     cfg = copy.deepcopy(cfg)
     with open_dict(cfg):
-        if older is not None:
+        if older is not None:  # fairseq would load checkpoint_last.pt, which is missing or damaged
             cfg.restore_file, cfg.finetune_from_model = older, None
         else:
             cfg.finetune_from_model = str(Path(str(start)) / WEIGHTS)
