@@ -93,7 +93,10 @@ def load(
     if engine == "ctranslate2":
         search_engine = CTranslate2Engine(loaded.model, loaded.task, place, compute_type)
     loaded.model.to(place)
-    return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
+    try:
+        return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
+    except UserError as error:
+        raise UserError(f"the search of {path} is not valid: {error}") from error
 
 
 def _tasks() -> list[type]:

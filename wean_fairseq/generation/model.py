@@ -32,7 +32,7 @@ from ..checkpoints.search import GENERATION, TASK_OPTIONS, options_line
 from ..data.topics import SEPARATOR
 from ..data.typed_text import are_known
 from ..errors import UserError
-from ..ranges import LARGEST
+from ..ranges import LARGEST, check_range, values_of
 from ..text import Text
 from ..text.casing import CASE_MARK
 from .ctranslate2_engine import CTranslate2Engine
@@ -148,6 +148,8 @@ class TextModel:
         self.text = text
         self.engine = engine
         self.search_options = dict(search)
+        for name in ("beam", "nbest"):  # a call may replace them, so its checks do not see them
+            check_range(name, values_of(search.get(name)), 1)
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(self.task.cfg, "essay_length", 0))

@@ -12,7 +12,7 @@ import torch
 from tests.unit.generation.models import ARCHS, ESSAYS, MOSES, build
 from wean_fairseq.checkpoints.loading import Loaded, StoredModel
 from wean_fairseq.errors import UserError
-from wean_fairseq.generation import Generated, load
+from wean_fairseq.generation import Generated, TextModel, load
 from wean_fairseq.text import TextSettings
 
 LINES = ["What's the BEST way?", "", "  ", "how do i lose weight", 'who is "Zorblax", the café friend?', "\u200b"]
@@ -294,6 +294,15 @@ def test_constraints_that_cannot_be_met_are_refused(text, constraints, message, 
 def test_options_that_mean_nothing_are_named(options, message, tmp_path):
     with pytest.raises(UserError, match=message):
         build(tmp_path, "wean_lstm").generate("what is it ?", **options)
+
+
+@pytest.mark.parametrize("stored", [{"beam": -1}, {"beam": 0}, {"nbest": -3}, {"diverse_beam_groups": -7}])
+def test_a_stored_search_out_of_range_is_refused(stored, tmp_path):
+    """A negative beam in the configuration of a model folder was silently taken for 1."""
+    model = build(tmp_path, "wean_lstm")
+    (name,) = stored
+    with pytest.raises(UserError, match=f"--{name.replace('_', '-')} must be -?1 or more, but is {stored[name]}"):
+        TextModel(Loaded(model.model, model.task, {"beam": 4, **stored}), model.text)
 
 
 @pytest.mark.parametrize("extreme", [{"lenpen": 60}, {"temperature": 1e-30}, {"temperature": 1e30}])
