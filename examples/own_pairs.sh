@@ -53,7 +53,7 @@ defaults() { python -P -m wean_fairseq.training.defaults "$@"; }
 
 # --- settings ---------------------------------------------------------------------------------------------------------
 
-need_each TASK "$TASK" "pairs essay"
+[[ $TASK == @(pairs|essay) ]] || die "TASK must be pairs or essay, but is $TASK."
 archs=$(defaults archs "$TASK")
 [[ -z $unwanted ]] || die "SYSTEMS is not a setting of own_pairs: give ARCH, one or several, and BASELINE."
 need_each BASELINE "$BASELINE" "$archs"

@@ -64,6 +64,10 @@ def sentence_of(error: BaseException) -> str | None:
         return f"a file cannot be written ({error.strerror}): make room, or raise the limits of ulimit."
     if isinstance(error, ValueError) and str(error).startswith("embedded null "):
         return "a file name has the character NUL, which no file has: give another name."
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):  # of Path.resolve
+        return (
+            f"{printable(str(error)[18:])} is a symbolic link that leads to itself: remove it, or name another place."
+        )
     if isinstance(error, MemoryError):
         message = printable(" ".join(str(error).split()))
         return NO_MEMORY.format(message[:200] or "none is left")

@@ -10,8 +10,12 @@ say() {
 }
 die() { printf '%s: error: %s\n' "$RECIPE" "$*" | printable >&2; exit 1; }
 
-# printable: standard input without the control characters of names and logs, which a terminal would execute.
-printable() { tr -d '\000-\010\013-\037\177'; }
+# printable: standard input without the control characters of names and logs, which a terminal would execute: ASCII, C1
+# (U+0080 to U+009F), and those that change the direction of text.
+printable() {
+  tr -d '\000-\010\013-\037\177' |
+    LC_ALL=C sed 's/\xc2[\x80-\x9f]//g; s/\xe2\x80[\x8e\x8f\xa8-\xae]//g; s/\xe2\x81[\xa6-\xa9]//g'
+}
 
 # fail WHAT LOG...: exit; print the error message of the plugin in a log, or else the log's last lines.
 fail() {
@@ -183,6 +187,7 @@ files_of() {
   local index
   files=("${!1}")
   [[ -e ${!1} ]] || read -ra files <<<"${!1}"
+  ((${#files[@]})) || die "$1 has only spaces: name one file or two."
   for index in "${!files[@]}"; do
     [[ ${files[index]} != -* ]] || files[index]=./${files[index]}
   done

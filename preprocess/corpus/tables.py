@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
-from math import isnan
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -335,7 +335,7 @@ def _as_text(value: Any) -> str | None:
     """Return a cell as text: empty for null, the digits of a number, ``None`` for objects and lists."""
     if isinstance(value, str):
         return value
-    if value is None or (isinstance(value, float) and isnan(value)):
+    if value is None or (isinstance(value, float) and not isfinite(value)):
         return ""
     if isinstance(value, bool):
         return str(value).lower()

@@ -49,3 +49,9 @@ def test_a_message_that_quotes_a_long_name_is_cut_in_its_middle():
     said = str(UserError(f"the parameter {'x' * 10**6} is unknown: delete the file."))
     assert len(said) < 5000
     assert said.startswith("the parameter xxx") and said.endswith("is unknown: delete the file.")
+
+
+def test_a_link_to_itself_is_one_sentence(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    said = sentence_of(raised(lambda: (tmp_path / "loop").resolve() / ""))
+    assert said is not None and "is a symbolic link that leads to itself" in said

@@ -129,18 +129,29 @@ def test_commands_import_no_module_of_the_working_directory() -> None:
 @pytest.mark.parametrize("command", ['say "$text"', 'die "$text"', 'fail work "$log"'])
 def test_recipes_print_no_control_characters(tmp_path: Path, command: str) -> None:
     """Names of files and lines of logs may hold escape sequences that a terminal would obey."""
-    (tmp_path / "log").write_bytes(b"title \x1b]0;x\x07\x7f\n")
+    odd = "\x1b\x07\x7f\x85\x9b\u200e\u200f\u2028\u202e\u2066\u2069"
+    (tmp_path / "log").write_text(f"title é–…{odd}]0;x\n", encoding="utf-8")
     script = f'RECIPE=x log=$2 text=$(<"$2") && source "$1" && {command}'
     checks = ROOT / "examples" / "lib" / "checks.sh"
     done = subprocess.run(
         ["bash", "-c", script, "bash", checks, tmp_path / "log"], capture_output=True, text=True, check=False
     )
-    assert "title ]0;x\n" in done.stdout + done.stderr
-    assert not set(done.stdout + done.stderr) & set("\x1b\x07\x7f")
+    assert "title é–…]0;x\n" in done.stdout + done.stderr
+    assert not set(done.stdout + done.stderr) & set(odd)
+
+
+@pytest.mark.parametrize("given", ["", " ", "\t "])
+def test_a_list_of_files_has_one(given: str) -> None:
+    """Spaces alone were the error of a program that got no name."""
+    checks = ROOT / "examples" / "lib" / "checks.sh"
+    script = 'RECIPE=x TEST=$2 && source "$1" && files_of TEST && echo "${#files[@]}"'
+    done = subprocess.run(["bash", "-c", script, "bash", checks, given], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "x: error: TEST has only spaces: name one file or two.\n"
 
 
 def test_a_restarter_prints_no_control_characters() -> None:
     script = ROOT / "examples" / "train_until_done.sh"
-    done = subprocess.run(["bash", script, "no\x1b[2J"], capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", script, "no\x1b\x9b\u202e[2J"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "there is no command 'no[2J'" in done.stderr

@@ -151,7 +151,10 @@ def _check_free(folder: Path, overwrite: bool) -> None:
         return
     if not overwrite or not folder.is_dir():
         raise UserError(f"{folder} is a file or has files already: delete it, or choose another directory.")
-    known = {CHECKSUMS, "ctranslate2", *Manifest(folder).digests}
+    recorded = Manifest(folder).digests
+    if not {WEIGHTS, CONFIG} <= recorded.keys():  # folders of data and of checkpoints have recorded checksums, too
+        raise UserError(f"{folder} is not an exported model: delete it, or choose another directory.")
+    known = {CHECKSUMS, "ctranslate2", *recorded}
     others = sorted(path.name for path in folder.iterdir() if path.name not in known)
     if others:
         raise UserError(f"{folder} has files that are not of its model ({name_some(others)}): move them elsewhere.")

@@ -48,6 +48,7 @@ _RANGES = {
     "no_repeat_ngram_size": (0, ANY),
     "prefix_size": (0, ANY),
     "lenpen": (-60, 60),  # a length of 100,000 to this power is finite
+    "diverse_beam_groups": (-1, ANY),
     "diverse_beam_strength": (-1e30, 1e30),
 }
 

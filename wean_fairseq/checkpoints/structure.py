@@ -28,7 +28,10 @@ _DICTIONARY = {"size": int, "words": str, "sorted": str}
 _CHECKPOINT = {
     "model": {OTHERS: Tensor},
     "args?": (NoneType, Namespace),
-    "cfg?": (NoneType, {"_name?": (NoneType, str), OTHERS: (NoneType, Namespace, dict)}),
+    "cfg?": (
+        NoneType,
+        {"_name?": (NoneType, str), "generation?": (Namespace, dict), OTHERS: (NoneType, Namespace, dict)},
+    ),
     "criterion?": (NoneType, dict),
     "optimizer_history?": [
         {"criterion_name?": str, "optimizer_name?": str, "lr_scheduler_state?": dict, "num_updates?": int}
@@ -153,6 +156,9 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
             try:
                 kinds[name] = options[name]
             except OmegaConfBaseException:
+                return f"{section}.{name}"
+            # OmegaConf converts "yes" and "5", but the readers of the options see the text.
+            if isinstance(options[name], str) and isinstance(kinds[name], bool | int | float):
                 return f"{section}.{name}"
     return None
 

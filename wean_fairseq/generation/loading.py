@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import EnumType
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,10 @@ def load(
     Raises:
         UserError: if a file is missing or the files do not match.
     """
+    for name, value in (("path", path), ("data", data), ("text", text)):
+        accepted = isinstance(value, str | PathLike) or (name == "text" and isinstance(value, TextSettings))
+        if not accepted and (value is not None or name == "path"):
+            raise UserError(f"{name} is {value!r:.40}: give a path as a string.")
     _check_engine(engine, compute_type)
     options = {name: value for name, value in options.items() if value is not None}
     _check_values(options)
@@ -93,7 +98,10 @@ def load(
     if engine == "ctranslate2":
         search_engine = CTranslate2Engine(loaded.model, loaded.task, place, compute_type)
     loaded.model.to(place)
-    return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
+    try:
+        return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
+    except UserError as error:
+        raise UserError(f"the search of {path} is not valid: {error}") from error
 
 
 def _tasks() -> list[type]:
@@ -140,7 +148,9 @@ def _check_names(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -
 
 def _device(name: str | torch.device) -> torch.device:
     try:
-        return torch.empty(0, device=name).device
+        probe = torch.ones(1, device=name)
+        probe.item()  # fails for the device meta, which has no numbers
+        return probe.device
     except (RuntimeError, AssertionError, TypeError) as error:  # an assertion if torch was built without CUDA
         reason = str(error).partition("\n")[0]
         raise UserError(f"the device {name!r} cannot be used ({reason}): give cpu, or cuda with a GPU.") from error

@@ -32,7 +32,7 @@ from ..checkpoints.search import GENERATION, TASK_OPTIONS, options_line
 from ..data.topics import SEPARATOR
 from ..data.typed_text import are_known
 from ..errors import UserError
-from ..ranges import LARGEST
+from ..ranges import LARGEST, check_range, values_of
 from ..text import Text
 from ..text.casing import CASE_MARK
 from .ctranslate2_engine import CTranslate2Engine
@@ -70,17 +70,24 @@ def _sentences(text: object) -> list[str]:
     return sentences
 
 
-def _check_numbers(numbers: Mapping[str, Any], seed: Any) -> None:
-    """Raise ``UserError`` for a seed, or for another argument of ``explain``, that is not a valid number.
+def _whole(number: Any) -> bool:
+    return isinstance(number, Integral) and not isinstance(number, bool)
+
+
+def _whole_numbers(numbers: Mapping[str, Any], seed: Any) -> dict[str, int]:
+    """Return numbers as Python's, which may be NumPy's.
+
+    Raises ``UserError`` for a seed, or for another argument of ``explain``, that is not a valid number.
 
     The values come from Python callers and from the web page. torch and fairseq would accept many wrong ones, and fail
     in the middle of a search.
     """
     for name, number in numbers.items():
-        if not (isinstance(number, Integral) and 1 <= int(number) <= LARGEST):
+        if not (_whole(number) and 1 <= int(number) <= LARGEST):
             raise UserError(f"{name} must be a whole number of 1 to {LARGEST}, but is {number!r:.40}.")
-    if seed is not None and not (isinstance(seed, Integral) and abs(int(seed)) < 1 << 63):
+    if seed is not None and not (_whole(seed) and abs(int(seed)) < 1 << 63):
         raise UserError(f"seed must be a whole number of less than 64 bits, but is {seed!r:.40}.")
+    return {name: int(number) for name, number in numbers.items()}
 
 
 def _check_generation(generation: Mapping[str, Any]) -> None:
@@ -148,6 +155,8 @@ class TextModel:
         self.text = text
         self.engine = engine
         self.search_options = dict(search)
+        for name in ("beam", "nbest"):  # a call may replace them, so its checks do not see them
+            check_range(name, values_of(search.get(name)), 1)
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(self.task.cfg, "essay_length", 0))
@@ -294,9 +303,12 @@ class TextModel:
         """
         optional = {"beam": beam, "essay_length": essay_length}
         given = {name: number for name, number in optional.items() if number is not None}
-        _check_numbers({"n_best": n_best, "batch_size": batch_size, **given}, seed)
+        numbers = _whole_numbers({"n_best": n_best, "batch_size": batch_size, "first": first, **given}, seed)
+        n_best, first = numbers.pop("n_best"), numbers.pop("first")
         _check_generation(generation)
         lines = _sentences(text)
+        if constraints is not None and not isinstance(constraints, Sequence):
+            raise UserError(f"the constraints are {constraints!r:.40}: give a list of strings for each sentence.")
         forced = None if constraints is None else [constraints] if isinstance(text, str) else constraints
         if forced is not None:
             if len(forced) != len(lines):
@@ -319,11 +331,9 @@ class TextModel:
             for batch in self.search(
                 fitting,
                 n_best,
-                beam=beam,
-                essay_length=essay_length,
-                batch_size=batch_size,
                 traces=details,
                 forced=ids,
+                **numbers,
                 **generation,
             ):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):

@@ -23,6 +23,7 @@ _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
 _LARGEST_JSON = 1 << 26  # bytes
+_LARGE = 1 << 30  # bytes of a file that may be sparse
 LARGEST_TEXT = 1 << 28  # bytes of a dictionary, or of what the steps of a text have learnt
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load takes for an archive
 _OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # where a shell puts the pipes of <(...)
@@ -359,9 +360,23 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file. Raises ``OSError`` if it cannot be read."""
+    """SHA-256 of a file. Raises ``OSError`` if it cannot be read, or is larger than its disk because it is sparse."""
     with open_regular(path) as file:
+        if _is_hollow(file):
+            raise OSError(errno.EFBIG, "it is a sparse file, of which nearly nothing is on the disk", str(path))
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_hollow(file: BinaryIO) -> bool:
+    """Return True if a file has more than 1 GiB and nine tenths of it are holes, which would take hours to read."""
+    size, place, data = file.seek(0, os.SEEK_END), 0, 0
+    with contextlib.suppress(OSError):  # there is no more data
+        while size > _LARGE and data <= size // 10:
+            start = file.seek(place, os.SEEK_DATA)
+            place = file.seek(start, os.SEEK_HOLE)
+            data += place - start
+    file.seek(0)
+    return size > _LARGE and data <= size // 10
 
 
 def is_whole_archive(path: Path) -> bool:
@@ -373,6 +388,8 @@ def is_whole_archive(path: Path) -> bool:
         OSError: if it cannot be read.
     """
     with open_regular(path) as file:
+        if _is_hollow(file):
+            return False
         if file.read(len(ARCHIVE)) != ARCHIVE:
             return path.stat().st_size > 0
     try:

@@ -428,6 +428,8 @@ def train(
     Raises:
         UserError: if a setting or a file cannot be used, or a step fails.
     """
+    if not isinstance(config, str | os.PathLike | None):
+        raise UserError(f"config is {config!r:.40}: give the path of a settings file.")
     chosen = read_file(Path(config)) if config is not None else {}
     given = {**settings, "output": output, "data": None if is_table(data) else data}
     chosen |= read_settings({name: _plain(value) for name, value in given.items()})

@@ -146,6 +146,8 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
             ]
             reason = f"choose from {', '.join(filter(None, choices))}" if choices else f"{error}"
             raise UserError(f"{prefix}{name} is {value!r}: {reason[:1].lower()}{reason[1:]}.") from error
+        if name in _PATHS and "\0" in "".join(map(str, value if isinstance(value, list) else [value])):
+            raise UserError(f"{prefix}{name} is {value!r}: a file name has the character NUL, which no file has.")
     if folder is not None:
         checked |= {name: _below(folder, checked[name]) for name in _PATHS if name in checked}
     return checked

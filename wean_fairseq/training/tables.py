@@ -32,7 +32,8 @@ def save_tables(data: Any, folder: Path) -> dict[str, str]:
     if isinstance(data, Mapping):
         tables = {name: data[key] for name, keys in _SPLITS.items() for key in keys if key in data}
         if "data" not in tables or not all(hasattr(table, "to_json") for table in tables.values()):
-            raise UserError(f"the data has the keys {', '.join(map(str, data))}: give train, validation and test.")
+            names = ", ".join(map(str, data))
+            raise UserError(f"the data has the keys {names}: give train, validation and test, each a table.")
     folder.mkdir(parents=True, exist_ok=True)
     return {name: _save(table, folder / f"{name}.jsonl") for name, table in tables.items()}
 

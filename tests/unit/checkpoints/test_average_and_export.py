@@ -17,7 +17,8 @@ from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tens
 from wean_fairseq.checkpoints.search import SEARCH_FILE, kept_search
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.cli import main_checksum
-from wean_fairseq.storage.manifest import Damaged, check_file
+from wean_fairseq.storage.files import sha256_of
+from wean_fairseq.storage.manifest import Damaged, Manifest, check_file
 from wean_fairseq.text.settings import Text, TextSettings
 
 WORDS = make_dictionary(6)
@@ -162,6 +163,19 @@ def test_an_export_replaces_only_an_older_export(exported, tmp_path, data):
     export(newer, exported, data, overwrite=True)
     assert read_export(exported)["model"]["encoder.embed"].unique().tolist() == pytest.approx([0.7])
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".wean-")]
+
+
+def test_an_export_replaces_no_folder_of_data_or_checkpoints(tmp_path, data):
+    """wean-checksum and trainings record the checksums of all files in such folders, as exports do."""
+    (tmp_path / "ck").mkdir()
+    path = saved(tmp_path / "ck" / "a.pt")
+    Manifest(data).confirm({file.name: sha256_of(file) for file in data.iterdir()})
+    Manifest(path.parent).confirm({path.name: sha256_of(path)})
+    for folder in (data, path.parent):
+        before = sorted(folder.iterdir())
+        with pytest.raises(UserError, match="is not an exported model"):
+            export(path, folder, data, overwrite=True)
+        assert sorted(folder.iterdir()) == before
 
 
 def test_an_export_into_the_directory_one_is_in(tmp_path, data, monkeypatch):

@@ -425,6 +425,23 @@ def test_a_side_of_the_data_that_is_a_path_is_refused(tmp_path, side):
         read_checkpoint(tmp_path / "a.pt")
 
 
+@pytest.mark.parametrize(
+    ("section", "option", "value"),
+    [
+        ("generation", "sampling", "yes"),
+        ("generation", "beam", "5"),
+        ("common", "fp16", "no"),
+        ("task", "max_source_positions", "9"),
+    ],
+)
+def test_a_number_or_a_switch_that_is_text_is_refused(tmp_path, section, option, value):
+    """OmegaConf converts the text, but readers of the options would take "no" for yes."""
+    content = {"model": {"weight": torch.ones(2)}, "cfg": {section: {"_name": "paraphrase", option: value}}}
+    torch.save(content, tmp_path / "a.pt")
+    with pytest.raises(Damaged, match=rf"its {section}\.{option} has the wrong type or value"):
+        read_checkpoint(tmp_path / "a.pt")
+
+
 def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
     """A tool that copies archives member by member writes such a file."""
     rewritten(good(tmp_path), compression=zipfile.ZIP_STORED)

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,10 @@ import torch
 from fairseq import checkpoint_utils
 
 from wean_fairseq.checkpoints import writing
-from wean_fairseq.checkpoints.reading import read_checkpoint
+from wean_fairseq.checkpoints.reading import check_intact, read_checkpoint
 from wean_fairseq.errors import UserError
-from wean_fairseq.storage.files import HashedFile, is_whole_archive, write_text, write_whole
+from wean_fairseq.storage import files
+from wean_fairseq.storage.files import HashedFile, is_whole_archive, sha256_of, write_text, write_whole
 from wean_fairseq.storage.manifest import NAME, Damaged, Manifest, check_file
 
 OLD, NEW = b"the old content", b"the new content"
@@ -219,3 +221,21 @@ def test_every_cut_is_seen(tmp_path):
 def test_text_is_written_as_utf8(tmp_path):
     write_text(tmp_path / "text", "ä\n")
     assert (tmp_path / "text").read_bytes() == b"\xc3\xa4\n"
+
+
+@pytest.mark.parametrize("beginning", [b"", b"\x80\x02", b"PK\x03\x04"])
+def test_a_sparse_file_is_not_read_to_its_end(tmp_path, beginning):
+    """Its 1 TiB would take hours to hash. wean-generate hashed such a checkpoint before it was loaded."""
+    path = tmp_path / "sparse.pt"
+    path.write_bytes(beginning)
+    os.truncate(path, 1 << 40)
+    with pytest.raises(OSError, match="sparse"):
+        sha256_of(path)
+    with pytest.raises(Damaged, match=r"sparse\.pt is damaged"):
+        check_intact(path)
+
+
+def test_a_large_file_without_holes_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_LARGE", 10)
+    (tmp_path / "a").write_bytes(b"a" * 11)
+    assert sha256_of(tmp_path / "a") == hashlib.sha256(b"a" * 11).hexdigest()

@@ -12,7 +12,7 @@ import torch
 from tests.unit.generation.models import ARCHS, ESSAYS, MOSES, build
 from wean_fairseq.checkpoints.loading import Loaded, StoredModel
 from wean_fairseq.errors import UserError
-from wean_fairseq.generation import Generated, load
+from wean_fairseq.generation import Generated, TextModel, load
 from wean_fairseq.text import TextSettings
 
 LINES = ["What's the BEST way?", "", "  ", "how do i lose weight", 'who is "Zorblax", the café friend?', "\u200b"]
@@ -278,6 +278,10 @@ def test_constraints_that_cannot_be_met_are_refused(text, constraints, message, 
             "--no-repeat-ngram-size must be from 0 to 2147483647, but is 46",
         ),
         ({"lenpen": True}, "lenpen must be of type float, but is True"),
+        ({"beam": True}, "beam must be a whole number of 1 to 2147483647, but is True"),
+        ({"seed": True}, "seed must be a whole number of less than 64 bits, but is True"),
+        ({"first": "x"}, "first must be a whole number of 1 to 2147483647, but is 'x'"),
+        ({"constraints": 5}, "the constraints are 5: give a list of strings"),
         ({"temperature": 0.0}, "--temperature must be a finite number above 0"),
         ({"temperature": 1e-320}, r"--temperature must be from 1e-30 to 1e\+30, but is 1e-320"),
         ({"temperature": 1e308}, r"--temperature must be from 1e-30 to 1e\+30, but is 1e\+308"),
@@ -294,6 +298,15 @@ def test_constraints_that_cannot_be_met_are_refused(text, constraints, message, 
 def test_options_that_mean_nothing_are_named(options, message, tmp_path):
     with pytest.raises(UserError, match=message):
         build(tmp_path, "wean_lstm").generate("what is it ?", **options)
+
+
+@pytest.mark.parametrize("stored", [{"beam": -1}, {"beam": 0}, {"nbest": -3}, {"diverse_beam_groups": -7}])
+def test_a_stored_search_out_of_range_is_refused(stored, tmp_path):
+    """A negative beam in the configuration of a model folder was silently taken for 1."""
+    model = build(tmp_path, "wean_lstm")
+    (name,) = stored
+    with pytest.raises(UserError, match=f"--{name.replace('_', '-')} must be -?1 or more, but is {stored[name]}"):
+        TextModel(Loaded(model.model, model.task, {"beam": 4, **stored}), model.text)
 
 
 @pytest.mark.parametrize("extreme", [{"lenpen": 60}, {"temperature": 1e-30}, {"temperature": 1e30}])
@@ -321,6 +334,7 @@ def test_a_table_is_not_a_list_of_texts(table, tmp_path):
         ({"lenpen": "x"}, "lenpen cannot be 'x': .* could not be converted to Float"),
         ({"bf16_scores": "${oc.env:HOME}"}, "bf16_scores cannot be "),
         ({"device": "cuda:99"}, "'cuda:99' cannot be used"),
+        ({"device": "meta"}, "'meta' cannot be used"),
     ],
 )
 def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, options, says):
@@ -330,6 +344,23 @@ def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, op
     (tmp_path / "a.pt").touch()
     with pytest.raises(UserError, match=says):
         load(tmp_path / "a.pt", text=MOSES, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [((None,), "path"), ((5,), "path"), ((b"m",), "path"), ((["m"],), "path"), (("m", 5), "data"), (("m", []), "data")],
+)
+def test_a_path_of_another_type_is_named(arguments, name):
+    with pytest.raises(UserError, match=rf"^{name} is .*: give a path as a string"):
+        load(*arguments)
+    with pytest.raises(UserError, match=r"^text is 5: give a path as a string"):
+        load("m", text=5)
+
+
+def test_whole_numbers_of_numpy_are_accepted(tmp_path: Path):
+    model = build(tmp_path, "wean_lstm")
+    numbers = {"n_best": np.int64(2), "beam": np.int32(3), "batch_size": np.uint8(1), "seed": np.int64(1)}
+    assert model.generate("what is it ?", **numbers) == model.generate("what is it ?", n_best=2, beam=3)
 
 
 def test_printed_models_and_results_are_short(tmp_path: Path):

@@ -459,3 +459,12 @@ def test_a_pipe_that_nobody_writes_is_refused(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match=r"cannot read .*pipe: it is not a regular file"):
         next(importlib.import_module("corpus.reading").read_lines(tmp_path / "pipe"))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "null"])
+def test_a_number_that_is_not_finite_is_an_empty_cell(tmp_path: Path, number: str):
+    """json.dumps of a table with gaps writes NaN and Infinity, which are not sentences."""
+    rows = [json.dumps({"a": a, "b": b}) for a, b in PAIRS]
+    (tmp_path / "a.jsonl").write_text("\n".join([*rows, f'{{"a": {number}, "b": "only here"}}']), encoding="utf-8")
+    assert prepare("--data", tmp_path / "a.jsonl", "--output", tmp_path / "out") == 0
+    assert "only here" not in {target for split in SPLITS for _, target in sentences(tmp_path / "out", split)}

@@ -221,6 +221,15 @@ def test_an_unknown_argument_of_the_function_is_named(here):
         run.train("pairs.csv", "model", epoch=3)
     with pytest.raises(UserError, match="data is 7: expected"):
         run.train(7, "model")
+    with pytest.raises(UserError, match="config is 5: give the path of a settings file"):
+        run.train("pairs.csv", "model", config=5)
+
+
+@pytest.mark.parametrize("given", [("pairs.csv", "o\0"), ("p\0", "model"), (["pairs.csv", "\0"], "model")])
+def test_a_name_with_the_character_nul_is_refused(here, given):
+    with pytest.raises(UserError, match="a file name has the character NUL, which no file has"):
+        run.train(*given)
+    assert [path.name for path in here.iterdir()] == ["pairs.csv"]
 
 
 # --- tables in memory -------------------------------------------------------------------------------------------------
