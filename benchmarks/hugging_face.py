@@ -118,8 +118,8 @@ class HuggingFaceSearch(HuggingFaceStep):
     Args:
         model: model of Transformers.
         step: gives the batches.
-        beam: number of hypotheses of a sentence.
-        length: words of an output, including the end symbol.
+        beam: number of hypotheses per sentence.
+        length: number of words of each output, including the end symbol.
     """
 
     def __init__(self, model: torch.nn.Module, step: TrainingStep, beam: int, length: int) -> None:

@@ -1,4 +1,6 @@
-"""Two processes that share a batch against one with the whole batch, on two cores, and the cost of the exchange.
+"""Compare two processes that share a batch with one process that has the whole batch, on two cores.
+
+Also measure the cost of the exchange of gradients.
 
     python benchmarks/scaling.py              the published size, some minutes, on a machine with two free cores
     python benchmarks/scaling.py --quick      a toy size, as a smoke test. Ignore its numbers

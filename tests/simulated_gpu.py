@@ -252,7 +252,7 @@ _FUSED_CELLS = {"_thnn_fused_lstm_cell": _fused_lstm_cell, "_thnn_fused_gru_cell
 
 
 class _Kernels(torch.autograd.Function):
-    """Function of tensors whose operations count as a given number of kernels, forward and backward."""
+    """Autograd function that counts as a given number of kernels in the forward and in the backward pass."""
 
     @staticmethod
     def forward(
@@ -344,7 +344,7 @@ def _is_cast(leaf: Any) -> bool:
 
 
 def _real_device(argument: Any) -> Any:
-    """Arguments as the CPU takes them."""
+    """Return the argument with a CUDA device replaced by the CPU."""
     if isinstance(argument, torch.device) and argument.type == "cuda":
         return torch.device("cpu")
     return "cpu" if isinstance(argument, str) and argument.startswith("cuda") else argument

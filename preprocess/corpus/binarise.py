@@ -47,7 +47,8 @@ def binarise(
     made_from |= {"dictionaries_sha256": [sha256_of(path) for path in dictionaries]} if dictionaries else {}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    # fairseq-preprocess creates the folder, so there is no lock on it. Its name is not one that other writers remove.
+    # fairseq-preprocess creates the folder, so there is no lock on it. The partial folder ends in `.binary`, because
+    # other writers remove leftovers whose names end in `.partial`.
     partial = partial_folder(folder).with_suffix(".binary")
     remove(partial)
     folder.parent.mkdir(parents=True, exist_ok=True)

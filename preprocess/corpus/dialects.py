@@ -1,7 +1,7 @@
 """Delimited text: choose the dialect of a table by its content, and read its rows with Python's ``csv`` module.
 
-``csv`` reads a given dialect, but neither detects it nor recovers from an unclosed quotation mark. This module adds
-both. Every row becomes cells or a problem, so that no row disappears without a count.
+``csv.reader`` reads a given dialect, but it neither detects the dialect nor recovers from an unclosed quotation mark.
+This module adds both. Every row becomes cells or a problem, so that no row disappears without a count.
 """
 
 import csv
@@ -34,7 +34,7 @@ class Dialect:
     Attributes:
         delimiter: between two cells.
         quote: the mark around cells. Empty if marks are part of the text.
-        escapes: a backslash escapes the next character.
+        escapes: whether a backslash escapes the next character.
         spaced: a space follows the delimiters.
         width: cells of a row. 0 = not known yet.
         skip: lines before the table (a ``sep=;`` line).

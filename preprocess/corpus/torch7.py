@@ -1,8 +1,8 @@
 """Read Torch7 files (``.t7``, binary) that contain only tables, strings, numbers and booleans.
 
 The format: every value is a 32-bit type tag and its content, little endian. A table is a 32-bit index (a repeated table
-is only its index), the number of its pairs, and key and value of each. Objects and functions, which a Torch process
-would build or run, are rejected, because the file is treated as data.
+is only its index), the number of its pairs, and the key and value of each pair. Objects and functions, which a Torch
+process would build or run, are rejected, because the file is treated as data.
 """
 
 import struct

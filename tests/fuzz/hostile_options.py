@@ -104,7 +104,10 @@ class Variant(NamedTuple):
 
 
 def _section(cfg: dict[str, Any], place: dict[str, Any], value: Any) -> dict[str, Any]:
-    """The configuration with the option of ``place``, in a section of the arch, task or criterion that evaluates it."""
+    """Return a copy of ``cfg`` in which the option of ``place`` has the value.
+
+    The section also gets the name and the defaults of the arch, task or criterion that reads the option.
+    """
     kept = cfg.get(place["section"]) if place["section"] != "model" else {}
     named = {} if place["name"] is None else {"_name": place["name"], "arch": place["name"], "task": "translation"}
     return {**cfg, place["section"]: {**(kept or {}), **named, **_defaults(place), place["option"]: value}}

@@ -161,7 +161,7 @@ def write_raw(folder: Path, splits: Mapping[str, tuple[list[str], list[str]]], u
 
 
 def pairs(number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Sentences, a third of them with a name, and paraphrases that keep it."""
+    """Return sentences, a third of which contain a name, and paraphrases that keep the name."""
     sources = with_names(random_sentences(number, seed), seed)
     return sources, [paraphrase(line) for line in sources]
 

@@ -47,7 +47,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def essay_data(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text data, so that BERT reads words that are not in the dictionary."""
+    """Data in text form (`--dataset-impl raw`), so that BERT can read words that are not in the dictionary."""
     folder = tmp_path_factory.mktemp("data") / "raw"
     preprocess(plain, folder, "--dataset-impl", "raw")
     return folder

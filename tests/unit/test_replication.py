@@ -18,7 +18,7 @@ verdicts = replication.verdicts
 
 SETS = {"plain": {"main": "bleu", "others": []}, "both": {"main": "bleu", "others": ["sari"]}}
 COMPARISON = {"result": "made_up", "above": "new", "below": "old", "published": [34.0, 30.0]}
-#: Runs around 33 and 30: a difference of 3.0, with 2 standard errors of 2 * sqrt(0.1² / 3 + 0.1² / 3) = 0.16.
+#: Runs around 33 and 30. The difference is 3.0, and two standard errors are 2 * sqrt(0.1² / 3 + 0.1² / 3) = 0.16.
 NEW, OLD = [32.9, 33.0, 33.1], [29.9, 30.0, 30.1]
 
 

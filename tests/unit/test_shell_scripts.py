@@ -34,7 +34,7 @@ def statements(text: str) -> list[str]:
 
 
 def names_read(lines: list[str]) -> set[str]:
-    """Return the variables with text that was read from a file."""
+    """Return the names of the shell variables that hold text read from a file."""
     found: set[str] = set()
     while True:
         size = len(found)

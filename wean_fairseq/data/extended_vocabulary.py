@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import UserError
 from ..modules import base_ids
 
-DEFAULT_SLOTS = 64  # enough for sentences. A paragraph of characters may need 128
+DEFAULT_SLOTS = 64  # enough for sentences. A paragraph split into characters may need 128
 
 
 class ExtendedDictionary(Dictionary):

@@ -201,7 +201,10 @@ class _CacheFile:
             yield
 
     def write(self, split: str, starts: np.ndarray) -> None:
-        """Compute the features and write them completely or not at all. ``starts`` has each sentence's first row."""
+        """Compute the features and write them completely or not at all.
+
+        ``starts`` contains the index of the first row of each sentence.
+        """
         size = int(np.prod(self.shape)) * np.dtype(STORED).itemsize
         logger.info(
             f"{split}: BERT reads {len(self.topics)} distinct topic lines ({self.shape[0]} words), {size / 1e6:.1f} MB "

@@ -32,7 +32,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         dim: ``D`` of the model.
 
     Returns:
-        The vectors, 0 for words without one, (V, D), and a mask of the words that have one, (V,).
+        The vectors (V, D), with zeros for words that have none, and a mask (V,) of the words that have one.
 
     Raises:
         UserError: if the file is missing, of another width, broken, or has none of the words.

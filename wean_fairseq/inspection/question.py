@@ -19,7 +19,7 @@ class Limits(NamedTuple):
     outputs: int = 10
     length: int = 500
     systems: int = 2
-    body: int = 32_768  # bytes; 2,000 characters of up to 12 bytes each in JSON, and the other fields
+    body: int = 32_768  # bytes: 2,000 characters take up to 12 bytes each in JSON, plus the other fields
 
 
 LIMITS = Limits()

@@ -30,7 +30,8 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
 
     Args:
         lstm: ``batch_first``, E -> H.
-        bridge: from the encoder's final states to the first state of the decoder. ``None`` = they are the first state.
+        bridge: layer that maps the encoder's final states to the first state of the decoder. ``None`` = the final
+            states are the first state.
         dropout: on the query.
         dropout_input: on the embeddings.
         attn_pad_leak: do not mask source padding in the attention.

@@ -73,7 +73,10 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         self.num_slots = len(dictionary) - self.num_base
 
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
-        """The mixture of words and copies. ``log_sum`` of the words' scores is (N, T), ``no_copy`` (N, S)."""
+        """Return the mixture of generating and copying.
+
+        ``log_sum`` of the scores of the words is (N, T), and ``no_copy`` is (N, S).
+        """
         assert step.copying is not None
         return mix(step.copying, log_sum, no_copy)
 

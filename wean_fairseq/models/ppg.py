@@ -256,7 +256,11 @@ class PpgEncoder(SourceEncoder):
                 weight.requires_grad_(False)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode topics: ``topics`` r (B, k, 2H), zero in slots without one, ``num_topics`` (B,), ``slot`` (B, S)."""
+        """Encode the topics.
+
+        Returns ``topics`` r (B, k, 2H), zero in unused topic slots, ``num_topics`` (B,), and ``slot`` (B, S): the topic
+        slot of each source position, -1 where the source has no topic.
+        """
         words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
         embedded = self.embed_tokens(words.tokens)  # (B, k, E)
         encoded, _ = self.gru(embedded.flatten(0, 1).unsqueeze(1))  # (B * k, 1, 2H)

@@ -144,8 +144,9 @@ class LevelsDecoder(nn.Module):
             state: after the previous words.
             temperature: temperature of the labels.
             noisy: sample labels instead of using their probabilities.
-            given_labels: labels of the words to be written, 0, 1 or negative for none, shape (N, T). The sentence level
-                reads these instead of the aggregator's labels, for all steps at once, and its state is not returned.
+            given_labels: labels of the words to be written, 0, 1 or negative for none, shape (N, T). If they are given,
+                the sentence level reads them instead of the aggregator's labels and computes all steps at once. Its
+                state is then not returned.
 
         Returns:
             Both levels, each of shape (N, T, ...), and the state after these words.

@@ -268,7 +268,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _results(
         self, search: _Search, device: torch.device
     ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Tensor]]]:
-        """The hypotheses of each sentence, best first, and the tensors of the steps of each, for ``add_traces``."""
+        """Return the hypotheses of each sentence, best first, and their step tensors for ``add_traces``."""
         finished = [
             sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True) for hypotheses in search.finished
         ]

@@ -51,7 +51,7 @@ class GuardedTask(TranslationTask):
         precision.set_tf32(getattr(cfg, "tf32", False))  # older checkpoints do not have this option
         self.epoch = 1  # of the training, for losses with a schedule
         self._update: int | None = None  # the last attempted update of the training
-        self._recorded = False  # whether this training has looked for checksums of its data
+        self._recorded = False  # whether this process has recorded the checksums of its data
         self._data: str | None = None  # checksum of the training pairs
         self._trained_on: str | None = None  # the same checksum, from the checkpoint of a resumed training
 

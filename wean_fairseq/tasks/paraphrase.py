@@ -193,7 +193,7 @@ class ParaphraseTask(SearchingTask):
         """Remove sentences that are too long, as fairseq does, if the options allow it.
 
         Raises:
-            UserError: if a sentence is too long and must not be removed.
+            UserError: if a sentence is too long and the options do not allow its removal.
         """
         if not ignore_invalid_inputs:
             _, too_long = dataset.filter_indices_by_size(indices, max_positions)

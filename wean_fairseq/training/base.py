@@ -37,13 +37,13 @@ class Base:
     Attributes:
         weights: file of the parameters.
         arch: family of the model.
-        width: size of its embeddings.
+        width: size of the embeddings.
         options: the options of model and task that differ from the defaults, for fairseq-train.
         text: folder with the text settings.
         dictionaries: dictionaries of source and target.
-        old_test: sources and references of its test set, if they are there.
-        search: options of its search that differ from fairseq's, by name.
-        max_topics: largest number of topics that it reads. 0 = a model for pairs.
+        old_test: sources and references of the model's test set, if the files exist.
+        search: search options of the model that differ from fairseq's defaults, by name.
+        max_topics: largest number of topics that the model reads. 0 = a model for pairs.
     """
 
     weights: Path

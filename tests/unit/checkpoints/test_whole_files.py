@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, with recorded checksums; checksums inside archives are verified."""
+"""Files are written completely or not at all, with checksums. The checksums inside archives are verified."""
 
 import errno
 import hashlib

@@ -65,7 +65,7 @@ def test_every_family_is_trained_and_validated(family):
     dictionary = make_dictionary()
     model = build_model(family, make_task(dictionary), **families.tiny(family)).train()
     sources, targets = unpad(make_batch())
-    batch = collate([source[-5:] for source in sources], targets)  # no family takes more topics
+    batch = collate([source[-5:] for source in sources], targets)  # some families accept no longer list of topics
     criterion, sample = make_criterion(dictionary=dictionary, given_words=1), make_sample(model, batch)
     torch.manual_seed(3)
     loss, size, log = criterion(model, sample)

@@ -141,7 +141,7 @@ def test_copied_words_of_a_truncated_source(tmp_path: Path) -> None:
 
 
 def test_plain_file_keeps_every_line(tmp_path: Path) -> None:
-    """A byte-order mark and CR LF go, empty lines and Unicode line separators stay."""
+    """The byte-order mark and the CR of CR LF are removed. Empty lines and Unicode line separators are kept."""
     path = tmp_path / "hyp.txt"
     path.write_bytes("\ufeffone\r\n\ntwo\u2028still two\x0b\nthree".encode())
     output = read_plain("X", path)

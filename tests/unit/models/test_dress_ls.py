@@ -22,7 +22,7 @@ TINY = {"embed_dim": 6, "hidden_size": 8, "lexical_dim": 5, "init_range": 0.7}
 
 
 def expected(model, batch):
-    """Log-probabilities (T,) of the reference words of each sentence, of the mixture and of the lexical model."""
+    """Return the log-probabilities (T,) of each sentence's reference words under the mixture and the lexical model."""
     found = []
     for source, target in zip(*unpad(batch), strict=True):
         both = reference.log_probs(model, source, torch.cat([target[-1:], target[:-1]]))

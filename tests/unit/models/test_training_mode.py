@@ -116,7 +116,10 @@ class Watch(TorchFunctionMode):
 
 @pytest.fixture(autouse=True)
 def watched_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the package's dropout, which cannot be observed, by PyTorch's; ``RATES`` need no rounding."""
+    """Replace the package's dropout, which cannot be observed, by PyTorch's.
+
+    The rates in ``RATES`` are multiples of 1 / DROP_LEVELS, so the package does not round them.
+    """
     stand_in = lambda values, dropped: nn.functional.dropout(values, dropped / dropout.DROP_LEVELS)  # noqa: E731
     monkeypatch.setattr(dropout._Dropout, "apply", stand_in)
 

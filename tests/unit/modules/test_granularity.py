@@ -30,7 +30,7 @@ def mask_of(kind: str, granularities: torch.Tensor, length: int | None = None) -
 def self_attention(kind: str = "product", **options) -> GranularSelfAttention:
     attention = lively(GranularSelfAttention(DIM, HEADS, 0.1, kind=kind, **options))
     with torch.no_grad():
-        attention.granularity.weight.mul_(3.0)  # granularities over most of (0, 1)
+        attention.granularity.weight.mul_(3.0)  # spread the granularities over most of (0, 1)
     return attention
 
 

@@ -1,4 +1,4 @@
-"""Recurrent layers over padded batches against each sentence alone, without padding."""
+"""Recurrent layers give the same results over padded batches as over each sentence alone."""
 
 import pytest
 import torch

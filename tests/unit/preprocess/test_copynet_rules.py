@@ -254,7 +254,7 @@ def test_touching_variables_leave_a_choice():
 
 def test_only_the_stable_method_of_random_is_used():
     class OnlyRandom:
-        """`random()` is the one method whose numbers Python promises to keep."""
+        """`random()` is the only method whose numbers Python promises to keep the same between versions."""
 
         def __init__(self):
             self.random = Random(5).random

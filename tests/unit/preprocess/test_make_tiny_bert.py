@@ -1,4 +1,4 @@
-"""The tiny BERT: the task can load it, its vocabulary is from the text, and pre-training lowers the loss."""
+"""The task can load the tiny BERT, whose vocabulary comes from the text, and pre-training lowers the loss."""
 
 import json
 

@@ -114,7 +114,7 @@ def test_columns_of_older_files_are_described_by_their_keys(key, expected):
 
 
 def test_a_missing_optional_library_changes_no_direction(monkeypatch):
-    """METEOR needs NLTK to be computed, but not to know that more is better, neither in older nor in newer files."""
+    """Computing METEOR needs NLTK. Knowing that higher is better does not, in older and in newer score files."""
     monkeypatch.setitem(sys.modules, "nltk", None)
     older = scored({"copy-source": 5.0, "a": 4.0}, key="meteor-exact-stem").evaluation
     newer = convert(older.as_json(), Evaluation)

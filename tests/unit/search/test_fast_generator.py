@@ -415,7 +415,10 @@ def _rounded_words(self: TiedOutput, query: torch.Tensor, embeddings: torch.Tens
 
 
 def test_weights_are_packed_once_for_all_batches_until_they_change(monkeypatch):
-    """Expected: a search without cached weights. fairseq's optimisers bypass PyTorch's version counter."""
+    """The expected scores come from a search without cached weights.
+
+    fairseq's optimisers change weights without PyTorch's version counter noticing.
+    """
     model, packed = make_model("wean_lstm", {}), []
     pack = packed_linear.pack
     monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: packed.append(len(weight)) or pack(weight, rows))

@@ -168,7 +168,7 @@ def test_a_search_out_of_range_is_refused(options, says):
     ],
 )
 def test_a_training_out_of_range_is_refused(section, options, says):
-    """Each of these trained with exit status 0, or ended with a traceback of PyTorch."""
+    """Without the check, each of these values trained with exit status 0 or ended with a traceback of PyTorch."""
     sections = {"optimization": Namespace(lr=[0.1]), "dataset": Namespace()} | {section: Namespace(lr=[0.1], **options)}
     with pytest.raises(UserError, match=says):
         check_training(sections)
