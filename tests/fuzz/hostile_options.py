@@ -125,7 +125,7 @@ def _defaults(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _halves(cfg: dict[str, Any], place: dict[str, Any], code: str) -> dict[str, Any]:
-    """The code in two options of the same section, joined by interpolation."""
+    """Return the code in two options of the same section, joined by interpolation."""
     changed = _section(cfg, place, f"${{{place['section']}.a}}${{.b}}")
     changed[place["section"]] |= {"a": code[: len(code) // 2], "b": code[len(code) // 2 :]}
     return changed
@@ -141,7 +141,7 @@ def _across(cfg: dict[str, Any], place: dict[str, Any], code: str) -> dict[str, 
 
 
 def _legacy(cfg: dict[str, Any], place: dict[str, Any], value: Any) -> Namespace:
-    """The options of an old checkpoint, all in one."""
+    """Return the options of an old checkpoint, all in one."""
     kept = {
         **_defaults(place),
         "task": "translation",

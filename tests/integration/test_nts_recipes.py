@@ -110,7 +110,7 @@ def check_choice(run, system, name):
 
 
 def words_of(folder):
-    """The words of a dictionary."""
+    """Return the words of a dictionary."""
     lines = (folder / "dict.src.txt").read_text(encoding="utf-8").splitlines()
     return {line.split(" ")[0] for line in lines}
 

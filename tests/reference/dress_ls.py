@@ -1,4 +1,4 @@
-"""DRESS-LS for one sentence pair, a word at a time, from raw weights (the release of Zhang and Lapata, EMNLP 2017)."""
+"""DRESS-LS for one sentence pair, computed one word at a time from raw weights, as in the release of its authors."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""SRB for one sentence pair, a word at a time, from raw weights (Ma et al., ACL 2017, sections 3.1 to 3.4)."""
+"""SRB for one pair, computed one word at a time from raw weights (Ma et al., ACL 2017, sections 3.1 to 3.4)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Libraries that only some options need."""
+"""Test libraries that only some options need."""
 
 import importlib.util
 import subprocess

@@ -51,7 +51,7 @@ def names_read(lines: list[str]) -> set[str]:
 
 
 def evaluated(line: str) -> list[str]:
-    """Return the parts of a line whose variables bash evaluates; the number of elements of an array is none."""
+    """Return the parts of a line whose variables bash evaluates. The number of elements of an array is none."""
     line = re.sub(r"\$\{#[^}]*\}", "0", line)
     parts = re.findall(r"\(\((.*?)\)\)", line)
     parts += re.findall(r"\[\[(.*?-(?:eq|ne|lt|le|gt|ge)\s.*?)\]\]", line)

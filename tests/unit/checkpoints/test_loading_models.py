@@ -1,4 +1,4 @@
-"""Models are rebuilt from their checkpoints, including fairseq's; a checkpoint without its parameters is refused."""
+"""Models are rebuilt from their checkpoints, including fairseq's. A checkpoint without its parameters is refused."""
 
 import math
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""Nearest neighbours in an embedding."""
+"""Test nearest neighbours in an embedding."""
 
 from pathlib import Path
 

@@ -45,7 +45,7 @@ def paraphrase_task(words: int = WORDS, slots: int = 0, **options: Any) -> Parap
 
 
 def search(task: ParaphraseTask, models: list[torch.nn.Module], sample: dict[str, Any], **options: Any) -> Any:
-    """The hypotheses, and whether they come from the faster search."""
+    """Return the hypotheses, and whether they come from the faster search."""
     generator = task.build_generator(models, Namespace(**{"max_len_b": 12} | options))
     torch.manual_seed(7)  # for random draws
     return generator.generate(models, sample), getattr(generator, "is_fast", False)
