@@ -103,12 +103,12 @@ class HuggingFaceStep:
         return dict(zip(PHASES, (end - start for start, end in pairwise(marks)), strict=True))
 
     def inputs(self, net_input: dict[str, Any]) -> dict[str, torch.Tensor]:
-        """The source ids, (B, S), and the mask of those that are not padding."""
+        """Return the source ids, (B, S), and the mask of those that are not padding."""
         tokens = net_input["src_tokens"]
         return {"input_ids": tokens, "attention_mask": (tokens != SPECIAL["pad_token_id"]).long()}
 
     def num_parameters(self) -> int:
-        """Number of trainable parameters. Shared ones count once."""
+        """Return the number of trainable parameters. Shared ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 

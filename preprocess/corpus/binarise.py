@@ -74,7 +74,7 @@ def binarise(
 
 
 def _arguments(text: Path, folder: Path, sizes: dict[str, int], dictionaries: Sequence[Path]) -> list[str]:
-    """The options of fairseq-preprocess."""
+    """Return the options of fairseq-preprocess."""
     line = ["--source-lang=src", "--target-lang=tgt", f"--destdir={folder}"]
     prefixes = [split for split in SPLITS if (text / f"{split}.src").is_file()]
     if "train" not in prefixes:

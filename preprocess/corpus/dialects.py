@@ -48,7 +48,7 @@ class Dialect:
     skip: int = 0
 
     def describe(self) -> str:
-        """A description such as ``commas between cells, quoted by ", backslash escapes``."""
+        """Return a description such as ``commas between cells, quoted by ", backslash escapes``."""
         quoted = f"cells quoted by {self.quote} where needed" if self.quote else "quotation marks are text"
         escapes = ", backslash escapes" if self.escapes else ""
         return f"{DELIMITERS.get(self.delimiter, self.delimiter)} between cells, {quoted}{escapes}"
@@ -187,7 +187,7 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
 
 
 def _show(cell: str, dialect: Dialect) -> str:
-    """A cell with the characters that were hidden from ``csv``."""
+    """Return a cell with the characters that were hidden from ``csv``."""
     if dialect.escapes and cell == "\\N":  # null, as written by MySQL and PostgreSQL
         return ""
     return cell if cell.isascii() else _SURROGATE.sub(lambda found: chr(ord(found[0]) - _HIDDEN), cell)

@@ -16,7 +16,7 @@ _DEEPEST = 50
 
 
 def load(path: Path) -> Any:
-    """The value in a file. A table is a dict.
+    """Return the value in a file. A table is a dict.
 
     Raises:
         InputError: if it is not such a file.

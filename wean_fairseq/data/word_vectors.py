@@ -88,7 +88,7 @@ def _check_width(file: TextIO, path: str, dim: int) -> int:
 
 
 def _parts(line: str, where: str, dim: int) -> tuple[str, list[str]]:
-    """The word of a line, including any spaces in it, and its ``dim`` numbers as text."""
+    """Return the word of a line, including any spaces in it, and its ``dim`` numbers as text."""
     word, *numbers = line.rstrip(" \r\n").rsplit(" ", dim)
     surplus = word.split(" ")[1:]
     if len(numbers) != dim or not word or any(_is_number(field) for field in surplus):

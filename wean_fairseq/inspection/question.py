@@ -44,7 +44,7 @@ class Question(Struct, frozen=True):
 
 
 def clean(text: str) -> str:
-    """The text in one line, with spaces instead of control characters and lone surrogates."""
+    """Return the text in one line, with spaces instead of control characters and lone surrogates."""
     return " ".join("".join(" " if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text).split())
 
 

@@ -76,7 +76,7 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
         return self.attend(states, memory), LstmState(*last)
 
     def attend(self, states: Tensor, memory: AttentiveMemory) -> Step:
-        """The steps of states (N, T, H)."""
+        """Return the steps of states (N, T, H)."""
         context, weights = self.attention(fold_hypotheses(states, len(memory.keys)), memory.keys, memory.padding_mask)
         query = torch.tanh(self.combine(torch.cat([context.view_as(states), states], dim=-1)))  # (N, T, H), eq. 4
         return Step(self.dropout(query), weights.reshape(*states.shape[:2], -1))

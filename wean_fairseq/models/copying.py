@@ -120,7 +120,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return traced | {"copied": share.nan_to_num(0.0), "copied_from": place.nan_to_num(0.0)}
 
     def _copied(self, step: Step, memory: CopyMemoryT, log_sum: Tensor) -> tuple[Tensor, Tensor, CopyMixture]:
-        """The source words and the log-probabilities of copying them, each (N, S), and the mixture of one step.
+        """Return the source words and the log-probabilities of copying them, each (N, S), and the mixture of one step.
 
         A word of the source can be generated, or copied from any of its positions. Its log-probability of being copied
         sums over these positions.
@@ -172,7 +172,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def _whole_token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """The same loss from the scores of all words, held in memory at once."""
+        """Return the same loss from the scores of all words, held in memory at once."""
         scores = self.output.scores(features, self.word_embeddings).float()
         return loss_of(read_scores(scores, words, totals), *inputs)
 

@@ -15,7 +15,7 @@ from .gates import EarlyResetCell
 def stacked_lstm(
     input_dim: int, hidden_size: int, layers: int, dropout: float, *, bidirectional: bool = False
 ) -> nn.LSTM:
-    """An LSTM, ``batch_first``, with dropout between its layers.
+    """Return an LSTM, ``batch_first``, with dropout between its layers.
 
     With one layer the dropout is 0, because PyTorch warns about it.
     """

@@ -93,7 +93,7 @@ class GuardedTask(TranslationTask):
         return {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
 
     def folder_of(self, split: str, epoch: int) -> Path:
-        """The folder of a split in an epoch, counted from 1. Training cycles through all folders."""
+        """Return the folder of a split in an epoch, counted from 1. Training cycles through all folders."""
         shards = split_paths(self.cfg.data)
         return Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
 
@@ -150,7 +150,7 @@ class GuardedTask(TranslationTask):
         return result
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
-        """The state that a resumed training needs."""
+        """Return the state that a resumed training needs."""
         return {type(self).__name__: {"patience": stopping.patience()}}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:

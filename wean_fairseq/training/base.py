@@ -98,7 +98,7 @@ def _text_folder(path: Path, data: Path) -> Path:
 
 
 def _defaults(arch: str) -> Any:
-    """The options of an arch, with their defaults. A fairseq arch without a dataclass has a parser instead."""
+    """Return the options of an arch, with their defaults. A fairseq arch without a dataclass has a parser instead."""
     defaults = arch_defaults(arch)
     if defaults is not None:
         return defaults
@@ -110,7 +110,7 @@ def _defaults(arch: str) -> Any:
 
 
 def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    """The values that differ from the defaults, as fairseq-train options."""
+    """Return the values that differ from the defaults, as fairseq-train options."""
     line: list[str] = []
     for name, default in defaults.items():
         value = values.get(name, default)
@@ -123,7 +123,7 @@ def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
 
 
 def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
-    """The test set of the model: as given, else in its text.
+    """Return the test set of the model: as given, else in its text.
 
     The recipes and wean-train keep the text next to the model.
     """
