@@ -128,7 +128,7 @@ def links(text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """Names that a link may have behind ``#``: the headings as GitHub writes them, numbered where they repeat."""
+    """Return the anchors of links: the headings as GitHub writes them, numbered where they repeat."""
     seen: Counter[str] = Counter()
     found = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
     for heading in HEADING.findall(without_blocks(text)):

@@ -38,7 +38,7 @@ def checkpoint(data: Path) -> Path:
 def audited(
     data: Path, checkpoint: Path, folder: Path, tools: list[str], number: int, kind: str = "options", share: int = 1
 ) -> dict:
-    """Findings of ``audited.py``; with every kind of event where Python's own ``eval`` was given the expressions.
+    """Return the findings of ``audited.py``, with every kind of event if Python's own ``eval`` got the expressions.
 
     Args:
         number: number of variants. Each tool gets one in ``share`` of them.

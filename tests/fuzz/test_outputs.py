@@ -1,4 +1,4 @@
-"""Output paths that are links, pipes, devices or folders: they are written through or refused, and never replaced."""
+"""Output paths that are links, pipes, devices or folders are written through or refused, and never replaced."""
 
 import contextlib
 import os

@@ -1,6 +1,6 @@
 """Test the preparing scripts on any text: no line lost or moved, or one sentence.
 
-Their formats: tests/unit/preprocess.
+The files in tests/unit/preprocess test the formats.
 """
 
 import importlib

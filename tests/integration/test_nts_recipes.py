@@ -1,4 +1,4 @@
-"""The recipes of NTS, EncDecA and the RNNs on LCSTS: one sentence where data is missing, and (slow) a small run."""
+"""Test the recipes of NTS, EncDecA and the RNNs on LCSTS: an error without data, and (slow) a small run."""
 
 import json
 

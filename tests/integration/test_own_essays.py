@@ -1,4 +1,4 @@
-"""Topics and essays of a table, in English by the recipe and in Chinese by wean-train: a scored model that is used."""
+"""Train, score and use a model of a table of topics and essays, in English by the recipe, in Chinese by wean-train."""
 
 import itertools
 import json

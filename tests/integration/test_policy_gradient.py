@@ -1,4 +1,4 @@
-"""DRESS by real commands: an auto-encoder, a language model, a start by cross entropy, its rewards; and DRESS-LS."""
+"""Train DRESS and DRESS-LS by real commands, with auto-encoder, language model, cross entropy first, and rewards."""
 
 import shutil
 

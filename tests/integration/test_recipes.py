@@ -1,4 +1,4 @@
-"""The recipes in examples/: one sentence where data is missing, and (slow) a small run of each from text to scores."""
+"""Test the recipes in examples/: an error without data, and (slow) a small run of each from text to scores."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Task ``topic_essay`` through the real commands: a stock arch, PC-SAN with a BERT made from the text, MTA-LSTM."""
+"""Run the task ``topic_essay`` by the real commands: a stock arch, PC-SAN with a BERT made from the text, MTA-LSTM."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""Processes started by Slurm or torchrun train together; if one dies all end soon, and the training can be resumed."""
+"""Processes started by Slurm or torchrun train together. If one dies, all end, and the training can be resumed."""
 
 import fcntl
 import os

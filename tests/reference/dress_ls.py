@@ -28,7 +28,7 @@ def lexical_log_probs(model: Any, source: Tensor, attention: Tensor) -> Tensor:
 
 
 def log_probs(model: Any, source: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-    """Source (S,), previous output words (T,), without padding -> log P of the mixture and of the lexical model."""
+    """Return log P of the mixture and of the lexical model, from source (S,) and previous words (T,)."""
     scores, attention = nts.logits_and_attention(model, source, previous)
     lexical = lexical_log_probs(model, source, attention)
     mixed = []

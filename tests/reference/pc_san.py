@@ -70,7 +70,7 @@ def mixed_query(module: Any, state: Tensor, mean: Tensor) -> tuple[Tensor, Tenso
 
 
 def attend(module: Any, query: Tensor, read: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """A projected query (D,) over the states ``read``: the output (D,), and the weights averaged over heads (S,)."""
+    """Attend with a projected query (D,) over ``read``. Return the output (D,) and the heads' mean weights (S,)."""
     size = len(query) // module.heads
     keys, values = ([linear(proj, state) for state in read] for proj in (module.key_proj, module.value_proj))
     outputs, weights = [], []

@@ -20,7 +20,7 @@ def lstm_step(lstm: nn.LSTM, layer: int, suffix: str, x: Tensor, state: State) -
 
 
 def run_lstm(lstm: nn.LSTM, inputs: list[Tensor], starts: list[State]) -> tuple[list[Tensor], list[State]]:
-    """All layers over all steps: outputs of the top layer, final states layer by layer and direction by direction."""
+    """Run all layers over all steps. Return the top layer's outputs and the final states by layer and direction."""
     finals = []
     for layer in range(lstm.num_layers):
         outputs: list[list[Tensor]] = []

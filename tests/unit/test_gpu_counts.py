@@ -1,4 +1,4 @@
-"""Every family on a simulated GPU: no operand of another device or dtype, no more waits and kernels than in the table.
+"""On a simulated GPU, no family mixes devices or dtypes, or has more waits and kernels than the table.
 
 ``python -m tests.unit.test_gpu_counts`` updates the table. ``tests/simulated_gpu.py`` defines the counts.
 """

@@ -1,4 +1,4 @@
-"""Variables and state files of the recipes: invalid values, their messages, and that no file is evaluated or lost."""
+"""Test variables and state files of recipes: invalid values are reported, and no file is evaluated or lost."""
 
 import hashlib
 import os

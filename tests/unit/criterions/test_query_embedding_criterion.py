@@ -1,4 +1,4 @@
-"""The criterion: sums and counts out, equal to fairseq's own criterions, on our model and on fairseq's Transformer."""
+"""The criterion returns the same sums and counts as fairseq's own, on our model and on fairseq's Transformer."""
 
 import math
 from argparse import Namespace

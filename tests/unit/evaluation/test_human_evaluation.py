@@ -1,4 +1,4 @@
-"""Rating sheets are blinded, seeded and complete; ratings come back checked. Statistics are those written out here."""
+"""Rating sheets are blinded, seeded and complete. Returned ratings are checked. The statistics are computed by hand."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Properties of every metric on any text (hypothesis): range, order of references, identical text, sums of rows."""
+"""Test properties of every metric on any text: range, order of references, identical text, sums of rows."""
 
 from importlib.util import find_spec
 

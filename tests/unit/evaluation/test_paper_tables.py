@@ -1,4 +1,4 @@
-"""The papers' tables next to our results: every number has its origin, none is invented, missing ones are listed."""
+"""In the tables of papers next to our results, every number has an origin, and missing numbers are listed."""
 
 import json
 import re

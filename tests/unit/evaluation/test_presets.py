@@ -12,7 +12,7 @@ from wean_fairseq.evaluation.presets import METRIC_PRESETS, MetricColumn, column
 
 
 def sari(signature: str) -> dict[str, str]:
-    """SARI and its three parts."""
+    """Return SARI and its three parts."""
     return {
         "SARI": signature,
         **{f"SARI-{name}": f"{signature}|operation:{name}" for name in ("add", "keep", "delete")},

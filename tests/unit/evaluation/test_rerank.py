@@ -1,4 +1,4 @@
-"""Re-ranking: the choice is made on the tuning set alone, raises its metric there, and is applied to the test set."""
+"""Re-ranking chooses on the tuning set alone, raises the metric there, and applies the choice to the test set."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Paired tests: they hold their level, and agree with sacreBLEU's own `PairedTest` where sacreBLEU's test does, too."""
+"""The paired tests hold their level, and agree with sacreBLEU's `PairedTest` if that test holds its level, too."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""Global attention and the input-feeding LSTM against loops over positions, steps and layers, and against LSTMCell."""
+"""Compare global attention and the input-feeding LSTM with loops over positions, steps, layers, and with LSTMCell."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The loss of REINFORCE against the expectation over all sentences, its curriculum and its baseline in closed form."""
+"""Test the loss of REINFORCE by the expectation over all sentences, and curriculum and baseline in closed form."""
 
 import itertools
 

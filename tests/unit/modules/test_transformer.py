@@ -1,4 +1,4 @@
-"""The Transformer's layers against the naive ones of ``tests/reference/transformer.py``, and effects of padding."""
+"""Compare the Transformer's layers with those of ``tests/reference/transformer.py``, and test effects of padding."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The dialogue sets: shares and sizes of the description, responses that follow from the source, no shared fillers.
+"""The dialogue sets have the described sizes and shares, responses follow from the source, and no filler is shared.
 
 The expected responses are derived from the written files: a pattern becomes a regular expression, which extracts the
 fillers from the source, and the response is built from them.

@@ -1,4 +1,4 @@
-"""Word alignment, phrases that fit it, and the labels made from them: by hand, by naive loops, and as a command."""
+"""Test word alignment, its phrases and their labels by hand, by naive loops, and as a command."""
 
 import json
 import math

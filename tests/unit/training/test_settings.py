@@ -1,4 +1,4 @@
-"""Settings of wean-train: invalid settings are refused before files are written, and TOML restores the settings."""
+"""wean-train refuses invalid settings before it writes files, and TOML restores the settings."""
 
 from pathlib import Path
 
