@@ -38,7 +38,7 @@ class CopyingVariant(Variant):
     """A system of the family. Its widths have their own names and the number of layers is fixed."""
 
     def command(self, size: Size) -> list[str]:
-        """The options that a user would give to fairseq-train."""
+        """Return the options that a user would give to fairseq-train."""
         widths = ["--hidden-size", str(size.dim), "--embed-dim", str(size.dim // 2)]
         return ["--cpu", "--task", "paraphrase", "--arch", self.arch, "--criterion", self.criterion, *widths, *ADAM]
 
@@ -87,7 +87,7 @@ def time_decoding(step: TrainingStep, length: int) -> list[float]:
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     size = Size(**data["size"])
     setting = (
         f"* V = {size.vocabulary:,}, hidden {size.dim}, embeddings {size.dim // 2}, batch {size.batch_size}, "

@@ -71,7 +71,7 @@ def write_text(folder: Path, pairs: int, words: int) -> list[tuple[str, Path]]:
 
 
 def command(name: str, splits: Sequence[tuple[str, Path]], folder: Path, workers: int) -> list[str]:
-    """The command for ``folder``/bin, as a user would type it."""
+    """Return the command for ``folder``/bin, as a user would type it."""
     if name == PEER:
         prefixes = [word for split, path in splits for word in (f"--{split}pref", str(path))]
         preprocess = [str(Path(sys.executable).parent / "fairseq-preprocess"), "--joined-dictionary", *prefixes]
@@ -103,7 +103,7 @@ def write_tables(folder: Path) -> dict[str, Path]:
 
 
 def table_command(table: Path) -> list[str]:
-    """The command that draws splits from a table, as a user would type it."""
+    """Return the command that draws splits from a table, as a user would type it."""
     script = [sys.executable, str(ROOT / "preprocess/own_pairs.py"), "--data", str(table), "--unit", "words"]
     return [*script, "--columns", "source,target", "--output", f"{table}.text"]
 
@@ -219,7 +219,7 @@ def share_of_step(row: Mapping[str, float], step_ms: float) -> float:
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     header = ["command", "pairs", "CPU s", "wall s", "**pairs / s**", "pairs / CPU s", "peak MiB"]
     rows, tables = (
         [[name, *(f"{value:,}" for value in row.values())] for name, row in data[part].items()]
@@ -255,7 +255,7 @@ def _loading_section(threads: str, loading: Mapping[str, Mapping[str, Any]], bat
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=PAIRS, help=f"training pairs (default: {PAIRS})")
     parser.add_argument("--workers", type=int, default=2, help="processes that binarise (default: 2)")

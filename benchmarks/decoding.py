@@ -48,7 +48,7 @@ class SearchVariant(Variant):
     search: tuple[str, ...] = ()
 
     def command(self, size: Size) -> list[str]:
-        """The options of model and task."""
+        """Return the options of model and task."""
         task = [] if self.arch == "lstm" else ["--task", "paraphrase", *self.search]
         return [*super().command(size), *task]
 
@@ -57,7 +57,7 @@ class FewCandidatesVariant(SearchVariant):
     """A model that scores only a tenth of the words."""
 
     def command(self, size: Size) -> list[str]:
-        """The options of model and task."""
+        """Return the options of model and task."""
         return [*super().command(size), "--num-candidates", str(size.vocabulary // 10)]
 
 
@@ -89,7 +89,7 @@ class FamilyVariant(SearchVariant):
     task: str = "paraphrase"
 
     def command(self, size: Size) -> list[str]:
-        """The options of model and task."""
+        """Return the options of model and task."""
         widths = [word for name in ("embed-dim", "hidden-size") for word in (f"--{name}", str(size.dim))]
         parts = ["--arch", self.arch, "--criterion", self.criterion, *widths, *ADAM, *self.flags]
         return ["--cpu", *parts, "--task", self.task, *self.search]
@@ -171,7 +171,7 @@ def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str
 
 
 def in_half(family: FamilyVariant) -> FamilyVariant:
-    """The same model, with word scores in bfloat16."""
+    """Return the same model, with word scores in bfloat16."""
     return replace(family, name=f"{family.name} --bf16-scores", search=("--bf16-scores",))
 
 
@@ -191,7 +191,7 @@ def measure_families(size: Size, rounds: int, warmup: int, seed: int) -> dict[st
 
 
 def compare_outputs(size: Size, seed: int) -> dict[str, Any]:
-    """The outputs of the two searches with the same wean_lstm on one batch.
+    """Return the outputs of the two searches with the same wean_lstm on one batch.
 
     Random weights give near-ties, which rounding decides. A trained model has almost none.
     """
@@ -210,7 +210,7 @@ def _tokens(hypotheses: Iterable[dict[str, Any]]) -> list[list[int]]:
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     size = Size(**data["size"])
     lines = [
         "# Decoding",
@@ -253,7 +253,7 @@ def _time_section(title: str, sentences: int, summary: Mapping[str, Mapping[str,
 
 
 def _family_section(sentences: int, rounds: int, families: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The other families."""
+    """Return the other families."""
     header = ["family", "CPU ms", "sentences / CPU s", "**times as fast**", "with --bf16-scores"]
     rows = [
         [
@@ -274,7 +274,7 @@ def _family_section(sentences: int, rounds: int, families: Mapping[str, Mapping[
 
 
 def _length_section(data: dict[str, Any]) -> list[str]:
-    """The cost of a word. Empty if it was not measured."""
+    """Return the cost of a word. Empty if it was not measured."""
     if not data["lengths"]:
         return []
     header = ["variant", *(f"{length} words" for length in LENGTHS)]

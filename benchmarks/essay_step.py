@@ -39,7 +39,7 @@ class EssayVariant(Variant):
     """A system in the sizes of the paper's decoder. The Transformer also has an encoder of equal depth."""
 
     def command(self, size: Size) -> list[str]:
-        """The options that a user would give to fairseq-train."""
+        """Return the options that a user would give to fairseq-train."""
         sizes = {"embed-dim": size.dim, "layers": size.layers, "attention-heads": HEADS}
         if self.arch == PEER:
             sizes["ffn-embed-dim"] = 4 * size.dim
@@ -124,7 +124,7 @@ def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) 
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     size = Size(**data["size"])
     setting = (
         f"* V = {size.vocabulary:,}, d = {size.dim}, {size.layers} decoder layers (`{PEER}`: {size.layers} encoder "

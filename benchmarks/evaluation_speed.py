@@ -45,7 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def generated_pairs(size: int) -> tuple[list[str], list[str]]:
-    """Sentences of 5 to 20 words drawn with falling frequency, and a noisy copy of each."""
+    """Return sentences of 5 to 20 words drawn with falling frequency, and a noisy copy of each."""
     generator = random.Random(1)
     words = [f"w{rank}" for rank in range(20000)]
     weights = [1 / (rank + 10) for rank in range(len(words))]
@@ -91,7 +91,7 @@ def time_bootstrap(corpus: Corpus) -> float:
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     rows = [[what, f"{seconds:.1f}", f"{LIMIT_SECONDS:.0f}"] for what, seconds in data["cpu_seconds"].items()]
     return [
         "# Evaluation speed",

@@ -95,14 +95,14 @@ class LossStep:
         self.loss = loss
 
     def __call__(self, index: int) -> dict[str, float]:
-        """One forward and backward. The gradients are kept until the next call."""
+        """Return one forward and backward. The gradients are kept until the next call."""
         self.query.grad = self.weight.grad = None
         self.loss(self.query, self.weight, self.target).backward()
         wait()
         return {}
 
     def numbers(self) -> list[Tensor]:
-        """The loss and its gradients, in float64."""
+        """Return the loss and its gradients, in float64."""
         self(0)
         assert self.query.grad is not None
         assert self.weight.grad is not None
@@ -114,7 +114,10 @@ class LossStep:
 
 
 def output_losses(dtype: torch.dtype = torch.float32) -> dict[str, Loss]:
-    """All implementations of the same loss in ``dtype``. One that cannot be imported reports this when it is called."""
+    """Return all implementations of the same loss in ``dtype``.
+
+    One that cannot be imported reports this when it is called.
+    """
     from wean_fairseq.modules import product_cross_entropy
 
     losses: dict[str, Loss] = {
@@ -152,7 +155,7 @@ def cut_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
 def measure_losses(
     losses: Mapping[str, Loss], size: Size, dtype: torch.dtype, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """Times, peak memory, and distance from the first one's numbers; the reason for one that fails."""
+    """Times, peak memory, and distance from the first one's numbers. The reason for one that fails."""
     steps, results, expected = {}, {}, None
     for name, loss in losses.items():
         step = LossStep(loss, size, dtype, args.seed)
@@ -175,7 +178,7 @@ def measure_losses(
 
 
 def peak_mib(step: Callable[[int], Any]) -> float | None:
-    """The peak memory of a step, without the memory in use before. ``None`` on a CPU."""
+    """Return the peak memory of a step, without the memory in use before. ``None`` on a CPU."""
     if DEVICE.type != "cuda":
         return None
     before = torch.cuda.memory_allocated()
@@ -190,7 +193,7 @@ class OnDevice:
     device = DEVICE
 
     def sample(self, index: int) -> dict[str, Any]:
-        """Batch ``index``, on the device."""
+        """Return batch ``index``, on the device."""
         from fairseq import utils
 
         moved: dict[str, Any] = utils.apply_to_sample(lambda tensor: tensor.to(DEVICE), super().sample(index))
@@ -207,7 +210,7 @@ class DeviceStep(OnDevice, TrainingStep):
     """A training step on the device, in the precision of its options."""
 
     def build_optimizer(self, cfg: Any) -> Any:
-        """The optimiser of fairseq's trainer, in half precision if requested."""
+        """Return the optimiser of fairseq's trainer, in half precision if requested."""
         self.tf32 = getattr(cfg.task, "tf32", False)
         return gpu_training.half_optimizer(cfg, self.model, DEVICE) or super().build_optimizer(cfg)
 
@@ -239,7 +242,7 @@ def measure_steps(
 
 
 def measure_table(title: str, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """The rows of one table."""
+    """Return the rows of one table."""
     size, sentences = (TOY, granularity.TOY) if args.quick else (Size(), granularity.PAPER)
     if title == "Training step":
         plain = [row for row in training_step.VARIANTS if row.arch in ("lstm", "wean_lstm")]
@@ -262,7 +265,7 @@ def measure_table(title: str, args: argparse.Namespace) -> dict[str, dict[str, A
 
 
 def try_table(title: str, words: Sequence[str], args: argparse.Namespace, left_s: float) -> dict[str, dict[str, Any]]:
-    """The rows of one table, or one row with the reason for the failure, in at most ``left_s`` seconds."""
+    """Return the rows of one table, or one row with the reason for the failure, in at most ``left_s`` seconds."""
     if left_s <= 0:
         return {FAILED: {"error": "the time of this call is over: call again with --resume"}}
     try:
@@ -274,13 +277,13 @@ def try_table(title: str, words: Sequence[str], args: argparse.Namespace, left_s
 
 
 def described(error: Exception, line: int = 0) -> str:
-    """An error in one line: its type, and one line of its message."""
+    """Return an error in one line: its type, and one line of its message."""
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[line]}"
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     lines = ["# GPU", "", *harness.run_lines(data["run"]), f"* Device: {data['device']}"]
     lines += ["* Ratios are of wall times, to those of the table's first variant that runs"]
     for title, rows in data["tables"].items():
@@ -324,7 +327,7 @@ def report_nothing(args: argparse.Namespace) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20, help="rounds that count (default: 20)")
     parser.add_argument("--warmup", type=int, default=5, help="rounds before (default: 5)")

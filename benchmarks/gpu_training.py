@@ -35,7 +35,7 @@ class TransformerVariant(Variant):
     """fairseq's Transformer or ours, with heads of 64 units and an inner width of four times the model's."""
 
     def command(self, size: Size) -> list[str]:
-        """The options that a user would give to fairseq-train."""
+        """Return the options that a user would give to fairseq-train."""
         heads, layers = max(1, size.dim // 64), size.layers
         if self.arch == "transformer":
             task, sides = "translation", ("encoder-", "decoder-")
@@ -63,7 +63,7 @@ RUNS = (
 
 
 def half_optimizer(cfg: Any, model: torch.nn.Module, device: torch.device) -> Any:
-    """The trainer's optimiser for ``--fp16``, ``--bf16`` or ``--amp``, and the model's dtype, or ``None``."""
+    """Return the trainer's optimiser for ``--fp16``, ``--bf16`` or ``--amp``, and the model's dtype, or ``None``."""
     common = cfg.common
     with open_dict(common):
         common.tpu = False
@@ -108,7 +108,7 @@ def short_goodbyes() -> Iterator[None]:
 
 
 def measure_run(words: Sequence[str], size: Size, device: torch.device, updates: int, seed: int) -> dict[str, Any]:
-    """One call of ``fairseq-train``, without validation and checkpoints."""
+    """Return one call of ``fairseq-train``, without validation and checkpoints."""
     each = max(1, updates // INTERVALS)
     fixed = ["--source-lang", "src", "--target-lang", "tgt", "--batch-size", str(size.batch_size), "--seed", str(seed)]
     fixed += ["--max-update", str(updates), "--log-format", "json", "--log-interval", str(each)]

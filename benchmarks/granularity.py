@@ -48,7 +48,7 @@ class TransformerVariant(Variant):
     """A Transformer in the proportions of the paper: heads of 50 units, an inner width of 1,024 for 450."""
 
     def command(self, size: Size) -> list[str]:
-        """The options that a user would give to fairseq-train."""
+        """Return the options that a user would give to fairseq-train."""
         sizes = {
             "embed-dim": size.dim,
             "ffn-dim": round(size.dim * 1024 / 450),
@@ -69,7 +69,7 @@ class DnpgVariant(Variant):
     """
 
     def command(self, size: Size) -> list[str]:
-        """The options that a user would give to fairseq-train."""
+        """Return the options that a user would give to fairseq-train."""
         third = size.dim // 3
         heads = max(1, third // 50)
         sizes = {
@@ -91,7 +91,7 @@ class DnpgVariant(Variant):
 
 
 def variant(name: str, arch: str, *flags: str) -> TransformerVariant:
-    """A row of the tables."""
+    """Return a row of the tables."""
     return TransformerVariant(name, arch, "model_loss", flags)
 
 
@@ -113,7 +113,7 @@ def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) 
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     rounds = f"; {data['rounds']} rounds after {data['warmup']}, seed {data['seed']}"
     lines = ["# Granularities", "", *harness.run_lines(data["run"]), size_line(Size(**data["size"])) + rounds]
     for threads, tables in data["time"].items():
@@ -126,7 +126,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "granularity", rounds=15)
     add_memory_options(parser)

@@ -84,12 +84,12 @@ def _median_ms(seconds: Sequence[float]) -> float:
 
 
 def resident_mib() -> float:
-    """The memory of this process now (Linux)."""
+    """Return the memory of this process now (Linux)."""
     return _status_mib("VmRSS")
 
 
 def peak_resident_mib() -> float:
-    """The peak memory of this process so far (Linux)."""
+    """Return the peak memory of this process so far (Linux)."""
     return _status_mib("VmHWM")
 
 
@@ -117,7 +117,7 @@ def run_child(script: Path, arguments: Sequence[str], limit_s: float | None = No
 
 
 def describe_run(command: str, packages: Sequence[str]) -> dict[str, Any]:
-    """The machine and the versions of this measurement, without any folder of the machine."""
+    """Return the machine and the versions of this measurement, without any folder of the machine."""
     return {
         "date": date.today().isoformat(),
         "command": command,
@@ -139,7 +139,7 @@ def _version(package: str) -> str:
 
 
 def _describe_cpu() -> str:
-    """Name of the first processor, on Linux with family and model, and on x86 with its support of AVX-512."""
+    """Return the name of the first processor, on Linux with family and model, on x86 with its AVX-512 support."""
     text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
     pairs = [line.split(":", 1) for line in text.split("\n\n")[0].splitlines() if ":" in line]
     facts = {name.strip(): value.strip() for name, value in pairs}
@@ -165,7 +165,7 @@ def run_lines(run: Mapping[str, Any]) -> list[str]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """A Markdown table. The first column is text, the others are numbers."""
+    """Return a Markdown table. The first column is text, the others are numbers."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return ["| " + " | ".join(map(str, cells)) + " |" for cells in (header, rule, *rows)]
 

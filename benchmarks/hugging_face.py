@@ -103,12 +103,12 @@ class HuggingFaceStep:
         return dict(zip(PHASES, (end - start for start, end in pairwise(marks)), strict=True))
 
     def inputs(self, net_input: dict[str, Any]) -> dict[str, torch.Tensor]:
-        """The source ids, (B, S), and the mask of those that are not padding."""
+        """Return the source ids, (B, S), and the mask of those that are not padding."""
         tokens = net_input["src_tokens"]
         return {"input_ids": tokens, "attention_mask": (tokens != SPECIAL["pad_token_id"]).long()}
 
     def num_parameters(self) -> int:
-        """Number of trainable parameters. Shared ones count once."""
+        """Return the number of trainable parameters. Shared ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
@@ -118,8 +118,8 @@ class HuggingFaceSearch(HuggingFaceStep):
     Args:
         model: model of Transformers.
         step: gives the batches.
-        beam: number of hypotheses of a sentence.
-        length: words of an output, including the end symbol.
+        beam: number of hypotheses per sentence.
+        length: number of words of each output, including the end symbol.
     """
 
     def __init__(self, model: torch.nn.Module, step: TrainingStep, beam: int, length: int) -> None:

@@ -47,7 +47,7 @@ def write_part(path: Path, pairs: int, *, scored: bool, seed: int) -> None:
 
 
 def piece(text: str, generator: random.Random, lengths: tuple[int, int]) -> str:
-    """A piece of the text, of one of the lengths."""
+    """Return a piece of the text, of one of the lengths."""
     start, length = int(generator.random() * (len(text) - lengths[1])), generator.randint(*lengths)
     return text[start : start + length]
 
@@ -92,7 +92,7 @@ def measure(pairs: int, folder: Path) -> dict[str, Any]:
 
 
 def report(run: dict[str, Any], rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The result as Markdown."""
+    """Return the result as Markdown."""
     header = ["pairs", "input MiB", "output MiB", "CPU s", "wall s", "pairs / CPU s", "pairs / s", "peak MiB"]
     cells = [[f"{value:,}" for value in row.values()] for row in rows]
     lines = ["# LCSTS by characters", "", *harness.run_lines(run), "", *harness.table(header, cells), ""]

@@ -72,7 +72,7 @@ CALL = "import sys; from wean_fairseq.{0} import {1}; sys.exit({1}())"
 
 
 def commands() -> dict[str, str]:
-    """The two shell command lines, each of which writes a file of its name."""
+    """Return the two shell command lines, each of which writes a file of its name."""
     interactive = ["fairseq-interactive", "bin", *PLUGIN, "--path", "saved/checkpoint_last.pt", *SEARCH, *BATCHES]
     pipe = [
         "tr '[:upper:]' '[:lower:]' < input.txt",
@@ -88,7 +88,7 @@ def commands() -> dict[str, str]:
 
 
 def measure(folder: Path, rounds: int) -> tuple[dict[str, Any], int]:
-    """The medians of both, and the number of lines that differ."""
+    """Return the medians of both, and the number of lines that differ."""
     lines = commands()
     timings: dict[str, list[harness.Timing]] = {name: [] for name in lines}
     for number in range(rounds + 1):
@@ -102,7 +102,7 @@ def measure(folder: Path, rounds: int) -> tuple[dict[str, Any], int]:
 
 
 def report(run: dict[str, Any], sentences: int, summary: dict[str, Any], different: int) -> list[str]:
-    """The result as Markdown."""
+    """Return the result as Markdown."""
     rows = []
     for name, row in summary.items():
         cpu, wall = row["cpu_ms"] / 1e3, row["wall_ms"] / 1e3

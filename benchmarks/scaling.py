@@ -1,4 +1,6 @@
-"""Two processes that share a batch against one with the whole batch, on two cores, and the cost of the exchange.
+"""Compare two processes that share a batch with one process that has the whole batch, on two cores.
+
+Also measure the cost of the exchange of gradients.
 
     python benchmarks/scaling.py              the published size, some minutes, on a machine with two free cores
     python benchmarks/scaling.py --quick      a toy size, as a smoke test. Ignore its numbers
@@ -69,7 +71,7 @@ class SharedStep(TrainingStep):
 
 
 def part_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """The sentences of a batch that belong to this process. All have the same length."""
+    """Return the sentences of a batch that belong to this process. All have the same length."""
     mine = slice(distributed.get_rank(), None, PROCESSES)
     net_input = {name: value[mine].contiguous() for name, value in batch["net_input"].items()}
     target = batch["target"][mine].contiguous()
@@ -154,7 +156,7 @@ def measure(words: Sequence[str]) -> dict[str, Any]:
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     header = ["variant", "parameters", "gradients MiB", ALONE, THREADS, TOGETHER, "of it exchange", "**speed-up**"]
     rows = [
         [
@@ -178,7 +180,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7, help="rounds that count (default: 7)")
     parser.add_argument("--warmup", type=int, default=2, help="rounds before (default: 2)")

@@ -32,7 +32,7 @@ _CODE = re.compile(r"[][%<>=\\{}|`_*^+~]|--| [.,;:!?]")  # placeholders, options
 
 
 def read_catalogues(folder: Path, language: str) -> set[str]:
-    """The lines of all messages in a language, or of the originals for the language ``en``."""
+    """Return the lines of all messages in a language, or of the originals for the language ``en``."""
     lines: set[str] = set()
     for path in sorted(folder.glob(f"{'*' if language == 'en' else language}/LC_MESSAGES/*.mo")):
         try:
@@ -88,7 +88,7 @@ def measure(lines: Sequence[str], settings: TextSettings, options: argparse.Name
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="*", help="text files")
     parser.add_argument("--language", default="en", help="language of the files, for Moses (default: %(default)s)")

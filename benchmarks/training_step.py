@@ -153,7 +153,10 @@ def median_memory(words: Sequence[str]) -> dict[str, Any]:
 
 
 def growth(batch: dict[str, Any], larger: dict[str, Any]) -> dict[str, float]:
-    """The growth of the peak with a larger batch. Memory that depends only on the vocabulary is in both and cancels."""
+    """Return the growth of the peak with a larger batch.
+
+    Memory that depends only on the vocabulary is in both and cancels.
+    """
     smaller, more = batch["above_idle_mib"], larger["above_idle_mib"]
     return {"batch_mib": smaller, "larger_batch_mib": more, "growth_mib": round(more - smaller, 1)}
 
@@ -167,7 +170,7 @@ def train(variant: Variant, size: Size, seed: int, steps: int) -> None:
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     lines = [
         "# Training step",
         "",
@@ -191,7 +194,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def roofline(summary: dict[str, dict[str, Any]]) -> str:
-    """The output layer's share of the machine's peak rate, and the shares of the rest of a step; in CPU time."""
+    """Return the output layer's share of the machine's peak rate, and the shares of the rest of a step; in CPU time."""
     floor = min((FLOOR, FLOOR_ONEDNN), key=lambda name: summary[name]["cpu_ms"])
     layer, step = summary[OUTPUT_LAYER]["cpu_ms"], summary[OURS]
     phases = step["phases_cpu_ms"]
@@ -205,7 +208,7 @@ def roofline(summary: dict[str, dict[str, Any]]) -> str:
 
 
 def size_line(size: Size) -> str:
-    """The size as an item of Markdown."""
+    """Return the size as an item of Markdown."""
     return (
         f"* V = {size.vocabulary:,}, d = {size.dim}, {size.layers}+{size.layers} layers, dropout {size.dropout}, "
         f"batch {size.batch_size}, {size.source_length} source and {size.target_length} target tokens, float32"
@@ -213,7 +216,7 @@ def size_line(size: Size) -> str:
 
 
 def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
-    """A table of times, one row per variant. ``what`` is the header of the first column."""
+    """Return a table of times, one row per variant. ``what`` is the header of the first column."""
     rows = [
         [
             name,
@@ -231,7 +234,7 @@ def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, title: str = "") -> list[str]:
-    """A section on peak memory, with ratios to ``peer``. Empty if it was not measured."""
+    """Return a section on peak memory, with ratios to ``peer``. Empty if it was not measured."""
     if not memory:
         return []
     least = memory[peer]["above_idle_mib"]
@@ -245,7 +248,10 @@ def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, titl
 
 
 def growth_table(rows: dict[str, dict[str, dict[str, float]]], batch_size: int) -> list[str]:
-    """A section on the added peak memory of ``LARGER`` times the sentences, by vocabulary. Empty if not measured."""
+    """Return a section on the added peak memory of ``LARGER`` times the sentences, by vocabulary.
+
+    Empty if not measured.
+    """
     if not rows:
         return []
     header = ["variant", "V", f"batch {batch_size}, MiB", f"batch {LARGER * batch_size}, MiB", "**growth MiB**"]
@@ -297,7 +303,7 @@ def measure_each_memory(script: str, words: Sequence[str], variants: Iterable[Va
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "training_step", rounds=5, warmup=1, hint="; 0 = memory only")
     parser.add_argument("--batch-size", type=int, help=f"sentences (default: {Size.batch_size})")
@@ -348,7 +354,7 @@ def measure_tables(
 
 
 def shown(words: Sequence[str]) -> list[str]:
-    """The options as recorded, without the output path."""
+    """Return the options as recorded, without the output path."""
     options = list(words)
     if "--output" in options:
         start = options.index("--output")

@@ -56,7 +56,7 @@ CT2_TYPES = ("float32", "int8")
 
 
 def our_sizes(size: Size) -> dict[str, str]:
-    """The options of our Transformers that are sizes, with their values."""
+    """Return the options of our Transformers that are sizes, with their values."""
     words = TransformerVariant("", "", "model_loss").command(size)
     return dict(zip(words[3::2], words[4::2], strict=False))
 
@@ -65,7 +65,7 @@ class PeerVariant(Variant):
     """fairseq's Transformer in the sizes of ours. The decoder's embedding is tied to the output, as in ours."""
 
     def command(self, size: Size) -> list[str]:
-        """The options that a user would give to fairseq-train."""
+        """Return the options that a user would give to fairseq-train."""
         sizes = our_sizes(size)
         sides = [
             word
@@ -82,7 +82,7 @@ class PeerVariant(Variant):
 
 
 def ours(arch: str, *flags: str, criterion: str = "model_loss") -> TransformerVariant:
-    """A row of the tables."""
+    """Return a row of the tables."""
     return TransformerVariant(" ".join((arch, *flags)), arch, criterion, flags)
 
 
@@ -137,7 +137,7 @@ class SearchProducts:
         self.products = [product(chunk, None, rows) for chunk in self.weight().split(2**21 // rows)]
 
     def weight(self) -> torch.Tensor:
-        """Weights of the words, (V, D)."""
+        """Return the weights of the words, (V, D)."""
         return torch.randn(self.size.vocabulary, self.size.dim)
 
     @torch.no_grad()
@@ -193,7 +193,7 @@ def has_ctranslate2() -> bool:
 
 
 def hugging_face_models(size: Size) -> dict[str, torch.nn.Module]:
-    """The models of Hugging Face in the sizes of ours. Empty if the library is not installed."""
+    """Return the models of Hugging Face in the sizes of ours. Empty if the library is not installed."""
     if not hugging_face.is_installed():
         return {}
     sizes = our_sizes(size)
@@ -298,7 +298,7 @@ def search_table(sentences: int, summary: dict[str, dict[str, Any]], peer: str =
 
 
 def report(data: dict[str, Any]) -> list[str]:
-    """The results as Markdown."""
+    """Return the results as Markdown."""
     size = Size(**data["size"])
     rounds = f"; beam {BEAM}; {data['rounds']} rounds after {data['warmup']}, seed {data['seed']}"
     lines = ["# Transformers", "", *harness.run_lines(data["run"]), size_line(size) + rounds]
@@ -323,7 +323,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "transformer_families", rounds=5, warmup=1, hint=", of searches of a batch three at most")
     add_memory_options(parser)

@@ -85,7 +85,7 @@ WORDS = {
 
 
 def build(model: Model, data: Path) -> nn.Module:
-    """The model for the dictionary in ``data``, without memory for its parameters."""
+    """Return the model for the dictionary in ``data``, without memory for its parameters."""
     task = "topic_essay" if model.arch in ESSAYS else "paraphrase"
     line = [str(data), "--source-lang", "src", "--target-lang", "tgt", "--task", task, "--arch", model.arch]
     line += ["--criterion", "query_embedding"]  # works with all of them, including fairseq's
@@ -110,7 +110,7 @@ def counted(models: Sequence[Model], words: int) -> dict[str, int]:
 
 
 def render(words: int, numbers: dict[str, int]) -> list[str]:
-    """The table of a dictionary, as Markdown. The first baseline in it is the reference of the others."""
+    """Return the table of a dictionary, as Markdown. The first baseline in it is the reference of the others."""
     header = ["arch", "parameters", "MiB per update, fp32", "fp16", "**share of the baseline's**"]
     baseline = next(name for name in numbers if name.startswith(f"`{BASELINE}"))
     rows = [
@@ -133,7 +133,7 @@ def exchange_ms(parameters: int, gpus: int, between: float) -> float:
 
 
 def estimate(numbers: dict[str, int]) -> list[str]:
-    """The share of ``STEP_MS`` in a step with the exchange, for the archs that differ in their output layer."""
+    """Return the share of ``STEP_MS`` in a step with the exchange, for the archs that differ in their output layer."""
     header = ["arch", "between machines", *(f"{gpus} GPUs" for gpus in GPUS)]
     rows = [
         [name, link, *(f"{STEP_MS / (STEP_MS + exchange_ms(numbers[name], gpus, rate)):.0%}" for gpus in GPUS)]

@@ -53,7 +53,7 @@ class Variant:
     flags: tuple[str, ...] = ()
 
     def command(self, size: Size) -> list[str]:
-        """The options that a user would give to fairseq-train."""
+        """Return the options that a user would give to fairseq-train."""
         if self.arch == "lstm":
             names = "encoder-embed-dim encoder-hidden-size decoder-embed-dim decoder-hidden-size decoder-out-embed-dim"
             task = "translation"
@@ -98,15 +98,15 @@ class TrainingStep:
         self.clip_norm = cfg.optimization.clip_norm
 
     def setup_task(self, cfg: Any) -> FairseqTask:
-        """The task for building the model."""
+        """Return the task for building the model."""
         return tasks.setup_task(cfg)
 
     def build_optimizer(self, cfg: Any) -> Any:
-        """The optimiser of the model's parameters."""
+        """Return the optimiser of the model's parameters."""
         return optim.build_optimizer(cfg.optimizer, list(self.model.parameters()))
 
     def sample(self, index: int) -> dict[str, Any]:
-        """Batch ``index``, complete."""
+        """Return batch ``index``, complete."""
         return self.batches[index % len(self.batches)]
 
     def __call__(self, index: int) -> dict[str, float]:
@@ -136,7 +136,7 @@ class TrainingStep:
         self.optimizer.multiply_grads(1.0 / sample_size)
 
     def num_parameters(self) -> int:
-        """Number of trainable parameters. Shared ones count once."""
+        """Return the number of trainable parameters. Shared ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
@@ -165,7 +165,7 @@ class OutputProducts:
         self.grad_weight = torch.zeros_like(self.weight)
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Scores, gradient of the queries, gradient of the weights."""
+        """Return scores, gradient of the queries, gradient of the weights."""
         with self.library():
             for chunk in self.chunks:
                 scores = torch.mm(chunk, self.weight.t(), out=self.scores[: len(chunk)])

@@ -28,7 +28,7 @@ CLOSERS = frozenset("'’”」』)）")
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("clause_chunks", __doc__)
     group = options.add_mutually_exclusive_group(required=True)
     group.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
@@ -44,7 +44,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files."""
+    """Return the source files."""
     if options.unit != "words" or options.bpe:
         raise InputError("the essays must be in tokens already: use --unit and --bpe in the script that prepares them.")
     files = [path for paths in plain_files(options.data).values() for path in paths]
@@ -54,7 +54,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def split_clauses(tokens: list[str]) -> list[int]:
-    """The lengths of the clauses: each ends with its punctuation and the closing quotes or brackets after it."""
+    """Return the lengths of the clauses: each ends with its punctuation and the closing quotes or brackets after it."""
     lengths, ended = [0], False
     for token in tokens:
         ends = set(token) <= CLAUSE_ENDS

@@ -27,7 +27,7 @@ RELEASED = {"test": "commongen.test.jsonl", "valid": "commongen.dev.jsonl", "tra
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("commongen", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
@@ -41,12 +41,12 @@ def parser() -> ArgumentParser:
 
 
 def released(options: Namespace) -> dict[str, Path]:
-    """The released files that are there."""
+    """Return the released files that are there."""
     return {split: options.data / name for split, name in RELEASED.items() if (options.data / name).is_file()}
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files. The released sentences are untokenised. Existing splits are tokenised."""
+    """Return the source files. The released sentences are untokenised. Existing splits are tokenised."""
     options.unit = options.unit or ("moses" if released(options) else "words")
     files = list(released(options).values()) or [path for paths in plain_files(options.data).values() for path in paths]
     if not files:

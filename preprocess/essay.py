@@ -22,7 +22,7 @@ SEPARATOR = "</d>"
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("essay", __doc__)
     options.add_argument("--train", type=Path, metavar="FILE", help="released training file")
     options.add_argument("--test", type=Path, metavar="FILE", help="released test file")
@@ -37,7 +37,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files."""
+    """Return the source files."""
     if options.data is not None and options.train is None and options.test is None:
         files = [path for paths in plain_files(options.data).values() for path in paths]
         if files:
@@ -71,7 +71,7 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
 
 
 def objection(options: Namespace, essay: tuple[str, str] | None) -> str:
-    """The reason for dropping an essay. Empty to keep it."""
+    """Return the reason for dropping an essay. Empty to keep it."""
     if essay is None:
         return f"essays_without_one_{SEPARATOR}"
     topics, words = (part.count(" ") + 1 if part else 0 for part in essay)

@@ -21,7 +21,7 @@ from corpus.references import TURK, sides, write_references
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("ew_sew", __doc__)
     options.set_defaults(brackets=True)  # spelt as TurkCorpus does
     options.add_argument(
@@ -49,7 +49,7 @@ def parser() -> ArgumentParser:
 
 
 def turk_files(options: Namespace, split: str) -> list[Path]:
-    """The sentences of a set of TurkCorpus, and its references."""
+    """Return the sentences of a set of TurkCorpus, and its references."""
     return [options.turk / name for name in TURK[split]]
 
 

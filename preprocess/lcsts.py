@@ -27,7 +27,7 @@ Document = tuple[int | None, str, str]
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("lcsts", __doc__)
     options.set_defaults(unit=None, words=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
@@ -37,7 +37,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files. The setting is expanded into options."""
+    """Return the source files. The setting is expanded into options."""
     unit, words = SETTINGS[options.setting]
     options.unit = options.unit or unit
     options.words = words if options.words is None else options.words

@@ -29,7 +29,7 @@ _IGNORED = -100  # transformers' label of a piece without a prediction
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = learner_parser("make_tiny_bert", __doc__)
     options.add_argument("--lowercase", action="store_true", help="an uncased BERT, which strips accents too")
     group = options.add_argument_group("model")

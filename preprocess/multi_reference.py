@@ -21,7 +21,7 @@ HELD_OUT = ("test", "valid")
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("multi_reference", __doc__)
     options.add_argument("--data", type=Path, metavar="DIR", help="directory with TurkCorpus or ASSET")
     for split in HELD_OUT:
@@ -32,7 +32,7 @@ def parser() -> ArgumentParser:
 
 
 def files_of(options: Namespace) -> dict[str, list[Path]]:
-    """Source and references of each split, the test set first.
+    """Return source and references of each split, the test set first.
 
     Raises:
         InputError: if there is no set, or one without references.
@@ -53,7 +53,7 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files."""
+    """Return the source files."""
     return [path for paths in files_of(options).values() for path in paths]
 
 

@@ -40,7 +40,7 @@ MOST_TOPICS = 50  # words of a source with --topics
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("own_pairs", __doc__)
     options.set_defaults(unit="joiner")
     options.add_argument(
@@ -82,7 +82,7 @@ def _number_or_file(text: str) -> int | Path:
 
 
 def own_files(options: Namespace, split: str) -> list[Path]:
-    """The files of a split that is not drawn."""
+    """Return the files of a split that is not drawn."""
     return [value for value in getattr(options, split) or () if isinstance(value, Path)]
 
 
@@ -98,7 +98,7 @@ def use_saved_splits(options: Namespace) -> None:
 
 
 def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
-    """The file in ``--prepared`` that has the text settings. None without this option."""
+    """Return the file in ``--prepared`` that has the text settings. None without this option."""
     if not options.prepared:
         return []
     if options.bpe or options.truecase or options.lowercase:
@@ -110,7 +110,7 @@ def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files."""
+    """Return the source files."""
     use_saved_splits(options)
     if options.topics and options.truecase:
         raise InputError("--topics have no first word of a sentence, which --truecase changes: leave it out.")

@@ -18,7 +18,7 @@ from corpus.preparation import Preparation
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("parallel_text", __doc__)
     for split in SPLITS:
         options.add_argument(
@@ -44,7 +44,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files."""
+    """Return the source files."""
     return [path for split in SPLITS for pair in getattr(options, split) for path in pair] + options.held_out
 
 

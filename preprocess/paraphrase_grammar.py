@@ -27,7 +27,7 @@ class Domain(NamedTuple):
 
 
 def _build_domain(roles: str, groups: str, adverbs: str, frames: list[str]) -> Domain:
-    """A domain of the grammar. Each frame is a verb and its objects."""
+    """Return a domain of the grammar. Each frame is a verb and its objects."""
     pairs = [(verb, noun) for verb, *nouns in map(str.split, frames) for noun in nouns]
     return Domain(roles.split(), groups.split(), pairs, adverbs.split())
 

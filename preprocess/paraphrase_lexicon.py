@@ -23,7 +23,7 @@ DOUBLING_VERBS: list[str] = GRAMMAR["doubling_verbs"].split()
 
 
 class SynonymSet(NamedTuple):
-    """Words of one meaning, plainest first; `kind` is verb, noun, adjective or other."""
+    """Words of one meaning, plainest first. `kind` is verb, noun, adjective or other."""
 
     kind: str
     words: tuple[str, ...]
@@ -55,7 +55,7 @@ def _plural(noun: str) -> str:
 
 
 def _build_sets() -> dict[str, SynonymSet]:
-    """All sets by their plainest word.
+    """Return all sets by their plainest word.
 
     A set is a list of words, in which "_" joins the words of a phrase. After a noun, a colon and the adjectives that
     fit it may follow. An adjective is named by the first word of its set.

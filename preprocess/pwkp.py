@@ -28,7 +28,7 @@ ENTITIES = "entities"
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("pwkp", __doc__)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="wikismall or wikilarge of the bundle")
     options.add_argument("--name", default="PWKP_108016.tag.80.aner", help="prefix of the file names")
@@ -38,7 +38,7 @@ def parser() -> ArgumentParser:
 
 
 def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
-    """The files of each split in a form, the held-out splits first."""
+    """Return the files of each split in a form, the held-out splits first."""
     name = options.name + (".ori" if form == "original" else "")
     files = {split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in reversed(SPLITS)}
     return {
@@ -49,13 +49,13 @@ def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
 
 
 def map_of(options: Namespace) -> Path | None:
-    """The bundle's entity map, if it is there and needed."""
+    """Return the bundle's entity map, if it is there and needed."""
     path = options.data / f"{options.name}.map.t7"
     return path if options.form == "anonymised" and path.is_file() else None
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files."""
+    """Return the source files."""
     files_by_split = pairs_of(options, options.form)
     if not files_by_split:
         raise InputError(
@@ -73,7 +73,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
-    """The entity maps of the sentences of one split.
+    """Return the entity maps of the sentences of one split.
 
     Raises:
         InputError: if the table is not the bundle's map.

@@ -28,7 +28,7 @@ COLUMNS = ("question1", "question2", "is_duplicate")
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("quora", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="FILE", help="the published file, or a directory")
@@ -41,7 +41,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files. The published questions are untokenised. A directory is tokenised."""
+    """Return the source files. The published questions are untokenised. A directory is tokenised."""
     options.unit = options.unit or ("words" if options.data.is_dir() else "moses")
     if options.data.is_dir():
         files = [path for paths in plain_files(options.data).values() for path in paths]

@@ -18,7 +18,7 @@ from corpus.reading import read_lines
 
 
 def read_entities(path: Path) -> list[dict[str, str]]:
-    """The entities of each line.
+    """Return the entities of each line.
 
     Raises:
         InputError: with the first invalid line.

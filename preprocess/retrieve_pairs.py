@@ -33,7 +33,7 @@ Pair = tuple[str, ...]  # a sentence, and its target if it has one
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = output_parser("retrieve_pairs", __doc__)
     options.add_argument(
         "--data", type=Path, required=True, metavar="DIR", help="folder with tokenised {train,valid,test}.{src,tgt}"
@@ -86,7 +86,7 @@ class Retriever:
 
 
 def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
-    """The sentences of a split, with their targets if there are any.
+    """Return the sentences of a split, with their targets if there are any.
 
     Raises:
         InputError: if a line is empty or contains the pair symbol, or if the sides have different lengths.
@@ -103,7 +103,7 @@ def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
 
 
 def files_of(folder: Path, split: str) -> list[Path]:
-    """The existing files of a split, the source first. None without a source."""
+    """Return the existing files of a split, the source first. None without a source."""
     paths = [folder / f"{split}.{side}" for side in SIDES]
     return [path for path in paths if path.is_file()] if paths[0].is_file() else []
 
@@ -133,7 +133,7 @@ def write(options: Namespace, output: Output) -> str:
 
 
 def sources(options: Namespace) -> list[Path]:
-    """The files of text.
+    """Return the files of text.
 
     Raises:
         InputError: if there are no training pairs, or no sentences.

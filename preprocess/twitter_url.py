@@ -35,7 +35,7 @@ Pair = tuple[str, str]
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = build_parser("twitter_url", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the published files")
@@ -51,7 +51,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """The source files. The published tweets are untokenised. A directory with splits is tokenised."""
+    """Return the source files. The published tweets are untokenised. A directory with splits is tokenised."""
     plain = [path for paths in plain_files(options.data).values() for path in paths]
     options.unit = options.unit or ("words" if plain else "moses")
     if plain:
@@ -84,7 +84,7 @@ def automatic(preparation: Preparation, path: Path, *, first: bool = False) -> I
 
 
 def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, rest: str = "") -> list[str]:
-    """The split of every pair.
+    """Return the split of every pair.
 
     Raises:
         InputError: if there are too few.

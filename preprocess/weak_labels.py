@@ -27,7 +27,7 @@ PHRASE, SENTENCE = "0", "1"
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = output_parser("weak_labels", __doc__)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.src and train.tgt")
     count = whole_number(1, 1000)
@@ -55,7 +55,7 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
 
 
 def sources(options: Namespace) -> list[Path]:
-    """The files of text."""
+    """Return the files of text."""
     return [path for paths in files_of(options).values() for path in paths]
 
 
@@ -134,12 +134,12 @@ def rarest_blocks(
 
 
 def length(span: tuple[int, int]) -> int:
-    """Words of a span."""
+    """Return words of a span."""
     return span[1] - span[0]
 
 
 def mark(words: int, spans: list[tuple[int, int]]) -> list[str]:
-    """The label of every word."""
+    """Return the label of every word."""
     labels = [SENTENCE] * words
     for first, last in spans:
         labels[first:last] = [PHRASE] * (last - first)

@@ -33,7 +33,7 @@ class _Sentences:
 
 
 def parser() -> ArgumentParser:
-    """The options."""
+    """Return the options."""
     options = learner_parser("word_vectors", __doc__)
     options.add_argument("--dim", type=whole_number(1, 10_000), default=300, metavar="N", help="width of the vectors")
     options.add_argument("--method", choices=METHODS, default=METHODS[0], help="training method of word2vec")

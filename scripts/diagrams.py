@@ -308,7 +308,7 @@ FIGURES = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draw or compare the figures; return the exit status."""
+    """Draw or compare the figures. Return the exit status."""
     parser = argparse.ArgumentParser(description="Draw the SVG figures of the documents.")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if a figure differs")
     args = parser.parse_args(arguments)

@@ -22,7 +22,7 @@ BEGIN, END = "<!-- imports: scripts/imports.py -->\n", "<!-- end of imports -->\
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a file below the package's parent."""
+    """Return the dotted name of a file below the package's parent."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -51,13 +51,13 @@ def _running_nodes(node: ast.AST, *, deferred: bool) -> Iterator[ast.AST]:
 
 
 def file_graph(*, deferred: bool) -> dict[str, set[str]]:
-    """Each module with the modules of the package that it imports."""
+    """Return each module with the modules of the package that it imports."""
     modules = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
     return {name: set(imported_modules(path, modules, deferred=deferred)) - {name} for name, path in modules.items()}
 
 
 def part_graph(files: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Each part with the parts that it imports. The package's own ``__init__`` is the part ``__init__``."""
+    """Return each part with the parts that it imports. The package's own ``__init__`` is the part ``__init__``."""
 
     def part(name: str) -> str:
         return name.split(".")[1] if "." in name else "__init__"
@@ -69,7 +69,7 @@ def part_graph(files: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 
 def layers(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """The layer of each part, 0 for a part without imports.
+    """Return the layer of each part, 0 for a part without imports.
 
     Raises:
         CycleError: with the cycle.
@@ -81,7 +81,7 @@ def layers(graph: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def draw(graph: Mapping[str, set[str]]) -> str:
-    """The drawing: one line per part, the highest layer first."""
+    """Return the drawing: one line per part, the highest layer first."""
     layer_of = layers(graph)
     width = max(map(len, graph))
     lines = []

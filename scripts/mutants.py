@@ -48,7 +48,7 @@ class Mutant(NamedTuple):
     place: str = ""
 
     def describe(self) -> str:
-        """One line."""
+        """Return one line."""
         if self.place:
             pairs = zip(self.old.splitlines(), self.new.splitlines(), strict=True)
             old, new = next((old.strip(), new.strip()) for old, new in pairs if old != new)
@@ -59,7 +59,7 @@ class Mutant(NamedTuple):
 
 
 def read_mutants(path: Path) -> list[Mutant]:
-    """The rows of ``path``. Every old text must occur exactly once in its file.
+    """Return the rows of ``path``. Every old text must occur exactly once in its file.
 
     Raises:
         SystemExit: with the rows that must be fixed.
@@ -79,7 +79,7 @@ def read_mutants(path: Path) -> list[Mutant]:
 
 
 def draw_mutants(number: int, seed: int) -> list[Mutant]:
-    """Random mutants, with the unit tests that name their file and those of its folder."""
+    """Return random mutants, with the unit tests that name their file and those of its folder."""
     mutants = []
     for file, place, changed in random_mutants.draw(ROOT, number, seed):
         text = (ROOT / file).read_text(encoding="utf-8")

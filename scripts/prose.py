@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check docstrings, comments and Markdown for phrases that readers stumble over; `make lint` runs it.
+"""Check docstrings, comments and Markdown for phrases that readers stumble over. `make lint` runs it.
 
     python scripts/prose.py [PATH...]     # default: the whole project
 

@@ -53,7 +53,7 @@ def draw(root: Path, number: int, seed: int) -> list[tuple[str, str, str]]:
 
 
 def mutate(text: str, place: str, changed: str) -> str:
-    """The file's ``text`` with the line that ``place`` names replaced by ``changed``."""
+    """Return the file's ``text`` with the line that ``place`` names replaced by ``changed``."""
     lines = text.splitlines(keepends=True)
     lines[int(place.rpartition(":")[2]) - 1] = changed + "\n"
     return "".join(lines)
@@ -75,7 +75,7 @@ def tests_of(root: Path, file: str) -> tuple[str, ...]:
 
 
 def _changes(text: str) -> Iterator[tuple[int, str]]:
-    """Line numbers from 1, and the line with one thing changed; decorators (``@dataclass(frozen=True)``) stay."""
+    """Line numbers from 1, and the line with one thing changed. Decorators (``@dataclass(frozen=True)``) stay."""
     lines = text.splitlines()
     tree = ast.parse(text)
     decorators = [one for node in ast.walk(tree) for one in getattr(node, "decorator_list", [])]

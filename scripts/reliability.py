@@ -105,7 +105,7 @@ def results(records: list[list[dict[str, Any]]]) -> Counter[str]:
 
 
 def rows(entries: list[dict[str, Any]]) -> list[str]:
-    """One row of the table per kind, the listed ones first."""
+    """Return one row of the table per kind, the listed ones first."""
     numbers: Counter[str] = Counter()
     files: dict[str, set[str]] = {}
     for entry in entries:

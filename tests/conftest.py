@@ -21,7 +21,7 @@ def _reliability(config: pytest.Config) -> Reliability:
 
 @pytest.fixture(scope="session")
 def reliability(pytestconfig: pytest.Config) -> Reliability:
-    """Return the counter of the test run; ``reliability.count(kind, n)`` works in every process of it."""
+    """Return the counter of the test run. ``reliability.count(kind, n)`` works in every process of it."""
     return _reliability(pytestconfig)
 
 
@@ -31,7 +31,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Record the result of the whole run; only the process that started pytest-xdist's workers does this."""
+    """Record the result of the whole run. Only the process that started pytest-xdist's workers does this."""
     if hasattr(session.config, "workerinput"):
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

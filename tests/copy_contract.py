@@ -48,7 +48,7 @@ def copy_task(slots: int = SLOTS) -> Any:
 
 
 def copy_batch(**layout: Any) -> dict[str, torch.Tensor]:
-    """The sentences above, padded as fairseq pads them."""
+    """Return the sentences above, padded as fairseq pads them."""
     return collate([torch.tensor(row) for row in SOURCES], [torch.tensor(row) for row in TARGETS], **layout)
 
 
@@ -60,7 +60,7 @@ def rename(tokens: torch.Tensor, names: dict[int, int]) -> torch.Tensor:
 
 
 def choices(model: Any, previous: torch.Tensor, encoder_out: dict[str, torch.Tensor]) -> CopyDistribution:
-    """The probabilities of generating and copying at every step of ``previous`` (B, T)."""
+    """Return the probabilities of generating and copying at every step of ``previous`` (B, T)."""
     memory = model.decoder.remember(encoder_out)
     return model.decoder.choices(model.decoder.steps(previous, memory), memory)
 
@@ -103,7 +103,7 @@ class CopyContract(ModelContract):
         torch.testing.assert_close(sums.loss, expected, rtol=1e-5, atol=1e-5)
 
     def test_label_smoothing_goes_to_the_base_vocabulary_alone(self, copier):
-        """Expected: (1 - e - e_i) nll - e_i sum over the base words of log p, e_i = e / (V - 1), written out."""
+        """The oracle is (1 - e - e_i) nll - e_i sum over the base words of log p, e_i = e / (V - 1), written out."""
         batch, eps = copy_batch(), 0.1
         target = copier.decoder.known_targets(batch["target"])
         lprobs = log_probs(copier, batch)

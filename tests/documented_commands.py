@@ -63,7 +63,7 @@ def read(path: Path) -> str:
 
 @functools.cache
 def help_text(*line: str) -> str:
-    """Return a Python program's ``--help`` text without starting a process; ``line`` is program and subcommand.
+    """Return a Python program's ``--help`` text without starting a process. ``line`` is program and subcommand.
 
     Raises:
         AssertionError: if the program prints no help.
@@ -203,7 +203,7 @@ def check_own(command: Command) -> None:
 
 
 def check_pip(command: Command) -> None:
-    """Check that a document installs the checkout with existing extras; the project is not on a package index."""
+    """Check that a document installs the checkout with existing extras. The project is not on a package index."""
     for word in command.words:
         assert not re.match(r"wean[-_]fairseq", word), "pip would look for it on the package index"
         for extra in re.findall(r"\.\[([\w,-]+)\]", word):

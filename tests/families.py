@@ -28,7 +28,7 @@ def families() -> list[str]:
 
 
 def tiny(family: str, width: int = 8) -> dict[str, Any]:
-    """Return options of a small model without dropout; all families have the same option names.
+    """Return options of a small model without dropout. All families have the same option names.
 
     Args:
         family: name of the family.

@@ -64,7 +64,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def shell_scripts(text: str) -> list[str]:
-    """The shell blocks of a page, with the arrays that any of them has set put where they are used."""
+    """Return the shell blocks of a page, with the arrays that any of them has set put where they are used."""
     arrays: dict[str, str] = {}
     scripts = []
     for block in blocks(text):
@@ -85,7 +85,7 @@ def shell_lines(script: str) -> list[str]:
 
 
 def simple_commands(line: str) -> list[Command]:
-    """The commands of a line, without redirections and the words that make loops.
+    """Return the commands of a line, without redirections and the words that make loops.
 
     Raises:
         ValueError: if a quote is not closed.
@@ -118,17 +118,17 @@ def without_blocks(text: str) -> str:
 
 
 def code_spans(text: str) -> list[str]:
-    """Texts between backticks outside of blocks, a line break being a space."""
+    """Return texts between backticks outside of blocks, a line break being a space."""
     return [" ".join(match[2].split()) for match in SPAN.finditer(without_blocks(text))]
 
 
 def links(text: str) -> list[str]:
-    """The targets of links and pictures outside of code."""
+    """Return the targets of links and pictures outside of code."""
     return LINK.findall(SPAN.sub("", without_blocks(text)))
 
 
 def anchors(text: str) -> set[str]:
-    """Names that a link may have behind ``#``: the headings as GitHub writes them, numbered where they repeat."""
+    """Return the anchors of links: the headings as GitHub writes them, numbered where they repeat."""
     seen: Counter[str] = Counter()
     found = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
     for heading in HEADING.findall(without_blocks(text)):

@@ -43,7 +43,7 @@ def build_model(arch: str, task: Namespace | None = None, seed: int = 11, **opti
 
 
 def make_batch(seed: int = 5, dictionary_size: int = 23, left_pad_source: bool = True) -> dict[str, torch.Tensor]:
-    """Three sentence pairs of different lengths, padded as fairseq pads them."""
+    """Return three sentence pairs of different lengths, padded as fairseq pads them."""
     generator = torch.Generator().manual_seed(seed)
     sources = [sentence(generator, length, dictionary_size) for length in (5, 2, 7)]
     targets = [sentence(generator, length, dictionary_size) for length in (4, 6, 1)]
@@ -85,7 +85,7 @@ def task_inputs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[
 
 
 def log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Teacher-forced log-probabilities (B, T, V)."""
+    """Return teacher-forced log-probabilities (B, T, V)."""
     more = task_inputs(model, batch)
     out = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"], **more)
     return model.get_normalized_probs(out, log_probs=True)

@@ -1,4 +1,4 @@
-"""Detect the abilities of this machine's processor; not all have the instructions that PyTorch's kernels need."""
+"""Detect the abilities of this machine's processor. Not all have the instructions that PyTorch's kernels need."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from wean_fairseq.search.packed_linear import int8_is_exact
 
 @cache
 def has_bf16_lstm() -> bool:
-    """Return True if oneDNN has a bfloat16 LSTM here; it needs AVX-512 or newer (try ``ONEDNN_MAX_CPU_ISA=AVX2``)."""
+    """Return True if oneDNN has a bfloat16 LSTM here. It needs AVX-512 or newer (try ``ONEDNN_MAX_CPU_ISA=AVX2``)."""
     lstm = torch.nn.LSTM(4, 4)
     try:
         with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -37,5 +37,5 @@ class Reliability:
 
 
 def read_record(record: Path) -> list[dict[str, Any]]:
-    """All lines that ``append`` wrote."""
+    """Return all lines that ``append`` wrote."""
     return [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]

@@ -75,7 +75,7 @@ _WIDEST = {"addcmul", "addcdiv", "atan2", "bilinear", "cross", "dot", "index_put
 
 
 def on_host(tensor: torch.Tensor) -> bool:
-    """Return True if a tensor is not on the simulated device; scalars are allowed on both devices."""
+    """Return True if a tensor is not on the simulated device. Scalars are allowed on both devices."""
     return bool(getattr(tensor, _HOST, False))
 
 
@@ -191,7 +191,7 @@ class SimulatedGpu(TorchFunctionMode):
         return tree_map(lambda leaf: self._cast(leaf, dtype), (args, kwargs))  # type: ignore[no-any-return]
 
     def _cast(self, leaf: Any, dtype: torch.dtype) -> Any:
-        """Cast a tensor of the device; the cast of a parameter is cached until the end of ``autocast``."""
+        """Cast a tensor of the device. The cast of a parameter is cached until the end of ``autocast``."""
         if not _is_cast(leaf) or leaf.dtype == dtype:
             return leaf
         if not (leaf.is_leaf and leaf.requires_grad):
@@ -252,7 +252,7 @@ _FUSED_CELLS = {"_thnn_fused_lstm_cell": _fused_lstm_cell, "_thnn_fused_gru_cell
 
 
 class _Kernels(torch.autograd.Function):
-    """Function of tensors whose operations count as a given number of kernels, forward and backward."""
+    """Autograd function that counts as a given number of kernels in the forward and in the backward pass."""
 
     @staticmethod
     def forward(
@@ -313,7 +313,7 @@ _NO_KERNELS |= {"_unsafe_view", "_reshape_alias", "detach", "lift_fresh", "alias
 
 
 def _wanted_device(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device | None:
-    """The device that a call asks for, ``None`` if it asks for none."""
+    """Return the device that a call asks for, ``None`` if it asks for none."""
     if name in ("cpu", "cuda"):
         return torch.device(name)
     wanted = kwargs.get("device")
@@ -330,7 +330,7 @@ def _goes(target: torch.device | None, name: str, kind: str) -> bool:
 
 
 def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
-    """Return True if the size of an indexing result depends on a mask; assignments do not."""
+    """Return True if the size of an indexing result depends on a mask. Assignments do not."""
     if name not in ("__getitem__", "index"):
         return False
     leaves: Iterator[Any] = iter(tree_leaves(args[1:]))
@@ -344,14 +344,14 @@ def _is_cast(leaf: Any) -> bool:
 
 
 def _real_device(argument: Any) -> Any:
-    """Arguments as the CPU takes them."""
+    """Return the argument with a CUDA device replaced by the CPU."""
     if isinstance(argument, torch.device) and argument.type == "cuda":
         return torch.device("cpu")
     return "cpu" if isinstance(argument, str) and argument.startswith("cuda") else argument
 
 
 def _mark(leaf: Any, host: bool, inputs: list[torch.Tensor]) -> Any:
-    """Mark a result; a result that is an input from the other device becomes a separate tensor first."""
+    """Mark a result. A result that is an input from the other device becomes a separate tensor first."""
     if not isinstance(leaf, torch.Tensor) or on_host(leaf) == host:
         return leaf
     with torch._C.DisableTorchFunction():

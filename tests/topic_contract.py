@@ -13,7 +13,7 @@ ESSAYS = [[13, 10, CHUNK, 9, 12, 13, CHUNK, 14, EOS], [5, 4, EOS], [CHUNK, 6, 15
 
 
 def essay_batch(topics: list[list[int]] = TOPICS, essays: list[list[int]] = ESSAYS, **layout: Any) -> dict[str, Any]:
-    """Essays of different lengths with different numbers of topics, padded as fairseq pads them."""
+    """Return essays of different lengths with different numbers of topics, padded as fairseq pads them."""
     sources = [torch.tensor([*words, EOS]) for words in topics]
     return collate(sources, [torch.tensor(essay) for essay in essays], **layout)
 
@@ -28,7 +28,10 @@ class TopicContract(ModelContract):
     """Inherit instead of ``ModelContract``."""
 
     def test_beam_search_finds_what_teacher_forcing_scores(self, model):
-        """Hypotheses of fairseq's search end, move and are dropped. Expected: the scores of the model on its output."""
+        """Hypotheses of fairseq's search end, move and are dropped.
+
+        The expected result is the scores of the model on its output.
+        """
         batch = essay_batch()
         inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")}
         inputs |= task_inputs(model, batch)

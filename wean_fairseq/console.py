@@ -30,13 +30,13 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
-    """The parser of a command. Its help ends with ``examples``, in the lines that they have."""
+    """Return the parser of a command. Its help ends with ``examples``, in the lines that they have."""
     shape = argparse.RawDescriptionHelpFormatter
     return OneLineParser(prog=program, description=description, epilog=examples, formatter_class=shape)
 
 
 def whole_number(minimum: int, most: int = LARGEST) -> Callable[[str], int]:
-    """An argparse type: a whole number of ``minimum`` or more, and ``most`` or less."""
+    """Return an argparse type: a whole number of ``minimum`` or more, and ``most`` or less."""
 
     def parse(text: str) -> int:
         if not _WHOLE.fullmatch(text) or not minimum <= int(text) <= most:
@@ -50,7 +50,7 @@ SEED = whole_number(-LARGEST_SEED, LARGEST_SEED)
 
 
 def number(text: str) -> float:
-    """An argparse type: a number. It may be infinite or NaN, which later checks of the range name."""
+    """Return an argparse type: a number. It may be infinite or NaN, which later checks of the range name."""
     with suppress(ValueError):
         if text.isascii() and "_" not in text:
             return float(text)
@@ -58,7 +58,7 @@ def number(text: str) -> float:
 
 
 def positive_number(text: str) -> float:
-    """An argparse type: a finite number above 0."""
+    """Return an argparse type: a finite number above 0."""
     with suppress(argparse.ArgumentTypeError):
         if 0 < (value := number(text)) < math.inf:
             return value

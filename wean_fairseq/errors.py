@@ -31,7 +31,7 @@ class UserError(ValueError):
 
 
 def name_some(items: Sequence[object], limit: int = 5) -> str:
-    """Name the first items and the number of the others: ``3, 5, 8, 9, 11 and 40 more``."""
+    """Name the first items and count the others: ``3, 5, 8, 9, 11 and 40 more``."""
     named = ", ".join(map(str, items[:limit]))
     return named + (f" and {len(items) - limit} more" if len(items) > limit else "")
 

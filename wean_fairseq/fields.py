@@ -43,7 +43,7 @@ def check_values(config: type, cfg: Any) -> None:
 
 
 def start_files() -> set[str]:
-    """Names of the options of all archs, fairseq's own too, that name files to begin a training with."""
+    """Return the names of the options of all archs, fairseq's own too, that name files to begin a training with."""
     declared = {
         item.name
         for config in MODEL_DATACLASS_REGISTRY.values()

@@ -94,7 +94,7 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
 
 
 def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
-    """First and last pair of each batch."""
+    """Return first and last pair of each batch."""
     cells = np.cumsum((source.lengths + 1) * target.lengths)
     edges = np.searchsorted(cells, np.arange(_CELLS, cells[-1], _CELLS), side="right")
     edges = np.unique(np.concatenate([[0], edges, [len(cells)]]))
@@ -122,7 +122,7 @@ def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> 
 
 
 def _maximise(counts: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The mean of log t under the posterior, exponentiated. Entries of the same row are next to each other."""
+    """Return the mean of log t under the posterior, exponentiated. Entries of the same row are next to each other."""
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     sizes = np.diff(starts, append=len(rows))
     totals = np.add.reduceat(counts, starts) + ALPHA * sizes
@@ -142,7 +142,7 @@ def digamma(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -> Links:
-    """Links (i, j) of both directions. With ``grow``, add neighbouring links of one direction ("grow-diag").
+    """Return links (i, j) of both directions. With ``grow``, add neighbouring links of one direction ("grow-diag").
 
     A link of one direction is added if it touches a link, also diagonally, and one of its words has none yet (Koehn et
     al., IWSLT 2005).

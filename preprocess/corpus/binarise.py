@@ -47,7 +47,8 @@ def binarise(
     made_from |= {"dictionaries_sha256": [sha256_of(path) for path in dictionaries]} if dictionaries else {}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    # fairseq-preprocess creates the folder, so there is no lock on it. Its name is not one that other writers remove.
+    # fairseq-preprocess creates the folder, so there is no lock on it. The partial folder ends in `.binary`, because
+    # other writers remove leftovers whose names end in `.partial`.
     partial = partial_folder(folder).with_suffix(".binary")
     remove(partial)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,7 @@ def binarise(
 
 
 def _arguments(text: Path, folder: Path, sizes: dict[str, int], dictionaries: Sequence[Path]) -> list[str]:
-    """The options of fairseq-preprocess."""
+    """Return the options of fairseq-preprocess."""
     line = ["--source-lang=src", "--target-lang=tgt", f"--destdir={folder}"]
     prefixes = [split for split in SPLITS if (text / f"{split}.src").is_file()]
     if "train" not in prefixes:

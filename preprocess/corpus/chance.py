@@ -8,16 +8,16 @@ Item = TypeVar("Item")
 
 
 def pick(rng: Random, items: Sequence[Item]) -> Item:
-    """One item. All are equally likely."""
+    """Return one item. All are equally likely."""
     return items[int(rng.random() * len(items))]
 
 
 def between(rng: Random, low: int, high: int) -> int:
-    """A whole number from ``low`` to ``high``, both included."""
+    """Return a whole number from ``low`` to ``high``, both included."""
     return low + int(rng.random() * (high - low + 1))
 
 
 def shuffle(rng: Random, items: Iterable[Item]) -> list[Item]:
-    """The items in random order."""
+    """Return the items in random order."""
     left = list(items)
     return [left.pop(int(rng.random() * len(left))) for _ in range(len(left))]

@@ -36,7 +36,7 @@ _NOT_CONTENT = (
 
 
 def one_word(text: str) -> str:
-    """An argparse type: a word that texts keep unchanged, such as a separator."""
+    """Return an argparse type: a word that texts keep unchanged, such as a separator."""
     cleaner = cleaning.Cleaner()
     if text.split() != [text] or cleaner.guard(cleaner.clean(text)) != text:
         raise argparse.ArgumentTypeError(f"must be one word, and no special symbol such as <unk>, but is {text!r:.60}")
@@ -52,7 +52,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def output_parser(name: str, doc: str | None) -> ArgumentParser:
-    """The options of all scripts that fill a directory.
+    """Return the options of all scripts that fill a directory.
 
     Args:
         name: name of the script, without its suffix.
@@ -67,7 +67,7 @@ def output_parser(name: str, doc: str | None) -> ArgumentParser:
 
 
 def build_parser(name: str, doc: str | None) -> ArgumentParser:
-    """The options of the scripts that prepare text, see ``output_parser``."""
+    """Return the options of the scripts that prepare text, see ``output_parser``."""
     parser = output_parser(name, doc)
     parser.add_argument(
         "--limit", type=whole_number(0), default=0, metavar="N", help="use the first N pairs of each split, 0 = all"
@@ -336,7 +336,10 @@ def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Resu
 
 
 def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
-    """The options that determine the content. A file is its index among the sources, and directories are omitted."""
+    """Return the options that determine the content.
+
+    A file is its index among the sources, and directories are omitted.
+    """
 
     def shown(value: object) -> object:
         if isinstance(value, (list, tuple)):

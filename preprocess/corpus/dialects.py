@@ -1,7 +1,7 @@
 """Delimited text: choose the dialect of a table by its content, and read its rows with Python's ``csv`` module.
 
-``csv`` reads a given dialect, but neither detects it nor recovers from an unclosed quotation mark. This module adds
-both. Every row becomes cells or a problem, so that no row disappears without a count.
+``csv.reader`` reads a given dialect, but it neither detects the dialect nor recovers from an unclosed quotation mark.
+This module adds both. Every row becomes cells or a problem, so that no row disappears without a count.
 """
 
 import csv
@@ -34,7 +34,7 @@ class Dialect:
     Attributes:
         delimiter: between two cells.
         quote: the mark around cells. Empty if marks are part of the text.
-        escapes: a backslash escapes the next character.
+        escapes: whether a backslash escapes the next character.
         spaced: a space follows the delimiters.
         width: cells of a row. 0 = not known yet.
         skip: lines before the table (a ``sep=;`` line).
@@ -48,7 +48,7 @@ class Dialect:
     skip: int = 0
 
     def describe(self) -> str:
-        """A description such as ``commas between cells, quoted by ", backslash escapes``."""
+        """Return a description such as ``commas between cells, quoted by ", backslash escapes``."""
         quoted = f"cells quoted by {self.quote} where needed" if self.quote else "quotation marks are text"
         escapes = ", backslash escapes" if self.escapes else ""
         return f"{DELIMITERS.get(self.delimiter, self.delimiter)} between cells, {quoted}{escapes}"
@@ -187,7 +187,7 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
 
 
 def _show(cell: str, dialect: Dialect) -> str:
-    """A cell with the characters that were hidden from ``csv``."""
+    """Return a cell with the characters that were hidden from ``csv``."""
     if dialect.escapes and cell == "\\N":  # null, as written by MySQL and PostgreSQL
         return ""
     return cell if cell.isascii() else _SURROGATE.sub(lambda found: chr(ord(found[0]) - _HIDDEN), cell)

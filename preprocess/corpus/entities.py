@@ -55,5 +55,5 @@ def align(anonymised: str, original: str) -> dict[str, str] | None:
 
 
 def restore(line: str, entities: Mapping[str, str]) -> str:
-    """The line with words instead of its placeholders. Unknown placeholders stay unchanged."""
+    """Return the line with words instead of its placeholders. Unknown placeholders stay unchanged."""
     return " ".join(entities.get(word, word) for word in line.split())

@@ -123,7 +123,7 @@ def one_spaced(name: str) -> str:
 
 
 def listing(names: Mapping[Key, str], advice: str) -> str:
-    """The columns with their numbers, and advice."""
+    """Return the columns with their numbers, and advice."""
     first = list(names.values())[:_LISTED]
     shown = ", ".join(f"{number} {name[:40]}".rstrip() for number, name in enumerate(first, start=1))
     shown += f", ... ({len(names)} in all)" if len(names) > len(first) else ""

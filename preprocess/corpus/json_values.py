@@ -153,7 +153,7 @@ def _reason(error: Exception) -> str:
 
 
 def pick(value: Any, path: str) -> Any:
-    """The part of an object at a path such as ``translation.en``. Parts of lists have numbers from 1.
+    """Return the part of an object at a path such as ``translation.en``. Parts of lists have numbers from 1.
 
     Returns:
         The part, or ``None`` if there is none.

@@ -78,7 +78,7 @@ class LeakCheck:
 
 
 def digest(line: str, key: str = "line") -> bytes:
-    """The digest of a line, equal for lines that count as the same."""
+    """Return the digest of a line, equal for lines that count as the same."""
     line = "".join(line.lower().split())
     if key == "loose":
         line = _NOT_LETTERS.sub("", line) or line  # keep lines that consist only of punctuation

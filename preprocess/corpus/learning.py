@@ -9,7 +9,7 @@ from corpus.reading import read_lines
 
 
 def learner_parser(name: str, doc: str | None) -> ArgumentParser:
-    """The options of all these scripts, see ``output_parser``."""
+    """Return the options of all these scripts, see ``output_parser``."""
     parser = output_parser(name, doc)
     parser.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="text, in words")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of their choice")

@@ -158,11 +158,11 @@ class Output:
         (self.folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def sizes(self) -> str:
-        """The number of lines of each split, for display: ``900 train + 50 valid``."""
+        """Return the number of lines of each split, for display: ``900 train + 50 valid``."""
         return " + ".join(f"{split.kept:,} {name}" for name, split in self.splits.items())
 
     def manifest(self) -> dict[str, Any]:
-        """The content of manifest.json, which is independent of the machine, the folders and the time."""
+        """Return the content of manifest.json, which is independent of the machine, the folders and the time."""
         files = {
             path.name: {"lines": count_lines(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)}
             for path in sorted(self.folder.iterdir())

@@ -12,7 +12,7 @@ from wean_fairseq.console import OneLineParser
 
 
 def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
-    """The options that name the outputs and the file to write.
+    """Return the options that name the outputs and the file to write.
 
     Args:
         name: name of the script, without its suffix.

@@ -13,7 +13,7 @@ from corpus.preparation import Preparation
 
 
 def plain_files(folder: Path) -> dict[str, list[Path]]:
-    """The splits with both sides in the folder, held-out ones first."""
+    """Return the splits with both sides in the folder, held-out ones first."""
     files = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
     return {split: paths for split, paths in files.items() if all(path.is_file() for path in paths)}
 

@@ -76,7 +76,7 @@ class Preparation:
         return self.text.clean(line)
 
     def cut(self, clean: str) -> str:
-        """The tokens of a clean line. If true-casing is learnt, the line itself, which ``finish`` tokenises."""
+        """Return the tokens of a clean line. If true-casing is learnt, the line itself, which ``finish`` tokenises."""
         is_cut_later = self.options.truecase and (self.options.unit != "wordpiece" or self.text.cut(clean))
         return clean if is_cut_later else self.text.tokens(clean)
 
@@ -167,7 +167,7 @@ class Preparation:
             yield learn, lambda path: steps.bpe(path, mark), BPE_CODES
 
     def _cut_cased(self, model: Path) -> steps.TextStep:
-        """The step from clean lines to true-cased tokens, with a learnt model."""
+        """Return the step from clean lines to true-cased tokens, with a learnt model."""
         text = Text(replace(self.text.settings, bpe=False), model.parent, self.options.wordpiece_vocab)
         text.cleaner = self.cleaner
         return text.cut

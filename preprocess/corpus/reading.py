@@ -115,7 +115,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 def _unpacked(file: BinaryIO) -> BinaryIO:
-    """The file, or its unpacked content if it is gzipped."""
+    """Return the file, or its unpacked content if it is gzipped."""
     magic = file.read(2)
     file.seek(0)
     return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if magic == b"\x1f\x8b" else file
@@ -135,13 +135,13 @@ def _refuse_other_formats(beginning: bytes, path: Path) -> None:
 
 
 def _bar(path: Path) -> "tqdm[NoReturn]":
-    """A progress bar over the bytes of a file, shown only on a terminal."""
+    """Return a progress bar over the bytes of a file, shown only on a terminal."""
     size = path.stat().st_size
     return tqdm(total=size, desc=path.name, unit="B", unit_scale=True, leave=False, file=sys.stderr, disable=None)
 
 
 def _decode(raw: bytes, number: int, path: Path, counts: Counter[str], replace_bad: bool) -> str:
-    """One line of the file as text, without its end."""
+    """Return one line of the file as text, without its end."""
     if raw[-1:] == b"\n":
         raw = raw[:-1]
         if raw[-1:] == b"\r":

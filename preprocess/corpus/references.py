@@ -45,5 +45,5 @@ def write_grouped(
 
 
 def sides(references: int) -> list[str]:
-    """The suffixes of the files of a split with this number of references."""
+    """Return the suffixes of the files of a split with this number of references."""
     return [*SIDES, *(f"ref{number}" for number in range(references))]

@@ -44,7 +44,7 @@ class Draw:
                 self._sentences.append(int.from_bytes(digest(sentence, self._same)[:8], "big"))
 
     def assign(self, sizes: Mapping[str, int], rest: str = NO_SPLIT) -> list[str]:
-        """The split of every pair, in the order in which they were added.
+        """Return the split of every pair, in the order in which they were added.
 
         Args:
             sizes: number of pairs of each split. Earlier splits are filled first.

@@ -229,7 +229,7 @@ def open_source(preparation: Preparation, path: Path) -> Source:
 
 
 def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
-    """The rows of an object that contains all of them: in a list, as one list per column, or by row numbers.
+    """Return the rows of an object that contains all of them: in a list, as one list per column, or by row numbers.
 
     ``{"data": [{...}, ...]}``, ``{"source": [...], "target": [...]}``, and of pandas ``{"source": {"0": ...}, ...}``,
     ``{"0": {"source": ..., ...}, ...}`` and ``{"columns": [...], "data": [[...], ...]}``.

@@ -221,7 +221,7 @@ class Table(Pairs):
         self.references = len(self.keys) - 1
 
     def describe(self) -> str:
-        """A description of format, header and columns."""
+        """Return a description of format, header and columns."""
         roles = ("source", "target", *(f"reference {number}" for number in range(2, len(self.keys))))
         places = {key: number for number, key in enumerate(self.names, start=1)}
         shown = ", ".join(
@@ -289,7 +289,7 @@ class Table(Pairs):
         return {path: path for value in sample for path, _ in paths_of(value) if path}
 
     def _choose(self, sample: Sequence[Any], columns: Sequence[str]) -> list[Key]:
-        """The keys of the requested columns, or of the only two columns."""
+        """Return the keys of the requested columns, or of the only two columns."""
         cells = {key: [_as_text(self._cell(row, key)) or "" for row in sample] for key in self.names}
         if columns:
             columns = [*columns[:2], *(name for name in columns[2:] if not self.partly or name in self.names.values())]

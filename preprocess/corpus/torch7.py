@@ -1,8 +1,8 @@
 """Read Torch7 files (``.t7``, binary) that contain only tables, strings, numbers and booleans.
 
 The format: every value is a 32-bit type tag and its content, little endian. A table is a 32-bit index (a repeated table
-is only its index), the number of its pairs, and key and value of each. Objects and functions, which a Torch process
-would build or run, are rejected, because the file is treated as data.
+is only its index), the number of its pairs, and the key and value of each pair. Objects and functions, which a Torch
+process would build or run, are rejected, because the file is treated as data.
 """
 
 import struct
@@ -16,7 +16,7 @@ _DEEPEST = 50
 
 
 def load(path: Path) -> Any:
-    """The value in a file. A table is a dict.
+    """Return the value in a file. A table is a dict.
 
     Raises:
         InputError: if it is not such a file.

@@ -93,7 +93,7 @@ def _writes(mode: Any, flags: Any) -> bool:
 
 
 def _names(code: Any) -> bool:
-    """Return True if a code object contains the mark; code that Python generates for dataclasses does not."""
+    """Return True if a code object contains the mark. Code that Python generates for dataclasses does not."""
     if not isinstance(code, CodeType):
         return False
     if code.co_filename == __file__ or code.co_filename.endswith("hostile_options.py"):
@@ -239,7 +239,7 @@ def _out_of_time(*_: object) -> None:
 
 
 def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
-    """Run a tool on a file; return its end, its refusal, its output and the observed events."""
+    """Run a tool on a file. Return its end, its refusal, its output and the observed events."""
     said = io.StringIO()
     refusal = ""
     signal.alarm(LIMIT)
@@ -270,7 +270,7 @@ def control(watch: Watch) -> dict[str, list[str]]:
 
 
 def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield changes of a checkpoint and its changed content; ``share`` tools take turns with the variants."""
+    """Yield changes of a checkpoint and its changed content. ``share`` tools take turns with the variants."""
     if given.kind == "types":
         yield from wrong_members(state, given.number, f"{given.seed} {tool}")  # others for each tool
         return

@@ -104,7 +104,10 @@ class Variant(NamedTuple):
 
 
 def _section(cfg: dict[str, Any], place: dict[str, Any], value: Any) -> dict[str, Any]:
-    """The configuration with the option of ``place``, in a section of the arch, task or criterion that evaluates it."""
+    """Return a copy of ``cfg`` in which the option of ``place`` has the value.
+
+    The section also gets the name and the defaults of the arch, task or criterion that reads the option.
+    """
     kept = cfg.get(place["section"]) if place["section"] != "model" else {}
     named = {} if place["name"] is None else {"_name": place["name"], "arch": place["name"], "task": "translation"}
     return {**cfg, place["section"]: {**(kept or {}), **named, **_defaults(place), place["option"]: value}}
@@ -122,7 +125,7 @@ def _defaults(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _halves(cfg: dict[str, Any], place: dict[str, Any], code: str) -> dict[str, Any]:
-    """The code in two options of the same section, joined by interpolation."""
+    """Return the code in two options of the same section, joined by interpolation."""
     changed = _section(cfg, place, f"${{{place['section']}.a}}${{.b}}")
     changed[place["section"]] |= {"a": code[: len(code) // 2], "b": code[len(code) // 2 :]}
     return changed
@@ -138,7 +141,7 @@ def _across(cfg: dict[str, Any], place: dict[str, Any], code: str) -> dict[str, 
 
 
 def _legacy(cfg: dict[str, Any], place: dict[str, Any], value: Any) -> Namespace:
-    """The options of an old checkpoint, all in one."""
+    """Return the options of an old checkpoint, all in one."""
     kept = {
         **_defaults(place),
         "task": "translation",

@@ -36,7 +36,7 @@ TAGGED = re.compile(r"[STHD]-[0-9]+\t", re.DOTALL)
 
 @st.composite
 def corpora(draw: st.DrawFn) -> dict[str, list[str]]:
-    """Outputs, references and sources, some of them the same."""
+    """Return outputs, references and sources, some of them the same."""
     size = draw(st.integers(1, 5))
     lines = paragraphs(size, size)
     outputs = draw(lines)
@@ -118,7 +118,7 @@ def visible(line: str) -> bool:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[list[str], list[str], list[str]]:
-    """Sources and outputs, and the lines of a log of them in the order of some batches, between other lines."""
+    """Return sources and outputs, and the lines of a log of them in the order of some batches, between other lines."""
     line = texts().map(lambda text: " ".join(text.split())).filter(visible)
     pairs = draw(st.lists(st.tuples(line, line), min_size=1, max_size=5))
     noise = texts().filter(lambda text: not re.search(r"[STHDP]-\d", text))  # one within a line is refused as well

@@ -1,4 +1,4 @@
-"""The findings of the fuzzing, one by one, each with the shortest input that showed it."""
+"""Test the findings of the fuzzing, one by one, each with the shortest input that showed it."""
 
 import importlib
 import io
@@ -119,7 +119,7 @@ def test_what_fairseq_does_not_print_is_no_number(tmp_path, number):
 @given(*[st.lists(st.sampled_from("abcd"), max_size=30)] * 2)
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 def test_the_longest_common_subsequence_is_that_of_the_table(first, second):
-    """Oracle: rouge-score's table of all pairs."""
+    """The oracle is rouge-score's table of all pairs."""
     assert common_length(first, second) == _lcs_table(first, second)[-1][-1]
 
 
@@ -153,7 +153,7 @@ def test_a_bar_in_a_name_is_no_new_cell(tmp_path):
 
 
 def test_file_names_that_are_no_utf8_stay_readable(tmp_path):
-    """The JSON contains the names; a terminal without Unicode shows replacement characters."""
+    """The JSON contains the names. A terminal without Unicode shows replacement characters."""
     given_files = files(tmp_path)
     place = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
     (tmp_path / "out").rename(place)

@@ -18,7 +18,7 @@ from tests.model_contract import make_dictionary
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two dictionaries, and three pairs a split as text."""
+    """Return two dictionaries, and three pairs a split as text."""
     folder = tmp_path_factory.mktemp("data")
     for side in ("src", "tgt"):
         make_dictionary(9).save(str(folder / f"dict.{side}.txt"))
@@ -30,7 +30,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def checkpoint(data: Path) -> Path:
-    """A training of one update on three pairs."""
+    """Return a training of one update on three pairs."""
     run("fairseq-train", data, "--user-dir", USER_DIR, *TASK, *TRAINING, "--save-dir", data / "saved")
     return data / "saved" / "checkpoint_last.pt"
 
@@ -38,7 +38,7 @@ def checkpoint(data: Path) -> Path:
 def audited(
     data: Path, checkpoint: Path, folder: Path, tools: list[str], number: int, kind: str = "options", share: int = 1
 ) -> dict:
-    """Findings of ``audited.py``; with every kind of event where Python's own ``eval`` was given the expressions.
+    """Return the findings of ``audited.py``, with every kind of event if Python's own ``eval`` got the expressions.
 
     Args:
         number: number of variants. Each tool gets one in ``share`` of them.

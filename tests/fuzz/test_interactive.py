@@ -49,7 +49,7 @@ def checkpoint(data: Path, family: str) -> Path:
 
 @functools.cache
 def configuration(data: Path, checkpoint: Path, *more: str) -> DictConfig:
-    """Of fairseq-interactive; fairseq takes half a second to make one."""
+    """Return a configuration of fairseq-interactive. fairseq takes half a second to make one."""
     line = [str(data), "-s", "src", "-t", "tgt", "--cpu", "--path", str(checkpoint), *more]
     line += ["--beam", "2", "--max-len-a", "0", "--max-len-b", "4", "--no-progress-bar"]
     parser = options.get_interactive_generation_parser()
@@ -57,7 +57,7 @@ def configuration(data: Path, checkpoint: Path, *more: str) -> DictConfig:
 
 
 def answer(data: Path, checkpoint: Path, given: Path, *more: str) -> str:
-    """The output of fairseq-interactive for a file."""
+    """Return the output of fairseq-interactive for a file."""
     cfg = copy.deepcopy(configuration(data, checkpoint, *more))
     cfg.interactive.input = str(given)
     out = io.StringIO()
@@ -67,12 +67,12 @@ def answer(data: Path, checkpoint: Path, given: Path, *more: str) -> str:
 
 
 def words(line: str) -> str:
-    """A line as the task reads it: words between single spaces."""
+    """Return a line as the task reads it: words between single spaces."""
     return " ".join(re.split(r"\s+", line.strip())).strip()
 
 
 def sources(said: str) -> list[str]:
-    """The texts of the S lines."""
+    """Return the texts of the S lines."""
     return re.findall(r"^S-\d+\t(.*)$", said, flags=re.MULTILINE)
 
 

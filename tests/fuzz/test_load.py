@@ -24,7 +24,7 @@ FILES = ["checksums.sha256", "config.json", "dict.src.txt", "dict.tgt.txt", "mod
 
 @pytest.fixture(scope="module")
 def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The export of a model with random weights."""
+    """Return the export of a model with random weights."""
     data = data_folder(tmp_path_factory.mktemp("data"))
     checkpoint = save_random_model(data, family, FAMILIES[family])
     assert main_export([str(checkpoint), "--data", str(data), "--output", str(data / "model"), "--max-len-b", "5"]) == 0

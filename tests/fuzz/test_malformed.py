@@ -41,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(data: Path) -> Path:
-    """The folder of a training of three updates."""
+    """Return the folder of a training of three updates."""
     folder = data.parent / "trained"
     result = plugged("train", data, *MODEL, *RATE, "--save-dir", folder)
     assert result.code == 0, result.describe()

@@ -1,4 +1,4 @@
-"""Output paths that are links, pipes, devices or folders: they are written through or refused, and never replaced."""
+"""Output paths that are links, pipes, devices or folders are written through or refused, and never replaced."""
 
 import contextlib
 import os
@@ -101,7 +101,7 @@ CHANGES = ("wean-evaluate --json", "rerank --json", "wean-average")  # every run
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Files that the tools read."""
+    """Return files that the tools read."""
     given = tmp_path / "given"
     given.mkdir()
     (given / "text").write_text("a cat\na cat\n")
@@ -151,7 +151,7 @@ def read_from(descriptor: int) -> Iterator[Callable[[], bytes]]:
 
 @contextlib.contextmanager
 def terminal(path: Path) -> Iterator[Place]:
-    """A link to a device; no file can replace the device in /dev/pts."""
+    """A link to a device. No file can replace the device in /dev/pts."""
     ours, theirs = os.openpty()
     tty.setraw(theirs)
     path.symlink_to(os.ttyname(theirs))

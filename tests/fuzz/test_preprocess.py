@@ -1,4 +1,7 @@
-"""The preparing scripts on any text: no line lost or moved, or one sentence. Their formats: tests/unit/preprocess."""
+"""Test the preparing scripts on any text: no line lost or moved, or one sentence.
+
+The files in tests/unit/preprocess test the formats.
+"""
 
 import importlib
 import io
@@ -184,7 +187,7 @@ def archives(folder: Path) -> list[Path]:
 
 
 def test_an_archive_is_no_text_and_nothing_of_it_is_written(tmp_path):
-    """Scripts do not unpack archives; a gzipped tar would otherwise be read as its decompressed text."""
+    """Scripts do not unpack archives. A gzipped tar would otherwise be read as its decompressed text."""
     for path in archives(tmp_path):
         before = set(tmp_path.rglob("*"))
         status, _, err = run_script("parallel_text", "--train", path, path, "--output", tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Resuming inside an epoch with changed options: every pair is used once per epoch, or a warning is printed.
+"""Test resuming inside an epoch with changed options: every pair is used once per epoch, or a warning is printed.
 
 Iterators are created like the trainer creates them and observed pair by pair. Complete trainings are observed where
 they fetch a pair.
@@ -41,7 +41,7 @@ GROUPS = [1, 2, 3, 5]  # --update-freq decides nothing: it says after how many b
 
 
 def dataset(pairs: int, text: int) -> LanguagePairDataset:
-    """Pairs of 1 to 9 words; each has its own number in it."""
+    """Return pairs of 1 to 9 words. Each has its own number in it."""
     chance = np.random.default_rng(text)
     lengths = chance.integers(1, 10, size=pairs)
     sentences = [torch.tensor([4 + number % 20] * (length - 1) + [2]) for number, length in enumerate(lengths)]
@@ -51,7 +51,7 @@ def dataset(pairs: int, text: int) -> LanguagePairDataset:
 
 
 def shards(options: dict[str, Any], epoch: int) -> list[epoch_batches.EpochBatches]:
-    """The epoch's batches as each process's trainer has them."""
+    """Return the epoch's batches as each process's trainer has them."""
     cfg = ParaphraseConfig(data=".", train_subset="train", required_seq_len_multiple=1, num_shards=1, shard_id=0)
     task = ParaphraseTask(cfg, make_dictionary(), make_dictionary())
     data = dataset(options["pairs"], options["text"])
@@ -179,7 +179,7 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two data sets with one dictionary, ``a`` and ``b``, 100 pairs each."""
+    """Return two data sets with one dictionary, ``a`` and ``b``, 100 pairs each."""
     folder = tmp_path_factory.mktemp("resumed")
     for name, seed in (("a", 1), ("b", 2)):
         (folder / f"text.{name}").mkdir()
@@ -210,7 +210,7 @@ def watch(log: Path) -> None:
 
 
 def trained(folder: Path, data: Path, *arguments: object) -> tuple[Counter[int], str]:
-    """Run a training; return the pairs that it used and its output."""
+    """Run a training. Return the pairs that it used and its output."""
     log = folder / "pairs"
     log.unlink(missing_ok=True)
     result = plugged("train", data, *MODEL, *RATE, "--save-dir", folder, *arguments, prepare=partial(watch, log))
@@ -220,7 +220,7 @@ def trained(folder: Path, data: Path, *arguments: object) -> tuple[Counter[int],
 
 @pytest.fixture(scope="module")
 def begun(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Counter[int]]:
-    """A training of 2 of the 4 updates of its first epoch, and the pairs of these."""
+    """Return a training of 2 of the 4 updates of its first epoch, and the pairs of these."""
     folder = tmp_path_factory.mktemp("begun")
     pairs, _ = trained(folder, texts / "bin.a", "--max-update", 2)
     assert 0 < pairs.total() < 100

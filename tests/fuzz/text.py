@@ -70,7 +70,7 @@ def texts(extra: tuple[str, ...] = ()) -> st.SearchStrategy[str]:
 
 
 def paragraphs(shortest: int = 1, longest: int = 5, extra: tuple[str, ...] = ()) -> st.SearchStrategy[list[str]]:
-    """Draw a number of lines; the first has no byte order mark, which would belong to the file."""
+    """Draw a number of lines. The first has no byte order mark, which would belong to the file."""
     lines = st.lists(texts(extra), min_size=shortest, max_size=longest)
     return lines.map(
         lambda drawn: [line.lstrip(BYTE_ORDER_MARK) if place == 0 else line for place, line in enumerate(drawn)]
@@ -78,7 +78,7 @@ def paragraphs(shortest: int = 1, longest: int = 5, extra: tuple[str, ...] = ())
 
 
 def long_text() -> st.SearchStrategy[str]:
-    """One line of 100,000 characters: one word, or very many."""
+    """Return one line of 100,000 characters: one word, or very many."""
     units = st.sampled_from(
         ["y", "ab ", "w1 ", "中", "e\u0301", "\U0001f469\u200d\U0001f467", "< ", "\t", "\u2028", "<oov-0> "]
     )
@@ -86,7 +86,7 @@ def long_text() -> st.SearchStrategy[str]:
 
 
 class File(NamedTuple):
-    """Draw bytes and the lines that they decode to; no lines if the bytes are not text."""
+    """Draw bytes and the lines that they decode to. No lines if the bytes are not text."""
 
     content: bytes
     lines: list[str] | None

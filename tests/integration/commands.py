@@ -60,7 +60,7 @@ class Result:
         return sorted((int(number), float(score), text) for number, score, text in found)
 
     def logged(self, key: str) -> list[float]:
-        """The values of ``key`` in the JSON log of training, in order."""
+        """Return the values of ``key`` in the JSON log of training, in order."""
         return [float(value) for value in re.findall(rf'"{key}": "([^"]+)"', self.out + self.err)]
 
 
@@ -70,7 +70,7 @@ def search_path(*folders: Path) -> str:
 
 
 def command_line(name: str, *arguments: object) -> list[str]:
-    """The command ``name`` of this environment with its arguments."""
+    """Return the command ``name`` of this environment with its arguments."""
     return [str(BIN / name), *map(str, arguments)]
 
 
@@ -105,7 +105,7 @@ def run(
 
 
 def plugged(name: str, *arguments: object, prepare: Callable[[], object] = dict) -> Result:
-    """Run fairseq's ``name`` command with the plugin; it may fail."""
+    """Run fairseq's ``name`` command with the plugin. It may fail."""
     return run(f"fairseq-{name}", *arguments, "--user-dir", USER_DIR, expect_success=False, prepare=prepare)
 
 
@@ -130,7 +130,7 @@ def parameters(checkpoint: Path) -> dict[str, torch.Tensor]:
 
 
 def needed_globals(checkpoint: Path) -> set[str]:
-    """Return the types in a checkpoint besides tensors and plain containers; a safe loader accepts an empty result."""
+    """Return the types in a checkpoint besides tensors and plain containers. A safe loader accepts an empty result."""
     allowed = torch.serialization.get_safe_globals()  # the plugin's, if it has been imported here
     torch.serialization.clear_safe_globals()
     try:
@@ -145,14 +145,14 @@ def paraphrase(sentence: str) -> str:
 
 
 def random_sentences(number: int, seed: int, longest: int = 8) -> list[str]:
-    """Sentences of 3 to ``longest`` words."""
+    """Return sentences of 3 to ``longest`` words."""
     chance = random.Random(seed)
     words = [*KEPT, *SYNONYMS]
     return [" ".join(chance.choices(words, k=chance.randint(3, longest))) for _ in range(number)]
 
 
 def with_names(sentences: list[str], seed: int) -> list[str]:
-    """Replace a word of every third sentence by a name; each name occurs once, so that it is ``<unk>``."""
+    """Replace a word of every third sentence by a name. Each name occurs once, so that it is ``<unk>``."""
     chance = random.Random(seed)
     named = []
     for number, sentence in enumerate(sentences):
@@ -164,7 +164,7 @@ def with_names(sentences: list[str], seed: int) -> list[str]:
 
 
 def write_pairs(prefix: Path, sources: list[str], targets: list[str] | None = None) -> None:
-    """Write ``prefix``.src and ``prefix``.tgt; the targets are the paraphrases unless given."""
+    """Write ``prefix``.src and ``prefix``.tgt. The targets are the paraphrases unless given."""
     targets = [paraphrase(sentence) for sentence in sources] if targets is None else targets
     prefix.parent.mkdir(parents=True, exist_ok=True)
     prefix.with_name(prefix.name + ".src").write_text("".join(f"{line}\n" for line in sources), encoding="utf-8")

@@ -60,7 +60,7 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made
 
 @pytest.fixture(scope="session")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of {train,valid,test}.{src,tgt}."""
+    """Return the folder of {train,valid,test}.{src,tgt}."""
 
     def make(folder: Path) -> Path:
         for seed, (split, size) in enumerate(SIZES.items()):
@@ -71,7 +71,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_data(text: Path, folder: Path, *options: object) -> Path:
-    """Binarise ``text`` with checksums; a name occurs once per side, so threshold 3 makes names ``<unk>``."""
+    """Binarise ``text`` with checksums. A name occurs once per side, so threshold 3 makes names ``<unk>``."""
     preprocess(text, folder / "bin", "--thresholdsrc", 3, *options)
     record_once(folder / "bin")
     return folder / "bin"
@@ -79,13 +79,13 @@ def make_data(text: Path, folder: Path, *options: object) -> Path:
 
 @pytest.fixture(scope="session")
 def data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data of fairseq-preprocess from ``text``."""
+    """Return data of fairseq-preprocess from ``text``."""
     return once(tmp_path_factory, "data", lambda folder: make_data(text, folder))
 
 
 @pytest.fixture(scope="session")
 def raw_data(text: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The test split as text next to the dictionaries, for --dataset-impl raw."""
+    """Return the test split as text next to the dictionaries, for --dataset-impl raw."""
     folder = tmp_path_factory.mktemp("raw")
     for language in ("src", "tgt"):
         shutil.copy(data / f"dict.{language}.txt", folder)
@@ -95,13 +95,13 @@ def raw_data(text: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def text_data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The data as text, so that its names, which occur once each, keep their spelling."""
+    """Return the data as text, so that its names, which occur once each, keep their spelling."""
     return once(tmp_path_factory, "text_data", lambda folder: make_data(text, folder, "--dataset-impl", "raw"))
 
 
 @pytest.fixture(scope="session")
 def training(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """Train a WEAN on the data with the task paraphrase; return its folder and the output of the training."""
+    """Train a WEAN on the data with the task paraphrase. Return its folder and the output of the training."""
     size = ["--embed-dim", 32, "--hidden-size", 64, "--encoder-layers", 1, "--decoder-layers", 1, "--dropout", 0.1]
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 500, "--max-update", 500]
 
@@ -113,13 +113,13 @@ def training(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
 
 @pytest.fixture(scope="session")
 def checkpoint(training: tuple[Path, Result]) -> Path:
-    """The best checkpoint of ``training``."""
+    """Return the best checkpoint of ``training``."""
     return training[0] / "checkpoint_best.pt"
 
 
 @pytest.fixture(scope="session")
 def copying(text_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoint of a CopyNet that has learnt the data; only its arch selects copying."""
+    """Return the checkpoint of a CopyNet that has learnt the data. Only its arch selects copying."""
     model = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
     model += ["--embed-dim", 32, "--hidden-size", 48]
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 300, "--max-update", 300]
@@ -133,5 +133,5 @@ def copying(text_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def generated(data: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """The test split, decoded by ``checkpoint``."""
+    """Return the test split, decoded by ``checkpoint``."""
     return once(tmp_path_factory, "generated", lambda _: generate(data, checkpoint))

@@ -52,7 +52,7 @@ def appearances(folder: Path, pattern: str) -> Callable[[], int]:
 
 
 def wait_for_moment(folder: Path, chance: random.Random) -> str:
-    """Sleep until the training is to be killed; return the kind of moment."""
+    """Sleep until the training is to be killed. Return the kind of moment."""
     kind = chance.choices(("any time", "writing", "written"), (1, 2, 1))[0]
     until = time.monotonic() + (chance.uniform(0, STARTING) if kind == "any time" else PATIENCE)
     wanted = {"any time": 2, "writing": chance.randint(1, 12), "written": chance.randint(1, 3)}[kind]

@@ -69,7 +69,7 @@ def observed_train(
 
 @contextlib.contextmanager
 def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
-    """Start a program of ``warm`` in its own process group; at the end it is killed together with its command."""
+    """Start a program of ``warm`` in its own process group. At the end it is killed together with its command."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs of a shell
     process = subprocess.Popen(
         list(map(str, line)), env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -121,7 +121,7 @@ def assert_same_random_numbers(actual: Path, expected: Path, since: int, process
 
 
 def _random_numbers(path: Path) -> dict[int, dict[str, Any]]:
-    """Return the state at the start of each update; the last one if a killed training has repeated the update."""
+    """Return the state at the start of each update. The last one if a killed training has repeated the update."""
     return {entry["update"]: entry for entry in map(json.loads, path.read_text().splitlines())}
 
 

@@ -1,4 +1,4 @@
-"""Every registered arch, parsed and built as fairseq-train does it, without starting a command for each."""
+"""Test every registered arch, parsed and built as fairseq-train does it, without starting a command for each."""
 
 import pytest
 from fairseq import options, tasks

@@ -1,4 +1,4 @@
-"""Averages, ensembles and exports of a trained model, read by the real commands."""
+"""Test averages, ensembles and exports of a trained model, read by the real commands."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ from wean_fairseq.reporting import trace
 
 @pytest.fixture(scope="module")
 def folder(training: tuple[Path, Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the trained model's folder."""
+    """Return a copy of the trained model's folder."""
     return shutil.copytree(training[0], tmp_path_factory.mktemp("averaged") / "trained")
 
 

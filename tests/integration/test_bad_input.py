@@ -49,7 +49,7 @@ def bad_text(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bad_data(bad_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data that fairseq-preprocess creates from ``bad_text`` without an error."""
+    """Return data that fairseq-preprocess creates from ``bad_text`` without an error."""
     folder = tmp_path_factory.mktemp("bad_data") / "bin"
     preprocess(bad_text, folder, "--thresholdsrc", 3)
     return folder

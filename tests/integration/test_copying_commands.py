@@ -1,4 +1,4 @@
-"""Copying words never seen in training, through the real commands: train, generate, interactive."""
+"""Test copying words never seen in training, through the real commands: train, generate, interactive."""
 
 import json
 import re
@@ -27,7 +27,7 @@ COPYNET = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_lo
 
 @pytest.fixture(scope="module")
 def copied(text_data: Path, copying: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
-    """The test split decoded, and the file of its copy provenance."""
+    """Return the test split decoded, and the file of its copy provenance."""
     provenance = tmp_path_factory.mktemp("provenance") / "copied.jsonl"
     result = generate(text_data, copying, "--copy-provenance", provenance, "--search-preset", "copynet")
     return result, provenance
@@ -42,7 +42,7 @@ def interactive(data: Path, checkpoint: Path, lines: list[str], *arguments: obje
 
 
 def test_names_never_seen_in_training_come_out_right(copied: tuple[Result, Path], text: Path):
-    """20 of the 60 test sentences contain a unique name; each has one known correct output."""
+    """20 of the 60 test sentences contain a unique name. Each has one known correct output."""
     sources = (text / "test.src").read_text(encoding="utf-8").splitlines()
     outputs = copied[0].hypotheses
     assert sorted(outputs) == list(range(60))

@@ -1,4 +1,4 @@
-"""The recipes of the families that copy: one sentence where data is missing, and a small run from text to scores.
+"""Test the recipes of the families that copy: one sentence where data is missing, and a small run from text to scores.
 
 One recipe of each family runs with the other tests, with one system and set; all of each with the slow ones.
 """

@@ -1,4 +1,4 @@
-"""Damaged checkpoints, changed data and a training that diverges, through the real commands."""
+"""Test damaged checkpoints, changed data and a training that diverges, through the real commands."""
 
 import re
 import shutil
@@ -14,7 +14,7 @@ SIZE = ["--embed-dim", 32, "--hidden-size", 64, "--encoder-layers", 1, "--decode
 
 @pytest.fixture
 def folder(training: tuple[Path, Result], tmp_path: Path) -> Path:
-    """A copy of the trained model's folder: its best and its last checkpoint, and their checksums."""
+    """Return a copy of the trained model's folder: its best and its last checkpoint, and their checksums."""
     copied = shutil.copytree(training[0], tmp_path / "trained")
     names = {"checkpoint_best.pt", "checkpoint_last.pt", "checksums.sha256", ".training.lock"}
     assert {path.name for path in copied.iterdir()} == names
@@ -23,7 +23,7 @@ def folder(training: tuple[Path, Result], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def unmarked(data: Path, tmp_path: Path) -> Path:
-    """A copy of the data as fairseq-preprocess wrote it."""
+    """Return a copy of the data as fairseq-preprocess wrote it."""
     return shutil.copytree(data, tmp_path / "bin", ignore=shutil.ignore_patterns("checksums.sha256"))
 
 

@@ -161,13 +161,13 @@ def write_raw(folder: Path, splits: Mapping[str, tuple[list[str], list[str]]], u
 
 
 def pairs(number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Sentences, a third of them with a name, and paraphrases that keep it."""
+    """Return sentences, a third of which contain a name, and paraphrases that keep the name."""
     sources = with_names(random_sentences(number, seed), seed)
     return sources, [paraphrase(line) for line in sources]
 
 
 def essays(number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Topics, and essays of a clause on each."""
+    """Return topics, and essays of a clause on each."""
     chance = random.Random(seed)
     lines = [chance.sample(TOPICS, chance.randint(1, 5)) for _ in range(number)]
     return [" ".join(line) for line in lines], [f" {CHUNK} ".join(f"we like {word}" for word in line) for line in lines]
@@ -175,7 +175,7 @@ def essays(number: int, seed: int) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with pairs, weak labels of their words, and essays."""
+    """Return a folder with pairs, weak labels of their words, and essays."""
     folder = tmp_path_factory.mktemp("texts")
     made = {split: pairs(size, seed) for seed, (split, size) in enumerate(SIZES.items())}
     write_raw(folder / "pairs", made, "Name")
@@ -244,7 +244,7 @@ def assert_equal_trainings(folder: Path, name: str) -> None:
 
 
 def logged(log: Path, name: str) -> dict[str, list[float]]:
-    """The losses and gradient norms that the training ``name`` logged, in order."""
+    """Return the losses and gradient norms that the training ``name`` logged, in order."""
     (text,) = [part for part in log.read_text().split("=== ") if part.startswith(f"{name}\n")]
     keys = ("loss", "gnorm", "valid_loss")
     return {key: [float(value) for value in re.findall(rf'"{key}": "([^"]+)"', text)] for key in keys}
@@ -252,7 +252,7 @@ def logged(log: Path, name: str) -> dict[str, list[float]]:
 
 @pytest.fixture(scope="module")
 def families(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every family, trained."""
+    """Return every family, trained."""
     folder = tmp_path_factory.mktemp("families")
     train_all(folder, texts, FAMILIES, "legacy_ddp")
     return folder
@@ -260,7 +260,7 @@ def families(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bf16(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every family, trained with ``--bf16`` on the CPU."""
+    """Return every family, trained with ``--bf16`` on the CPU."""
     folder = tmp_path_factory.mktemp("bf16")
     cases = {name: replace(case, arguments=(*case.arguments, "--bf16")) for name, case in FAMILIES.items()}
     wait_for(folder, {"one": start(folder, "one", "one", texts, cases, [])})
@@ -283,7 +283,7 @@ def test_two_processes_equal_one(families: Path, name: str) -> None:
 
 @pytest.fixture(scope="module", params=["legacy_ddp", "pytorch_ddp"])
 def everything(request: pytest.FixtureRequest, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every family and its variants, trained with both of fairseq's ways to exchange gradients."""
+    """Return every family and its variants, trained with both of fairseq's ways to exchange gradients."""
     words = [*TOPICS, "##s"]
     if not (texts / "bert").exists():
         write_bert(texts / "bert", words)

@@ -75,7 +75,7 @@ def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
 
 
 def shortened(command: str) -> str:
-    """Shorten a training to two updates on the CPU; flags at the end of the command take precedence."""
+    """Shorten a training to two updates on the CPU. Flags at the end of the command take precedence."""
     parts = re.split(r"(\s(?:\|\||&&|\||>|2>|;)\s?)", command)
     return "".join(part + " --max-update 2 --cpu" if "fairseq-train" in part else part for part in parts)
 
@@ -118,7 +118,7 @@ LAST_PART = "Word pieces instead of words"
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Follow the first parts of the tutorial verbatim, up to the training; return the folder."""
+    """Follow the first parts of the tutorial verbatim, up to the training. Return the folder."""
     folder = copy_project(tmp_path_factory.mktemp("tutorial"), "wean_fairseq", "preprocess")
     blocks = [block for block in shell_blocks("docs/tutorial.md") if block.heading in PREPARATION]
     assert [block.heading for block in blocks] == ["The text", "Tokens", "Tokens"]
@@ -129,14 +129,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tutorial(prepared: Path) -> tuple[Path, str]:
-    """Follow the middle of the tutorial too; return its folder and the output."""
+    """Follow the middle of the tutorial too. Return its folder and the output."""
     ends = (*PREPARATION, LAST_PART)
     done = [bash(block.text, prepared) for block in shell_blocks("docs/tutorial.md") if block.heading not in ends]
     return prepared, "".join(part.stdout for part in done)
 
 
 def test_the_tutorial_prepares_text(prepared: Path):
-    """Tests the preparation; most of the later commands need a training and are in the slow test."""
+    """Tests the preparation. Most of the later commands need a training and are in the slow test."""
     mine = prepared / "runs" / "mine"
     counts = {split: (mine / "text" / f"{split}.src").read_text("utf-8").count("\n") for split in ("valid", "test")}
     assert counts == {"valid": 60, "test": 80}

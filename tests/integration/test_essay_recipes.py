@@ -1,4 +1,4 @@
-"""The recipes that write essays: one sentence for impossible settings, and (slow) a small run of each."""
+"""Test the recipes that write essays: one sentence for impossible settings, and (slow) a small run of each."""
 
 import json
 from pathlib import Path

@@ -16,7 +16,7 @@ NBEST = 3
 
 @pytest.fixture(scope="module", name="nbest")
 def decode_nbest(data: Path, checkpoint: Path) -> Result:
-    """The test split with all entries of the beam, scored by the registered scorer."""
+    """Return the test split with all entries of the beam, scored by the registered scorer."""
     return generate(data, checkpoint, "--nbest", NBEST, "--scoring", "wean", "--wean-metrics", "bleu,rouge-l,diversity")
 
 
@@ -29,7 +29,7 @@ def write_log(nbest: Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tagged(out: str, tag: str) -> dict[int, list[str]]:
-    """Texts of all lines of one kind by sentence."""
+    """Return the texts of all lines of one kind by sentence."""
     found = defaultdict(list)
     for number, text in re.findall(rf"^{tag}-(\d+)\t(?:-?[\d.e-]+\t)?(.*)$", out, flags=re.MULTILINE):
         found[int(number)].append(text)

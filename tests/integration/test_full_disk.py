@@ -33,7 +33,7 @@ SETTINGS = ["--embed-dim", 128, "--lr", 0.003, "--no-epoch-checkpoints"]
 
 @pytest.fixture(scope="module")
 def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a training that has been stopped: its best and its last checkpoint, and their checksums."""
+    """Return the folder of a training that has been stopped: its best and its last checkpoint, and their checksums."""
     folder = tmp_path_factory.mktemp("begun")
     train(data, folder, *SETTINGS, "--max-update", 2)
     return folder
@@ -41,7 +41,7 @@ def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(begun: Path, tmp_path: Path) -> Path:
-    """A copy of it."""
+    """Return a copy of the folder of the stopped training."""
     return Path(shutil.copytree(begun, tmp_path / "begun"))
 
 

@@ -1,4 +1,4 @@
-"""C-DNPG through the real commands: the granularities of a trained model, written while it generates."""
+"""Test C-DNPG through the real commands: the granularities of a trained model, written while it generates."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ SHORT = ["--lr", 0.005, "--max-update", 20, "--no-epoch-checkpoints"]
 
 @pytest.fixture(scope="module")
 def granular(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Checkpoint of a barely trained C-DNPG with granularities from its second layer on."""
+    """Return the checkpoint of a barely trained C-DNPG with granularities from its second layer on."""
     folder = tmp_path_factory.mktemp("granular")
     train(data, folder, *SHORT, "--ga-start-layer", 2, model=MODEL)
     return folder / "checkpoint_best.pt"
@@ -24,7 +24,7 @@ def granular(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def dumped(data: Path, granular: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
-    """The test split decoded, and the file of its granularities."""
+    """Return the test split decoded, and the file of its granularities."""
     path = tmp_path_factory.mktemp("dump") / "granularity.jsonl"
     return generate(data, granular, "--granularity-dump", path), path
 

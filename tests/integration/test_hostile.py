@@ -1,4 +1,4 @@
-"""Checkpoints that would run code: every command refuses them in one sentence, and nothing runs.
+"""Test checkpoints that would run code: every command refuses them in one sentence, and nothing runs.
 
 Each command gets another kind; all kinds through all readers are in tests/unit/checkpoints. The plugin's own commands
 are called in this process, and refuse a checkpoint that is cut off too.
@@ -90,7 +90,7 @@ ELEVEN += ("across sections", "interpolated DictConfig", "args", "args with inte
 
 @pytest.fixture(params=ELEVEN)
 def evaluated(request: pytest.FixtureRequest, checkpoint: Path, tmp_path: Path) -> Path:
-    """A checkpoint whose configuration would create ``ran`` next to it."""
+    """Return a checkpoint whose configuration would create ``ran`` next to it."""
     state = torch.load(checkpoint, weights_only=True)
     code = WITHOUT_A_CALL.format(mark=tmp_path / "ran")
     state["cfg"], state["args"] = CONTAINERS[request.param](state["cfg"], AT, code)

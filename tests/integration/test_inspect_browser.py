@@ -37,7 +37,7 @@ WAIT = 60_000  # milliseconds: other tests may hold all cores
 
 @pytest.fixture(scope="module")
 def checkpoints(text_data: Path, copying: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Checkpoints of a CopyNet that has learnt the data and of a barely trained C-DNPG."""
+    """Return checkpoints of a CopyNet that has learnt the data and of a barely trained C-DNPG."""
     folder = tmp_path_factory.mktemp("granular")
     train(text_data, folder, "--lr", 0.005, "--max-update", 4, "--no-epoch-checkpoints", model=GRANULAR)
     return {"copynet": copying, "granular": folder / "checkpoint_best.pt"}
@@ -142,7 +142,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The training text in the form that a script of preprocess/ writes."""
+    """Return the training text in the form that a script of preprocess/ writes."""
     folder = tmp_path_factory.mktemp("prepared")
     options = {"unit": "words", "unicode": "none", "specials": "keep"}
     (folder / "manifest.json").write_text(json.dumps({"script": "x", "options": options, "files": {}}))
@@ -167,7 +167,7 @@ def address(text_data: Path, prepared: Path, checkpoints: dict[str, Path]) -> It
 
 
 class Watched:
-    """Open a page; return it with its unexpected messages."""
+    """Open a page. Return it with its unexpected messages."""
 
     def __init__(self, page: Any, address: str) -> None:
         self.page = page

@@ -26,7 +26,7 @@ SETTINGS += ["--no-epoch-checkpoints", "--log-interval", 50]
 
 
 def until_done(*command: object, **variables: object) -> subprocess.CompletedProcess[str]:
-    """The script with a command."""
+    """Return the script with a command."""
     environment = ENVIRONMENT | {"WAIT": "0"} | {name: str(value) for name, value in variables.items()}
     line = ["bash", str(SCRIPT), *map(str, command)]
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=3600, check=False)
@@ -57,7 +57,7 @@ def test_a_training_killed_twenty_times_ends_like_one_that_was_left_alone(
 
 
 def pretend(folder: Path, line: str) -> list[object]:
-    """Return a command that counts its starts in ``folder``/starts; ``line`` can use the count as $n."""
+    """Return a command that counts its starts in ``folder``/starts. ``line`` can use the count as $n."""
     folder.mkdir()
     program = f"n=$(cat {folder}/starts 2>/dev/null || echo 0); echo $((n + 1)) >{folder}/starts; {line}"
     return ["bash", "-c", program, "training", "--save-dir", folder]
@@ -165,7 +165,7 @@ def test_what_is_no_command_is_one_sentence() -> None:
 def test_a_script_killed_with_no_chance_to_tidy_up_makes_no_second_training(
     data: Path, tmp_path: Path, arch: str, reliability: Reliability
 ) -> None:
-    """Its training survives; starting the script again, or another training there, ends with one sentence."""
+    """Its training survives. Starting the script again, or another training there, ends with one sentence."""
     folder = tmp_path / "out"
     command = command_line("fairseq-train", data, *WEAN, *TINY, *TASK, *ADAM, "--save-dir", folder, *SETTINGS)
     endless = [*command, "--max-update", 100_000, "--save-interval-updates", 0]

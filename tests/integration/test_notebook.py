@@ -1,4 +1,4 @@
-"""The notebook for teachers: its cells run in order and refer to existing names."""
+"""Test the notebook for teachers: its cells run in order and refer to existing names."""
 
 import ast
 import os
@@ -39,7 +39,7 @@ def test_the_cells_are_python_and_name_what_there_is():
 
 
 def test_the_notebook_is_stored_with_its_outputs():
-    """A reader sees them without running anything; no path of the machine that made them is among them."""
+    """A reader sees them without running anything. No path of the machine that made them is among them."""
     cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
     silent = [cell for cell in cells if not cell.outputs]
     assert [cell.source.split()[0] for cell in silent] == ["import"], "only the imports print nothing"

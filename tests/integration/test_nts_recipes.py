@@ -1,4 +1,4 @@
-"""The recipes of NTS, EncDecA and the RNNs on LCSTS: one sentence where data is missing, and (slow) a small run."""
+"""Test the recipes of NTS, EncDecA and the RNNs on LCSTS: an error without data, and (slow) a small run."""
 
 import json
 
@@ -110,7 +110,7 @@ def check_choice(run, system, name):
 
 
 def words_of(folder):
-    """The words of a dictionary."""
+    """Return the words of a dictionary."""
     lines = (folder / "dict.src.txt").read_text(encoding="utf-8").splitlines()
     return {line.split(" ")[0] for line in lines}
 

@@ -1,4 +1,4 @@
-"""Topics and essays of a table, in English by the recipe and in Chinese by wean-train: a scored model that is used."""
+"""Train, score and use a model of a table of topics and essays, in English by the recipe, in Chinese by wean-train."""
 
 import itertools
 import json
@@ -58,7 +58,7 @@ def test_the_recipe_writes_english_essays(tmp_path: Path) -> None:
     environment = ENVIRONMENT | {"PATH": search_path()} | tuned | {"RATE": "1e-9", "EPOCHS": "1", "TEST": "4"}
     done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    # Expected: a rate of almost 0 keeps the sizes, the weights and the search, and so the scores.
+    # A rate of almost 0 keeps the sizes, the weights and the search, and so the scores.
     before, after = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("run", "tuned"))
     for name, tensor in before.items():
         torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-6)

@@ -1,4 +1,4 @@
-"""The steps of a new user in the README's first section: a CSV of pairs, its recipe, wean-generate, Python."""
+"""Test the steps of a new user in the README's first section: a CSV of pairs, its recipe, wean-generate, Python."""
 
 import csv
 import json
@@ -68,7 +68,7 @@ def first_screen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[s
 
 @pytest.fixture(scope="module")
 def recipe(first_screen: tuple[Path, list[str], str]) -> Path:
-    """The run directory of the recipe on a CSV with quotes, apostrophes, capitals and accents."""
+    """Return the run directory of the recipe on a CSV with quotes, apostrophes, capitals and accents."""
     return first_screen[0] / "runs" / "own_pairs"
 
 

@@ -1,4 +1,4 @@
-"""Repeated use of examples/own_pairs.sh: no step reuses earlier results for changed settings."""
+"""Test repeated use of examples/own_pairs.sh: no step reuses earlier results for changed settings."""
 
 import hashlib
 import json
@@ -63,14 +63,14 @@ def contents(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Run the recipe for one epoch; return its folder and its output."""
+    """Run the recipe for one epoch. Return its folder and its output."""
     folder = tmp_path_factory.mktemp("walk")
     write_table(folder / "pairs.csv", ROWS)
     return folder, succeed(folder)
 
 
 def test_a_cut_training_is_reported_everywhere(walked: tuple[Path, str]) -> None:
-    """Expected: one epoch cannot end by patience 4, so terminal, report and model folder name twice the epochs."""
+    """One epoch cannot end early with --patience 4, so terminal, report and model folder name twice the epochs."""
     folder, printed = walked
     run = folder / "run"
     advice = "EPOCHS=2 DATA=... bash examples/own_pairs.sh"
@@ -81,7 +81,7 @@ def test_a_cut_training_is_reported_everywhere(walked: tuple[Path, str]) -> None
 
 
 def test_scores_and_samples_are_those_of_the_raw_text(walked: tuple[Path, str]) -> None:
-    """Expected: a copy of a raw source is scored as the text of the table, curly quotation marks included."""
+    """A copy of a raw source is scored as the text of the table, curly quotation marks included."""
     run = walked[0] / "run"
     targets = (run / "plain-test" / "test.tgt").read_text(encoding="utf-8").splitlines()
     sources = (run / "plain-test" / "test.src").read_text(encoding="utf-8").splitlines()
@@ -140,7 +140,7 @@ def test_training_on_leaves_a_new_model_scores_and_report(walked: tuple[Path, st
 
 
 def test_seeds_of_a_slurm_array_share_one_split_and_are_scored_together(tmp_path: Path) -> None:
-    """The script runs with an empty environment, from another folder; names with quotes and spaces stay names."""
+    """The script runs with an empty environment, from another folder. Names with quotes and spaces stay names."""
     folder, elsewhere = tmp_path / "it's $(touch x) a", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.mkdir()

@@ -37,7 +37,7 @@ def sections(document: str) -> list[str]:
 
 
 def test_every_published_number_is_there(document: str) -> None:
-    """One section a data set; in it, line by line, the numbers of the data and the system they belong to."""
+    """One section a data set. In it, line by line, the numbers of the data and the system they belong to."""
     parts = iter(sections(document))
     for table in PUBLISHED_TABLES.values():
         for rows in table.rows.values():

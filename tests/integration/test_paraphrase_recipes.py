@@ -1,4 +1,4 @@
-"""The recipes of the C-DNPG table: one sentence where data is missing, and (slow) a small run of each."""
+"""Test the recipes of the C-DNPG table: one sentence where data is missing, and (slow) a small run of each."""
 
 import json
 

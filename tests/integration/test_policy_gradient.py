@@ -1,4 +1,4 @@
-"""DRESS by real commands: an auto-encoder, a language model, a start by cross entropy, its rewards; and DRESS-LS."""
+"""Train DRESS and DRESS-LS by real commands, with auto-encoder, language model, cross entropy first, and rewards."""
 
 import shutil
 
@@ -16,7 +16,7 @@ SOURCE_ONLY = ["--source-lang", "src", "--only-source"]
 
 @pytest.fixture(scope="module")
 def parts(text, data, tmp_path_factory):
-    """Checkpoints of an auto-encoder, a language model and an EncDecA, all over the words of ``data``."""
+    """Return checkpoints of an auto-encoder, a language model and an EncDecA, all over the words of ``data``."""
     folder = tmp_path_factory.mktemp("parts")
     sentences = {
         split: (text / f"{split}.src").read_text(encoding="utf-8").split("\n")[:-1] for split in ("train", "valid")
@@ -49,7 +49,7 @@ def parts(text, data, tmp_path_factory):
 
 
 def arguments(parts, save_dir, **others):
-    """The arguments of a training by rewards that begins with the start."""
+    """Return the arguments of a training by rewards that begins with the start."""
     given = {"auto-encoder": parts["auto_encoder"], "language-model": parts["language_model"], **others}
     chosen = [part for name, value in given.items() for part in (f"--{name}", value)]
     criterion = ["--criterion", "policy_gradient", "--given-words", 2, "--fewer-words", 1, "--fewer-every", 1, *chosen]
@@ -60,7 +60,7 @@ def arguments(parts, save_dir, **others):
 
 @pytest.mark.parametrize("width", [0, 8])
 def test_training_by_rewards(parts, data, tmp_path, width):
-    """Two updates move the model from its start; rewards are logged, choose the best checkpoint, and it decodes."""
+    """Two updates move the model from its start. Rewards are logged, choose the best checkpoint, and it decodes."""
     folder = tmp_path / "dress"
     chosen = ["--best-checkpoint-metric", "reward", "--maximize-best-checkpoint-metric", "--max-update", 2]
     result = run("fairseq-train", data, *arguments(parts, folder, **{"baseline-width": width}), *chosen)

@@ -1,4 +1,4 @@
-"""The benchmark from plain text to plain text at toy size: its pipe writes the same lines as wean-generate."""
+"""Test the benchmark from plain text to plain text at toy size: its pipe writes the same lines as wean-generate."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Training by recipes: side by side, with several seeds, and with settings chosen on validation.
+"""Test training by recipes: side by side, with several seeds, and with settings chosen on validation.
 
 A script that writes a log and a checkpoint immediately replaces fairseq-train.
 """
@@ -69,7 +69,7 @@ print("S-0\\ta")
 
 @pytest.fixture
 def run(tmp_path):
-    """Run the recipe with variables; the lines of ``begun`` are the trainings that were started."""
+    """Run the recipe with variables. The lines of ``begun`` are the trainings that were started."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, content in (("train", TRAIN), ("generate", GENERATE)):
@@ -89,12 +89,12 @@ def run(tmp_path):
 
 
 def begun(folder: Path) -> list[str]:
-    """The trainings that were started, each as name, seed and threads."""
+    """Return the trainings that were started, each as name, seed and threads."""
     return (folder / "begun").read_text(encoding="utf-8").splitlines()
 
 
 def trainings(folder: Path) -> dict:
-    """The record of a run's trainings."""
+    """Return the record of a run's trainings."""
     return json.loads((folder / "trainings.json").read_text(encoding="utf-8"))
 
 
@@ -131,7 +131,7 @@ def test_each_seed_has_a_run_and_scores_of_its_own(run, tmp_path):
 
 @pytest.mark.parametrize("references", ["aa", "ab"], ids=["one test set", "one of each seed"])
 def test_the_seeds_are_scored_together(tmp_path, references):
-    """Expected by hand: of one word, right in one of two runs, 50 ± 71 % (the standard deviation with n - 1)."""
+    """One word is right in one of two runs, so the result is 50 ± 71 % (the standard deviation with n - 1)."""
     for seed, output, reference in ((4, "a", references[0]), (7, "b", references[1])):
         folder = tmp_path / f"seed{seed}/set"
         for name, text in (("first/test.txt", output), ("text-test/test.src", "s"), ("text-test/test.tgt", reference)):
@@ -279,7 +279,7 @@ def test_a_training_that_patience_did_not_end_is_called_cut(run, tmp_path):
 
 
 def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_others(tmp_path):
-    """Expected by hand: a sentence counts on whichever side of a pair it stands."""
+    """A sentence counts on either side of a pair. The expected groups are listed by hand."""
     sides = {"text/train": ("a b\nc d\n", "e f\ng h\n"), "text-test/test": ("x\ng h\ny\na\n", "a b\nq\nw w\nb\n")}
     for name, texts in sides.items():
         (tmp_path / name).parent.mkdir()
@@ -292,7 +292,7 @@ def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_other
 
 
 def test_a_data_set_is_binarised_anew_after_a_system_that_has_data_of_its_own(tmp_path):
-    """``fset`` reads pairs; the next set of the table begins with its own text."""
+    """``fset`` reads pairs. The next set of the table begins with its own text."""
     recipes = f'source "{ROOT}/examples/lib/recipe.sh"; source "{ROOT}/examples/granularity_transformer/systems.sh"'
     others = "remember prepare test_of_text train generate without_pieces samples score known_sentences say python"
     stubs = f'for name in {others} decay_linearly; do eval "$name() {{ :; }}"; done; schedule=()'

@@ -1,4 +1,4 @@
-"""The recipes in examples/: one sentence where data is missing, and (slow) a small run of each from text to scores."""
+"""Test the recipes in examples/: an error without data, and (slow) a small run of each from text to scores."""
 
 import random
 import re
@@ -184,7 +184,7 @@ def write_pairs(folder, split, pairs, ends=("src", "tgt")):
 
 
 def sentences(number, seed):
-    """Pairs of a tiny language: the target says less."""
+    """Return pairs of a tiny language: the target says less."""
     rng = random.Random(seed)
     words = "the a red old big dog cat house saw left found in on near town".split()
     lines = [[rng.choice(words) for _ in range(rng.randint(4, 9))] for _ in range(number)]
@@ -192,7 +192,7 @@ def sentences(number, seed):
 
 
 def write_layout(recipe, folder):
-    """Write the data of a recipe; return the variables that name it."""
+    """Write the data of a recipe. Return the variables that name it."""
     train, valid, test = sentences(120, 1), sentences(12, 2), sentences(12, 3)
     if recipe == "lcsts":
         documents = [(4, source.replace(" ", ""), target.replace(" ", "")) for source, target in test]
@@ -216,7 +216,7 @@ def write_layout(recipe, folder):
 
 
 def write_turk(folder):
-    """The files of TurkCorpus."""
+    """Return the files of TurkCorpus."""
     for split, seed in (("tune", 4), ("test", 5)):
         ends = ["norm", *(f"turk.{number}" for number in range(8))]
         pairs = [(source, *[target] * 8) for source, target in sentences(10, seed)]
@@ -225,7 +225,7 @@ def write_turk(folder):
 
 
 def write_lcsts_parts(folder, train, scored):
-    """The three released files of LCSTS."""
+    """Return the three released files of LCSTS."""
     folder.mkdir(parents=True)
     for name, documents in (("PART_I", train), ("PART_II", scored), ("PART_III", scored)):
         lines = []

@@ -25,7 +25,7 @@ def is_drawn(stem: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def recipe(text: Path, raw_data: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run directory with a model that copies: text, data, checkpoint, log, outputs, scores, copy provenance."""
+    """Return a run directory with a model that copies: text, data, checkpoint, log, outputs, scores, provenance."""
     folder = tmp_path_factory.mktemp("runs") / "recipe"
     system = folder / "copy_transformer"
     system.mkdir(parents=True)

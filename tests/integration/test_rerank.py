@@ -32,7 +32,7 @@ def search(data: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_the_choice_on_the_validation_set_is_taken_on_the_test_set(logs: Path, text: Path, tmp_path: Path) -> None:
-    """Expected: the scores of wean-evaluate for each of the four candidates as a plain file."""
+    """The expected scores are those that wean-evaluate gives each of the four candidates as a plain file."""
     references = ("--ref", text / "valid.tgt", "--src", text / "valid.src")
     files = [f"{beam}={logs / f'valid.{beam}'}" for beam in BEAMS]
     test = [f"{beam}={logs / f'test.{beam}'}" for beam in BEAMS]

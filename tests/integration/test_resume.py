@@ -30,7 +30,7 @@ LAST = "checkpoint_last.pt"
 
 @pytest.fixture(scope="module")
 def uninterrupted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The last checkpoint of a training that ran through."""
+    """Return the last checkpoint of a training that ran through."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     observed_train(data, folder, *SETTINGS, *BLEU)
     return folder / LAST
@@ -73,7 +73,7 @@ def test_ctrl_c_loses_no_update(data: Path, tmp_path: Path, uninterrupted: Path)
 def left_alone(
     request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[int, Path]:
-    """A number of processes, and the folder of their training, which ran through without data workers."""
+    """Return a number of processes, and the folder of their training, which ran through without data workers."""
     folder = tmp_path_factory.mktemp("left_alone") / "checkpoints"
     observed_train(data, folder, *SETTINGS, "--num-workers", 0, processes=request.param)
     return request.param, folder

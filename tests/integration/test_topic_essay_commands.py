@@ -1,4 +1,4 @@
-"""Task ``topic_essay`` through the real commands: a stock arch, PC-SAN with a BERT made from the text, MTA-LSTM."""
+"""Run the task ``topic_essay`` by the real commands: a stock arch, PC-SAN with a BERT made from the text, MTA-LSTM."""
 
 import random
 import shutil
@@ -26,7 +26,7 @@ NOVEL = "novelty"  # in the test topics alone: in no dictionary
 
 
 def essays(number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Topics, and essays that have each of them in a clause."""
+    """Return topics, and essays that have each of them in a clause."""
     chance = random.Random(seed)
     topics = [chance.sample(WORDS, chance.randint(1, 5)) for _ in range(number)]
     return [" ".join(line) for line in topics], [" ".join(f"we like {word} ," for word in line) for line in topics]
@@ -34,7 +34,7 @@ def essays(number: int, seed: int) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of {train,valid,test}.{src,tgt}."""
+    """Return the folder of {train,valid,test}.{src,tgt}."""
     folder = tmp_path_factory.mktemp("essays")
     for seed, (split, size) in enumerate({"train": 40, "valid": 11, "test": 9}.items()):
         topics, texts = essays(size, seed)
@@ -47,7 +47,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def essay_data(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text data, so that BERT reads words that are not in the dictionary."""
+    """Return data in text form (`--dataset-impl raw`), so that BERT can read words that are not in the dictionary."""
     folder = tmp_path_factory.mktemp("data") / "raw"
     preprocess(plain, folder, "--dataset-impl", "raw")
     return folder
@@ -65,7 +65,7 @@ def bert(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pc_san(essay_data: Path, bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """Train a PC-SAN for three updates; return the checkpoint and the result of the command."""
+    """Train a PC-SAN for three updates. Return the checkpoint and the result of the command."""
     folder = tmp_path_factory.mktemp("pc_san")
     result = train(essay_data, folder, "--bert", bert, *FEW, model=PC_SAN)
     return folder / "checkpoint_last.pt", result
@@ -86,7 +86,7 @@ def write_essays(data: Path, bert: Path | None, checkpoint: Path, *arguments: ob
 
 
 def test_a_stock_arch_trains_and_writes(plain: Path, tmp_path: Path):
-    """Binary data: 9 topics lines are 9 essays; no option of the task is needed."""
+    """Binary data: 9 topics lines are 9 essays. No option of the task is needed."""
     preprocess(plain, tmp_path / "data")
     result = train(tmp_path / "data", tmp_path / "run", *FEW, model=STOCK)
     assert "topic words" not in result.out  # all of train and valid are known

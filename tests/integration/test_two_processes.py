@@ -1,4 +1,4 @@
-"""Processes started by Slurm or torchrun train together; if one dies all end soon, and the training can be resumed."""
+"""Processes started by Slurm or torchrun train together. If one dies, all end, and the training can be resumed."""
 
 import fcntl
 import os
@@ -39,7 +39,7 @@ TORCHRUN = ["--standalone", "--nproc-per-node", 2, "--no-python"]
 
 @pytest.fixture(scope="module")
 def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
-    """Train one process on the same batches, two per update; return its parameters and losses."""
+    """Train one process on the same batches, two per update. Return its parameters and losses."""
     folder = tmp_path_factory.mktemp("alone")
     result = run("fairseq-train", data, *SETTINGS, "--update-freq", 2, "--save-dir", folder)
     return folder / "checkpoint_last.pt", result.logged("loss")
@@ -73,7 +73,7 @@ def start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[byte
 
 
 def read_until_killed(speaker: subprocess.Popen[bytes], victim: int) -> tuple[Result, float]:
-    """Kill the process ``victim`` when ``speaker`` prints its update; return the result and the seconds it took."""
+    """Kill the process ``victim`` when ``speaker`` prints its update. Return the result and the seconds it took."""
     mark = f'"num_updates": "{KILLED_AT}"'.encode()
     said = b""
     watchdog = threading.Timer(TIMEOUT, speaker.kill)  # limits the wait for a training that hangs silently

@@ -1,4 +1,4 @@
-"""The commands of ``warm`` begin and end like separate processes; shared fixtures are created once."""
+"""The commands of ``warm`` begin and end like separate processes. Shared fixtures are created once."""
 
 import multiprocessing
 import os

@@ -29,7 +29,7 @@ START = "import sys; sys.argv[0] = 'wean-train'; from wean_fairseq.commands impo
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The content of the wheel, as pip unpacks it."""
+    """Return the content of the wheel, as pip unpacks it."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in ("setup.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
@@ -70,7 +70,7 @@ def start(site: Path, folder: Path, *arguments: object) -> subprocess.Popen:
 
 
 def wean_train(site: Path, folder: Path, *arguments: object) -> tuple[str, str]:
-    """Run wean-train to its end; return its standard output and standard error."""
+    """Run wean-train to its end. Return its standard output and standard error."""
     out, err = start(site, folder, *arguments).communicate(timeout=TIMEOUT)
     assert f"{ROOT}/" not in err
     return out, err
@@ -82,7 +82,7 @@ def weights(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def trained(site: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
-    """Train for two epochs; return the folder with ``pairs.csv`` and the model, and the output of the command."""
+    """Train for two epochs. Return the folder with ``pairs.csv`` and the model, and the output of the command."""
     folder = tmp_path_factory.mktemp("run")
     write_table(folder / "pairs.csv", ROWS)
     out, err = wean_train(site, folder, "pairs.csv", *SMALL, "--epochs", 2, "--search", SEARCH, "--output", "model")
@@ -201,7 +201,7 @@ def test_more_epochs_replace_the_model(site: Path, trained: tuple[Path, str, str
 
 
 def test_the_recipe_trains_the_same_model(trained: tuple[Path, str, str]) -> None:
-    """Expected: examples/own_pairs.sh with the same settings exports the same weights, dictionary and text settings."""
+    """With the same settings, examples/own_pairs.sh exports the same weights, dictionary and text settings."""
     folder = trained[0]
     given = {"DATA": "pairs.csv", "RUN": str(folder / "recipe"), "COLUMNS": "long,short", "TEST": "6", "WIDTH": "8"}
     given |= {"RATE": "0.1", "EPOCHS": "2", "ARCH": "copynet", "BASELINE": "copynet", "GPUS": "0"}
@@ -238,7 +238,7 @@ NEW_ROWS = [(long.replace("car", "bike"), short.replace("car", "bike")) for long
 
 
 def test_a_training_continues_from_a_model(site: Path, trained: tuple[Path, str, str]) -> None:
-    """Expected: the old text steps and dictionary, and the old weights if the rate is almost 0."""
+    """The expected result is the old text steps and dictionary, and the old weights if the rate is almost 0."""
     folder = trained[0]
     write_table(folder / "new.csv", NEW_ROWS)
     arguments = ("--columns", "long,short", "--test", 4, "--from", "model", "--device", "cpu", "--epochs", 1)

@@ -106,7 +106,7 @@ def _start(
     environment: Mapping[str, str],
     prepare: Callable[[], object] = dict,
 ) -> Any:
-    """Start a command of ``COMMANDS``; returns its process."""
+    """Start a command of ``COMMANDS``. Returns its process."""
     function = COMMANDS[Path(line[0]).name]
     inherited = [_Inherited(stream) for stream in streams]
     arguments = (function, list(line), inherited, cwd, dict(environment), _module_path(), prepare)
@@ -151,7 +151,7 @@ def run(
     timeout: float,
     prepare: Callable[[], object] = dict,
 ) -> tuple[int, str, str]:
-    """Run a command of ``COMMANDS`` to its end; return its exit status and its two output streams.
+    """Run a command of ``COMMANDS`` to its end. Return its exit status and its two output streams.
 
     Args:
         line: the command and its arguments.
@@ -180,7 +180,7 @@ def run(
 
 @functools.cache
 def programs() -> Path:
-    """A folder of programs with the names of ``COMMANDS``, for scripts; it is there until this process ends."""
+    """A folder of programs with the names of ``COMMANDS``, for scripts. It is there until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="warm-", dir=_SHORT))
     atexit.register(shutil.rmtree, folder)
     address = str(folder / "socket")

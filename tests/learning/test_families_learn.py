@@ -1,6 +1,6 @@
 """Every family learns a small function of its source: sentences of one or two words, each of which has a synonym.
 
-Expected: nearly every next word is the most probable one, in the order of the source and with its end. The source's
+Nearly every next word has to be the most probable one, in the order of the source and with its end. The source's
 words are sorted, so that models which see them as a set can know their order, and a symbol stands between the synonyms,
 which ``ppg`` takes for the end of a chunk.
 """

@@ -21,7 +21,7 @@ UPDATES = 600
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """4,000 training pairs of 3 to 8 words out of 28; the 200 test sentences were not seen."""
+    """4,000 training pairs of 3 to 8 words out of 28. The 200 test sentences were not seen."""
     folder = tmp_path_factory.mktemp("synonyms")
     seen = random_sentences(4000, seed=1)
     fresh = [sentence for sentence in random_sentences(300, seed=2) if sentence not in set(seen)]

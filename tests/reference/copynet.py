@@ -1,4 +1,4 @@
-"""CopyNet, RNNSearch and Enc-Dec written out a sentence, a step and a position at a time, after the paper's equations.
+"""CopyNet, RNNSearch and Enc-Dec, computed one sentence, step and position at a time by the paper's equations.
 
 Gu et al., ACL 2016, sections 3.1-3.3. Only the step of the decoder's GRU or LSTM is PyTorch's own.
 """
@@ -48,7 +48,7 @@ def distribution(model: torch.nn.Module, source: list[int], previous: list[int],
 
 
 def encode(encoder: torch.nn.Module, embedded: Tensor) -> tuple[list[Tensor], Tensor]:
-    """Memory, a vector a position, and tanh(W [forward h_S; backward h_1])."""
+    """Return the memory, one vector per position, and tanh(W [forward h_S; backward h_1])."""
     size = encoder.gru.hidden_size
     outputs = {}
     for suffix, order in (("", range(len(embedded))), ("_reverse", reversed(range(len(embedded))))):
@@ -70,7 +70,7 @@ def encode(encoder: torch.nn.Module, embedded: Tensor) -> tuple[list[Tensor], Te
 
 
 def attend(decoder: torch.nn.Module, hidden: Tensor, memory: list[Tensor], coverage: Tensor) -> Tensor:
-    """Weights over all positions, from the state before this step (section 3.1)."""
+    """Return the weights over all positions, from the state before this step (section 3.1)."""
     attention = decoder.attention
     scores = []
     for h, covered in zip(memory, coverage, strict=True):

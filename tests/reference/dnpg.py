@@ -1,4 +1,4 @@
-"""DNPG for one sentence pair, a word and a head at a time, from the raw weights (Li et al., ACL 2019, section 2)."""
+"""DNPG for one sentence pair, computed one word and one head at a time from raw weights (Li et al., ACL 2019)."""
 
 import math
 from typing import Any, NamedTuple
@@ -100,7 +100,7 @@ def read(
     special: set[int],
     given: list[int] | None = None,
 ) -> Reading:
-    """Source words, words before each step, slots included; ``given`` labels of the words written, if any."""
+    """Read the source and the words before each step, slots included, with ``given`` labels of the words if any."""
 
     def known(words: list[int]) -> list[int]:
         return [word if word < num_base else unk for word in words]

@@ -1,4 +1,4 @@
-"""DRESS-LS for one sentence pair, a word at a time, from raw weights (the release of Zhang and Lapata, EMNLP 2017)."""
+"""DRESS-LS for one sentence pair, computed one word at a time from raw weights, as in the release of its authors."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def lexical_log_probs(model: Any, source: Tensor, attention: Tensor) -> Tensor:
 
 
 def log_probs(model: Any, source: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-    """Source (S,), previous output words (T,), without padding -> log P of the mixture and of the lexical model."""
+    """Return log P of the mixture and of the lexical model, from source (S,) and previous words (T,)."""
     scores, attention = nts.logits_and_attention(model, source, previous)
     lexical = lexical_log_probs(model, source, attention)
     mixed = []

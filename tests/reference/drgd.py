@@ -1,4 +1,4 @@
-"""DRGD for one sentence pair, a word and a source position at a time, from raw weights (Li et al., EMNLP 2017)."""
+"""DRGD for one sentence pair, computed one word and one source position at a time from raw weights."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from wean_fairseq.modules import EarlyResetGru
 
 
 def read(model: Any, source: Tensor, previous: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores of the next word, (T, V), and the divergence of each step from its prior, (T,).
+    """Return the scores of the next word, (T, V), and the divergence of each step from its prior, (T,).
 
     Args:
         model: model of this family.

@@ -1,4 +1,4 @@
-"""FSET for one source, a word and a head at a time, from the raw weights."""
+"""FSET for one source, computed one word and one head at a time from the raw weights."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -64,7 +64,7 @@ def compare(provider: Any, embedding: Any, p: list[int], q: list[int]) -> tuple[
 
 
 def compare_step(layer: Any, x: Tensor, states: list[Tensor], read: list[Tensor]) -> Tensor:
-    """A decoder layer that sees all words of p, including later ones."""
+    """Return a decoder layer that sees all words of p, including later ones."""
     x = layer_norm(layer.self_norm, x + attend(layer.self_attention, x, states)[0])
     x = layer_norm(layer.cross_norm, x + attend(layer.cross_attention, x, read)[0])
     return layer_norm(layer.output_norm, x + feed_forward(layer.feed_forward, x))
@@ -73,7 +73,7 @@ def compare_step(layer: Any, x: Tensor, states: list[Tensor], read: list[Tensor]
 def edited_step(
     layer: Any, states: list[Tensor], source: list[Tensor], keys: list[Tensor], values: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """One layer at the last of ``states``, and its weights over the source (A, X)."""
+    """Compute one layer at the last of ``states``, and its weights over the source (A, X)."""
     x = layer_norm(layer.self_norm, states[-1] + attend(layer.self_attention, states[-1], states)[0])
     context, weights = attend(layer.cross_attention, x, source)
     x = layer_norm(layer.cross_norm, x + context)

@@ -1,4 +1,4 @@
-"""C-DNPG for one sentence pair, a word and a head at a time, from the raw weights (Gu et al., COLING 2022, eq. 4 to 9).
+"""C-DNPG for one sentence pair, computed one word and one head at a time from raw weights (Gu et al., eq. 4 to 9).
 
 ``settings`` are those of the layers: ``kind``, ``normalize``, and the lengths N that replace the true ones, or 0.
 """
@@ -32,7 +32,7 @@ def scope(z_i: float | Tensor, distance: int, length: int) -> Any:
 
 
 def mask(kind: str, z: list[Any], i: int, j: int, length: int) -> Any:
-    """M_ij in a sentence of ``length`` words; the released code leaves the scope out up to 2."""
+    """Return M_ij in a sentence of ``length`` words. The released code has no scope for up to 2 words."""
     if kind == "resonance" or length <= 2:
         return resonance(z[i], z[j])
     near = scope(z[i], abs(i - j), length)
@@ -44,7 +44,7 @@ def mask(kind: str, z: list[Any], i: int, j: int, length: int) -> Any:
 
 
 def attend(module: Any, asker: Tensor, read: list[Tensor], masks: list[Any], normalize: bool) -> Tensor:
-    """One query (D,) over the states ``read``, weight j of each head times ``masks[j]``: the output (D,)."""
+    """Attend with a query (D,) over the states ``read``, with weight j times ``masks[j]``. Return the output (D,)."""
     size = len(asker) // module.heads
     query = linear(module.query_proj, asker)
     keys = [linear(module.key_proj, state) for state in read]
@@ -61,7 +61,7 @@ def attend(module: Any, asker: Tensor, read: list[Tensor], masks: list[Any], nor
 
 
 def self_attend(module: Any, states: list[Tensor], i: int, length: int, settings: Settings) -> Tensor:
-    """Word i over all ``states``; plain where the layer has no granularities."""
+    """Attend from word i over all ``states``. The attention is plain if the layer has no granularities."""
     masks: list[Any] = [1.0] * len(states)
     if hasattr(module, "granularity"):
         z = [granularity(module.granularity, state) for state in states]
@@ -96,7 +96,7 @@ def decode(network: Any, words: list[int], source: list[Tensor], settings: Setti
 
 
 def decoder_step(layer: Any, states: list[Tensor], source: list[Tensor], settings: Settings) -> Tensor:
-    """One layer at the last of ``states``: its N is their number."""
+    """Compute one layer at the last of ``states``: its N is their number."""
     length = settings.decoder_length or len(states)
     read = self_attend(layer.self_attention, states, len(states) - 1, length, settings)
     x = layer_norm(layer.self_norm, states[-1] + read)

@@ -1,4 +1,4 @@
-"""MTA-LSTM, TAT-LSTM and TAV-LSTM written out an essay, a step and a topic at a time, after Feng et al., IJCAI 2018.
+"""MTA-LSTM, TAT-LSTM and TAV-LSTM, computed one essay, step and topic at a time (Feng et al., IJCAI 2018).
 
 Only the LSTM arithmetic of a single step is PyTorch's own.
 """
@@ -52,7 +52,7 @@ def start(decoder: torch.nn.Module, vectors: list[Tensor], layers: int, size: in
 
 
 def importance(encoder: torch.nn.Module, vectors: list[Tensor], length: int) -> Tensor:
-    """phi of the topics that there are; the other slots are zero vectors."""
+    """Return phi of the topics in use. The other slots are zero vectors."""
     matrix = encoder.importance.proj.weight  # (k, k * E)
     slots, width = matrix.size(0), matrix.size(1) // matrix.size(0)
     phi = []

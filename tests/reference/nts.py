@@ -23,7 +23,7 @@ def attend(attention: Any, state: Tensor, sources: list[Tensor]) -> tuple[Tensor
 
 
 def logits_and_attention(model: Any, source: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-    """Source words (S,), previous output words (T,), without padding -> scores (T, V), attention weights (T, S)."""
+    """Return scores (T, V) and attention weights (T, S), from source (S,) and previous words (T,) without padding."""
     encoder, decoder = model.encoder, model.decoder
     lstm, attention = decoder.stack.lstm, decoder.stack.attention
     zero = torch.zeros(lstm.hidden_size)

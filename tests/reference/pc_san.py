@@ -1,4 +1,4 @@
-"""PC-SAN for one essay, a position and a head at a time, from the raw weights and the options by name."""
+"""PC-SAN for one essay, computed one position and one head at a time from the raw weights and the options by name."""
 
 import math
 from typing import Any
@@ -57,7 +57,7 @@ def sinusoid(position: int, dim: int) -> Tensor:
 
 
 def context_mean(states: list[Tensor], place: int, *, inclusive: bool) -> Tensor:
-    """The mean of the states before ``place``, or up to it; zero if there are none (eq. 8, 9, without U)."""
+    """Return the mean of the states before ``place``, or up to it. Zero if there are none (eq. 8, 9, without U)."""
     past = states[: place + 1] if inclusive else states[:place]
     return sum(past, torch.zeros_like(states[0])) / max(1, len(past))
 
@@ -70,7 +70,7 @@ def mixed_query(module: Any, state: Tensor, mean: Tensor) -> tuple[Tensor, Tenso
 
 
 def attend(module: Any, query: Tensor, read: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """A projected query (D,) over the states ``read``: the output (D,), and the weights averaged over heads (S,)."""
+    """Attend with a projected query (D,) over ``read``. Return the output (D,) and the heads' mean weights (S,)."""
     size = len(query) // module.heads
     keys, values = ([linear(proj, state) for state in read] for proj in (module.key_proj, module.value_proj))
     outputs, weights = [], []
@@ -89,7 +89,7 @@ def feed_forward(module: Any, x: Tensor) -> Tensor:
 def layer_step(
     layer: Any, states: list[Tensor], place: int, memory: list[Tensor], options: dict[str, Any]
 ) -> tuple[Tensor, Tensor]:
-    """One layer at ``place``: its output (D,) and its weights over the memory."""
+    """Compute one layer at ``place``: its output (D,) and its weights over the memory."""
     state, attention = states[place], layer.self_attention
     if options["context"] == "none":
         query = linear(attention.query_proj, state)

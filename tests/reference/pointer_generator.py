@@ -1,4 +1,4 @@
-"""Pointer-generator for one sentence pair, a word and a source position at a time, from raw weights: eq. 1 to 13."""
+"""Pointer-generator for one pair, computed one word and one source position at a time from raw weights: eq. 1 to 13."""
 
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
 
 
 def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
-    """Source words (S,) and previous output words (T,), slots included, without padding."""
+    """Read source words (S,) and previous output words (T,), slots included, without padding."""
     encoder, decoder = model.encoder, model.decoder
     embed = encoder.embed_tokens.weight
     base, width = len(embed), encoder.lstm.hidden_size

@@ -1,4 +1,4 @@
-"""PPG written out an essay, a chunk and a step at a time (Wang et al., COLING 2016, as docs/equations.md describes it).
+"""PPG, computed one essay, chunk and step at a time (Wang et al., COLING 2016, as docs/equations.md describes it).
 
 Only the GRU arithmetic of a single step is PyTorch's own.
 """
@@ -37,7 +37,7 @@ def run(model: torch.nn.Module, topics: list[int], essay: list[int], chunk_symbo
 
 
 def cut(essay: list[int], chunk_symbol: int) -> list[list[int]]:
-    """The chunks, each with the symbol that ends it."""
+    """Return the chunks, each with the symbol that ends it."""
     chunks: list[list[int]] = [[]]
     for word in essay:
         chunks[-1].append(word)
@@ -69,7 +69,7 @@ def two_way(gru: torch.nn.GRU, words: list[Tensor]) -> list[Tensor]:
 
 
 def attend(attention: torch.nn.Module, state: Tensor, memory: list[Tensor]) -> Tensor:
-    """Weights over h_0 ... h_m from s_{t-1}."""
+    """Return the weights over h_0 ... h_m from s_{t-1}."""
     scores = [
         attention.vector @ torch.tanh(attention.key_proj.weight @ h + attention.query_proj.weight @ state)
         for h in memory

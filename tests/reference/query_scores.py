@@ -19,7 +19,7 @@ def score(kind: str, query: Tensor, embedding: Tensor, weights: dict[str, Tensor
 
 
 def scores(kind: str, queries: Tensor, embeddings: Tensor, weights: dict[str, Tensor]) -> Tensor:
-    """All scores: queries (N, D), embeddings (C, E) -> (N, C)."""
+    """Return all scores: queries (N, D), embeddings (C, E) -> (N, C)."""
     rows = [
         torch.stack([score(kind, query, embedding, weights, index) for index, embedding in enumerate(embeddings)])
         for query in queries

@@ -1,4 +1,4 @@
-"""RNN-distract for one sentence pair, a word and a source position at a time, from raw weights (Chen et al., 2016)."""
+"""RNN-distract for one pair, one word and one source position at a time, from raw weights (Chen et al., 2016)."""
 
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], Tensor]:
 
 
 def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
-    """Source words (S,), previous output words (T,), without padding."""
+    """Read source words (S,) and previous output words (T,), both without padding."""
     decoder, attention, embed = model.decoder, model.decoder.attention, model.encoder.embed_tokens.weight
     memory, s = read_source(model, source)
     read_so_far, attended = torch.zeros(len(memory[0])), torch.zeros(len(memory))
@@ -78,7 +78,7 @@ def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
 
 
 def preference(reading: Reading, step: int, weights: tuple[float, float, float]) -> float:
-    """The preference of a search for a hypothesis by its last step, ``step`` from 0, over all steps before."""
+    """Return the preference of a search for a hypothesis by its last step, ``step`` from 0, over all steps before."""
     if step == 0:
         return 0.0
     alpha, content, state = (part[step] for part in reading[1:])

@@ -10,7 +10,7 @@ Ngrams = list[tuple[str, ...]]
 
 
 def ngrams(words: Words, order: int) -> Ngrams:
-    """All n-grams of one order, with repetitions."""
+    """Return all n-grams of one order, with repetitions."""
     return [tuple(words[place : place + order]) for place in range(len(words) - order + 1)]
 
 
@@ -64,7 +64,10 @@ def corpus(lines: Sequence[tuple[Words, Words, Sequence[Words]]], weight: int | 
 
 
 def sentence(source: Words, output: Words, references: Sequence[Words]) -> list[float]:
-    """Add, keep, delete of one sentence; the shares of n-grams are averaged, and deletion is its precision."""
+    """Return the parts add, keep and delete of one sentence.
+
+    The shares of n-grams are averaged, and deletion is its precision.
+    """
     scores = [0.0, 0.0, 0.0]
     for order in (1, 2, 3, 4):
         pooled = [ngram for reference in references for ngram in ngrams(reference, order)]

@@ -1,4 +1,4 @@
-"""SC-LSTM (Wen et al., 2015), an essay and a step at a time, with a keyword vector as long as the dictionary.
+"""SC-LSTM (Wen et al., 2015), computed one essay and one step at a time, with a keyword vector of dictionary size.
 
 Gates, reading and the loss are plain formulas here; no row of any weight is left out.
 """
@@ -40,7 +40,7 @@ def run(model: torch.nn.Module, topics: list[int], previous: list[int]) -> tuple
 
 
 def gates(lstm: torch.nn.LSTM, layer: int, given: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """i, f, c-hat, o of one layer; the weights are stacked in this order."""
+    """Return i, f, c-hat and o of one layer. The weights are stacked in this order."""
     names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     weight_ih, weight_hh, bias_ih, bias_hh = (getattr(lstm, f"{name}_l{layer}") for name in names)
     size = len(hidden)

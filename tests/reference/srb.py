@@ -1,4 +1,4 @@
-"""SRB for one sentence pair, a word at a time, from raw weights (Ma et al., ACL 2017, sections 3.1 to 3.4)."""
+"""SRB for one pair, computed one word at a time from raw weights (Ma et al., ACL 2017, sections 3.1 to 3.4)."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], tuple[Tensor,
 
 
 def logits_and_relevance(model: Any, source: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores of the next word, (T, V), and cos(V_s, V_t): words (S,), previous output words (T,), without padding."""
+    """Return the scores of the next word (T, V) and cos(V_s, V_t), from words (S,) and previous words (T,)."""
     decoder, attention = model.decoder, model.decoder.attention
     outputs, state = read_source(model, source)
     source_vector = state[0]

@@ -1,4 +1,4 @@
-"""The Transformer of ``copy_transformer`` for one sentence pair, a word and a head at a time, from the raw weights."""
+"""The Transformer of ``copy_transformer`` for one pair, computed one word and one head at a time from raw weights."""
 
 import math
 from typing import Any
@@ -43,7 +43,7 @@ def embed(module: Any, words: list[int]) -> list[Tensor]:
 def attend(
     module: Any, asker: Tensor, read: list[Tensor], bias: list[Tensor] | None = None, found: list[Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Attend with one query (D,) over the states ``read``; return the output (D,) and the weights of each head (A, S).
+    """Attend with one query (D,) over the states ``read``. Return the output (D,) and the weights of each head (A, S).
 
     The values are computed from ``found`` if it is given, otherwise from ``read``.
     """
@@ -86,7 +86,7 @@ def decode(network: Any, words: list[int], source: list[Tensor]) -> list[tuple[T
 
 
 def decoder_step(layer: Any, states: list[Tensor], source: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """One layer at the last of ``states``."""
+    """Compute one layer at the last of ``states``."""
     x = layer_norm(layer.self_norm, states[-1] + attend(layer.self_attention, states[-1], states)[0])
     context, weights = attend(layer.cross_attention, x, source)
     x = layer_norm(layer.cross_norm, x + context)
@@ -94,7 +94,7 @@ def decoder_step(layer: Any, states: list[Tensor], source: list[Tensor]) -> tupl
 
 
 def generation_scores(decoder: Any, state: Tensor) -> list[Tensor]:
-    """Scores of all base words: those of BERT's head, or f(q, e) = q W e of WEAN's query."""
+    """Return the scores of all base words: those of BERT's head, or f(q, e) = q W e of WEAN's query."""
     words = decoder.network.embedding.words.weight
     if hasattr(decoder.output, "transform"):
         query = layer_norm(decoder.output.transform[2], gelu(linear(decoder.output.transform[0], state)))

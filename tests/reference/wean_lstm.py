@@ -1,4 +1,4 @@
-"""WEAN's forward pass for one sentence pair, a word at a time, from the raw weights: eq. 1 to 6 of the paper."""
+"""WEAN's forward pass for one pair, computed one word at a time from the raw weights: eq. 1 to 6 of the paper."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ State = tuple[Tensor, Tensor]
 
 
 def lstm_step(lstm: nn.LSTM, layer: int, suffix: str, x: Tensor, state: State) -> State:
-    """One cell: i, f, g, o from the stacked weights; c = f c + i g; h = o tanh(c)."""
+    """Compute one cell: i, f, g, o from the stacked weights, c = f c + i g, and h = o tanh(c)."""
     weights = [getattr(lstm, f"{name}_l{layer}{suffix}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
     gates = weights[0] @ x + weights[2] + weights[1] @ state[0] + weights[3]
     i, f, g, o = gates.chunk(4)
@@ -20,7 +20,7 @@ def lstm_step(lstm: nn.LSTM, layer: int, suffix: str, x: Tensor, state: State) -
 
 
 def run_lstm(lstm: nn.LSTM, inputs: list[Tensor], starts: list[State]) -> tuple[list[Tensor], list[State]]:
-    """All layers over all steps: outputs of the top layer, final states layer by layer and direction by direction."""
+    """Run all layers over all steps. Return the top layer's outputs and the final states by layer and direction."""
     finals = []
     for layer in range(lstm.num_layers):
         outputs: list[list[Tensor]] = []
@@ -38,7 +38,7 @@ def run_lstm(lstm: nn.LSTM, inputs: list[Tensor], starts: list[State]) -> tuple[
 
 
 def start_of_decoder(model: Any, finals: list[State]) -> list[State]:
-    """The bridge's pick of the encoder's final states, both parts of the state alike."""
+    """Return the bridge's pick of the encoder's final states, both parts of the state alike."""
     bridge, layers = model.decoder.bridge, model.decoder.lstm.num_layers
     if bridge.kind == "bottom":
         return finals[:layers]
@@ -51,7 +51,7 @@ def start_of_decoder(model: Any, finals: list[State]) -> list[State]:
 
 
 def logits(model: Any, source: Tensor, previous: Tensor) -> Tensor:
-    """Scores of the next word: source words (S,), previous output words (T,) -> (T, V)."""
+    """Return the scores of the next word: source words (S,), previous output words (T,) -> (T, V)."""
     embed = model.encoder.embed_tokens.weight
     encoder, decoder = model.encoder.lstm, model.decoder
     width = encoder.hidden_size

@@ -51,7 +51,7 @@ Start = Callable[[nn.Module, Tensor], Any]
 
 @functools.cache
 def uniform(bound: float) -> Start:
-    """Uniform in [-bound, bound]."""
+    """Return a start that is uniform in [-bound, bound]."""
     start = scipy.stats.uniform(-bound, 2 * bound)
     return lambda module, parameter: start
 
@@ -71,18 +71,21 @@ def truncated_normal(std: float) -> Start:
 
 
 def constant(value: float) -> Start:
-    """One value."""
+    """Return a start with one value."""
     return lambda module, parameter: value
 
 
 def glorot(module: nn.Module, parameter: Tensor) -> Any:
-    """Uniform with the variance 2 / (fan in + fan out) (Glorot and Bengio, AISTATS 2010); a vector is (1, n)."""
+    """Return a uniform start with the variance 2 / (fan in + fan out) (Glorot and Bengio, AISTATS 2010).
+
+    A vector is (1, n).
+    """
     fans = sum(parameter.shape) if parameter.dim() == 2 else 1 + parameter.numel()
     return uniform((6 / fans) ** 0.5)(module, parameter)
 
 
 def pytorch(module: nn.Module, parameter: Tensor) -> Any:
-    """The start of a layer by the documentation of PyTorch."""
+    """Return the start of a layer by the documentation of PyTorch."""
     if isinstance(module, nn.LSTM | nn.GRU | nn.LSTMCell | nn.GRUCell):
         return uniform(module.hidden_size**-0.5)(module, parameter)
     if isinstance(module, nn.Linear):
@@ -118,12 +121,12 @@ class Case:
 
 
 def declared() -> dict[str, ModuleType]:
-    """The file of each registered family; a family without one is an error that says so."""
+    """Return the file of each registered family. A family without one is an error that says so."""
     return {family: importlib.import_module(f"tests.training.{family}") for family in families()}
 
 
 def cases() -> dict[str, Case]:
-    """The cases of all families by an id."""
+    """Return the cases of all families by an id."""
     return {
         f"{family}-{number}-{case.arch}": case
         for family, file in declared().items()

@@ -1,4 +1,4 @@
-"""CopyNet (Gu et al.): the paper has no dropout and names no start; the places of dropout are chosen here."""
+"""CopyNet (Gu et al.): the paper has no dropout and no initialisation. We chose the places of dropout."""
 
 from . import DECODER, ENCODER, Case, Dropped, constant, normal, uniform
 

@@ -1,4 +1,4 @@
-"""DNPG: the paper names no dropout and no start; both are those of the Transformers here. Labels have Gumbel noise."""
+"""DNPG: the paper names no dropout and no initialisation. We use the Transformers'. Labels have Gumbel noise."""
 
 from tests.unit.models.test_dnpg import labels_of
 

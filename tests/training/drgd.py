@@ -1,4 +1,4 @@
-"""DRGD (Li et al.): latent variables are drawn in training; where dropout falls is chosen here."""
+"""DRGD (Li et al.) draws latent variables in training. We chose the places of dropout."""
 
 from . import DECODER, ENCODER, Case, Dropped, normal, uniform
 

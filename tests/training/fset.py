@@ -1,4 +1,4 @@
-"""FSET: dropout of the other Transformers, and on the edit vector; the start is theirs too.
+"""FSET has the dropout and the initialisation of the other Transformers, and dropout on the edit vector.
 
 The sources here have no pair, so that p and q are an end symbol each: in addition to the sentence of 6 tokens the
 pair's encoder reads two sentences of 1 token, and its decoder two of 2, in one layer each.

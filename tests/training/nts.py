@@ -20,7 +20,7 @@ LAYERS = [
 ]
 CASES = [
     Case("nts", SIZES, [*LAYERS, Dropped(DECODER, "tanh", 10)], {".*": uniform(0.1)}),
-    # The attentional state is dropped where words are scored from it, and again where the next step reads it.
+    # Dropout applies to the attentional state twice: where words are scored from it, and where the next step reads it.
     Case(
         "enc_dec_a",
         SIZES,

@@ -1,4 +1,4 @@
-"""Pointer-generator (See et al.): no dropout; the start is that of the authors' code."""
+"""Pointer-generator (See et al.) has no dropout. The initialisation is that of the authors' code."""
 
 from torch import Tensor, nn
 

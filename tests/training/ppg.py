@@ -1,4 +1,4 @@
-"""PPG: dropout and start are this project's choice, see ``models/ppg.py``; 0 = PyTorch's start."""
+"""PPG: we chose dropout and initialisation, see ``models/ppg.py``. 0 = the initialisation of PyTorch."""
 
 from . import DECODER, Case, Dropped, uniform
 

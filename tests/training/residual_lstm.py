@@ -1,4 +1,4 @@
-"""Residual LSTM (Prakash et al., section 4.2: dropout after every layer); the start is that of Sutskever et al."""
+"""Residual LSTM (Prakash et al., section 4.2: dropout after every layer). The start is that of Sutskever et al."""
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, uniform
 

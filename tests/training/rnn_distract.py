@@ -1,4 +1,4 @@
-"""RNN-distract (Chen et al.): where dropout falls is chosen here; contents start undistracted."""
+"""RNN-distract (Chen et al.) starts with undistracted contents. We chose the places of dropout."""
 
 from . import DECODER, ENCODER, Case, Dropped, constant, normal, uniform
 

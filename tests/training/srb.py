@@ -1,4 +1,4 @@
-"""SRB (Ma et al.): the authors' code keeps every unit. The places of dropout are chosen here. PyTorch's start."""
+"""SRB (Ma et al.): the authors' code keeps every unit. We chose the places of dropout. Weights start as in PyTorch."""
 
 from . import DECODER, ENCODER, Case, Dropped, normal
 

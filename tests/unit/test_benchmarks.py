@@ -1,4 +1,4 @@
-"""The parts of the benchmarks at toy size: they build, train and report. No test measures time."""
+"""Test the parts of the benchmarks at toy size: they build, train and report. No test measures time."""
 
 import importlib
 import json
@@ -64,7 +64,7 @@ def test_interleaving_runs_every_variant_in_every_round_and_turns_the_order(harn
 
 
 def test_ratio_is_the_median_of_the_rounds(harness):
-    # Closed form: 1/2, 6/4, 3/1 -> 1.5; the ratio of medians would be 3/2 too, of means 10/7.
+    # The ratios are 1/2, 6/4 and 3/1, so their median is 1.5. The ratio of the means would be 10/7.
     assert harness.median_ratio([1.0, 6.0, 3.0], [2.0, 4.0, 1.0]) == 1.5
 
 
@@ -179,7 +179,7 @@ def test_output_products_are_those_of_a_linear_layer(workload):
 
 
 def test_roofline_is_the_share_of_the_faster_products(training_step):
-    """Closed form: 60 of 80 ms are the products of the faster library; 80 of 200 ms are the layer, 100 the network."""
+    """The faster library's products take 60 of 80 ms. The layer takes 80 of 200 ms, and the network 100."""
     summary = {
         training_step.FLOOR: {"cpu_ms": 120.0, "gflop_per_s": 50.0},
         training_step.FLOOR_ONEDNN: {"cpu_ms": 60.0, "gflop_per_s": 100.0},
@@ -271,7 +271,7 @@ def test_memory_is_the_median_of_the_processes(training_step, monkeypatch):
 
 
 def test_growth_with_the_batch_is_the_difference_of_the_peaks(training_step):
-    """Closed form: 30 - 10 and 50 - 10."""
+    """In closed form, 30 - 10 and 50 - 10."""
     rows = {
         "mine": {"25000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 30.0})},
         "peer": {"50000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 50.0})},
@@ -397,7 +397,7 @@ def test_the_peer_has_the_sizes_of_our_transformer(workload, threads):
 
 
 def test_a_search_says_how_near_it_is_to_its_products(threads):
-    """Closed form: 30 of 60 ms, and 10 of 40 where the factors are integers."""
+    """In closed form, 30 of 60 ms, and 10 of 40 where the factors are integers."""
     transformers = importlib.import_module("transformer_families")
     times = {
         transformers.PEER: 60.0,

@@ -96,7 +96,7 @@ def test_what_is_no_number_is_refused_in_a_short_sentence(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1_000", "\u0661\u0662", "0x10", "", "x" * 5000])
 def test_only_numbers_as_programs_print_them_are_read(text: str) -> None:
-    """Python also reads underscores and digits of other scripts."""
+    """Python's int() and float() also accept underscores and digits of other scripts."""
     for read in (number, positive_number):
         with pytest.raises(argparse.ArgumentTypeError, match=r"is not a (finite )?number") as caught:
             read(text)

@@ -35,7 +35,7 @@ def test_the_dot_plot_shows_the_recorded_scores():
 
 
 def test_the_bars_show_the_recorded_ratios():
-    """fairseq's own models are 1; decoding.json has 0.3057 for wean_lstm."""
+    """fairseq's own models are 1. Decoding.json has 0.3057 for wean_lstm."""
     shown = re.findall(r">([^<]+)</text>", diagrams.speed())
     assert shown.count("1.00") == 3
     search = shown[shown.index("Beam search: CPU time, fairseq = 1 (shorter is faster)") :]
@@ -52,7 +52,7 @@ def test_the_matrix_has_a_square_for_each_claim():
 
 
 def test_the_architecture_has_every_layer():
-    """docs/architecture.md lists the layers; the package itself is not drawn."""
+    """docs/architecture.md lists the layers. The package itself is not drawn."""
     page = (diagrams.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     parts = re.findall(r"^\d  ([a-z]+)", page, flags=re.MULTILINE)
     assert len(parts) > 15

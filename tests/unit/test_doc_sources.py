@@ -1,4 +1,4 @@
-"""Tables that repeat the code: heads of recipes, help texts, docstrings."""
+"""Test tables that repeat the code: heads of recipes, help texts, docstrings."""
 
 import argparse
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ def test_the_pages_have_the_tables():
 
 
 def test_the_documents_written_by_hand_have_at_most_25_000_words():
-    """As wc counts them, with commands and table bars, but without the blocks that a script writes."""
+    """The words are counted as by wc, with commands and table bars, but without the blocks that a script writes."""
     written = [path for path in DOCUMENTS if path.name not in ("replication.md", "reliability.md")]
     block = re.compile(r"<!-- (?:results|[a-z]+): [^>]* -->\n.*?<!-- (?:/results|end of [a-z]+) -->", re.DOTALL)
     assert len(written) > 40

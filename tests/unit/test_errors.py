@@ -1,4 +1,4 @@
-"""Messages of errors: on one line, without control characters, and not too long."""
+"""Test messages of errors: on one line, without control characters, and not too long."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every family on a simulated GPU: no operand of another device or dtype, no more waits and kernels than in the table.
+"""On a simulated GPU, no family mixes devices or dtypes, or has more waits and kernels than the table.
 
 ``python -m tests.unit.test_gpu_counts`` updates the table. ``tests/simulated_gpu.py`` defines the counts.
 """
@@ -68,7 +68,7 @@ def make_batch(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def count_step(
     model: torch.nn.Module, batch: dict[str, torch.Tensor], amp: bool = False
 ) -> tuple[dict[str, float], float]:
-    """Count a training step, forward and backward, without the common optimiser; return its loss too."""
+    """Count a training step, forward and backward, without the common optimiser. Return its loss too."""
     more = task_inputs(model, batch)
     if model.__class__.__name__ == "DnpgModel":
         more |= {f"{side}_labels": batch[name] % 2 for side, name in (("source", "src_tokens"), ("target", "target"))}
@@ -98,7 +98,7 @@ def count_word(model: torch.nn.Module, batch: dict[str, torch.Tensor], search: t
 
 
 def count(name: str) -> dict[str, dict[str, float]]:
-    """The rows of a system; its losses in half precision are those in float32."""
+    """Return the rows of a system. Its losses in half precision are those in float32."""
     model = make_model(*SYSTEMS[name])
     batch = make_batch(model)
     counts = {kind: count_word(model, batch, search) for kind, search in SEARCHES.items()}
@@ -221,7 +221,7 @@ def test_output_products_under_amp_are_of_16_bits(name, monkeypatch):
 
 
 def test_the_host_waits_but_a_few_times():
-    """Goals: three a training step, one a decoded word; PPG asks at each word which hypotheses begin a chunk."""
+    """Goals: three a training step, one a decoded word. PPG asks at each word which hypotheses begin a chunk."""
     for name, kinds in json.loads(TABLE.read_text()).items():
         for kind, counts in kinds.items():
             if kind.startswith("training step"):
@@ -251,7 +251,7 @@ def test_the_page_has_the_counts_and_their_goals():
 
 
 def test_the_kernel_of_a_cell_is_the_cell():
-    """Expected: the same function on the CPU, which has no such kernel."""
+    """The expected result is the same function on the CPU, which has no such kernel."""
     torch.manual_seed(1)
     gates, hidden_gates, cell, added = (torch.randn(3, width * 5) for width in (4, 4, 1, 1))
     for more in (None, added):

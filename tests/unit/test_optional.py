@@ -1,4 +1,4 @@
-"""Libraries that only some options need."""
+"""Test libraries that only some options need."""
 
 import importlib.util
 import subprocess
@@ -11,7 +11,7 @@ from wean_fairseq.optional import hide_broken_torchaudio
 
 
 def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """transformers asks `find_spec`, which then finds no torchaudio. A working torchaudio stays."""
+    """The library transformers looks for torchaudio with `find_spec`, which finds none if torchaudio is broken."""
     monkeypatch.setitem(sys.modules, "torchaudio", None)  # the real module is restored after the test
     for folder, code in (("good", ""), ("broken", "raise OSError('undefined symbol')")):
         del sys.modules["torchaudio"]

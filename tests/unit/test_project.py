@@ -1,4 +1,4 @@
-"""Rules of the project that no linter checks: import directions, sizes, registration, and messages of the set-up.
+"""Test rules of the project that no linter checks: import directions, sizes, registration, and messages of the set-up.
 
 The set-up script runs here with fake tools (a Python that only records its calls, a PATH with chosen programs), so no
 package is installed and every failure can be simulated.
@@ -47,7 +47,7 @@ def python_files(*folders: Path) -> list[Path]:
 
 
 def imported_names(path: Path) -> Iterator[str]:
-    """Every module that a file may import, with its full dotted name; `from a import b` gives `a` and `a.b`."""
+    """Every module that a file may import, with its full dotted name. `from a import b` gives `a` and `a.b`."""
     package = path.relative_to(ROOT).with_suffix("").parts[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -228,7 +228,7 @@ def make_targets() -> set[str]:
 
 
 def mentioned_targets(document: str) -> set[str]:
-    """The targets of every `make ...` in a code block or a code span of a Markdown document."""
+    """Return the targets of every `make ...` in a code block or a code span of a Markdown document."""
     code = re.findall(r"```.*?\n(.*?)```|`([^`\n]+)`", document, flags=re.DOTALL)
     commands = [line.split("#")[0].split() for pair in code for line in "".join(pair).splitlines()]
     targets = set()
@@ -272,7 +272,7 @@ def setup_keywords() -> dict[str, ast.expr]:
 
 
 def normalised(requirement: str) -> str:
-    """The name of a requirement as the package index compares it (PEP 503)."""
+    """Return the name of a requirement as the package index compares it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", re.match(r"[A-Za-z0-9._-]+", requirement)[0]).lower()
 
 
@@ -289,7 +289,7 @@ def test_every_requirement_is_pinned():
 
 
 def installed() -> Iterable[importlib.metadata.Distribution]:
-    """The packages of the environment, without the private copies that setuptools adds to sys.path."""
+    """Return the packages of the environment, without the private copies that setuptools adds to sys.path."""
     return importlib.metadata.distributions(path=[sysconfig.get_path("purelib")])
 
 
@@ -307,7 +307,7 @@ def test_every_package_of_the_environment_is_pinned_to_its_version():
 
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
 def test_every_package_installs_on_the_first_release_of_each_supported_python(python):
-    """Debian 12 has Python 3.11.2; a pin that needed 3.11.5 made the set-up fail there."""
+    """Debian 12 has Python 3.11.2. A pin that needed 3.11.5 made the set-up fail there."""
     required = {found.name: found.metadata["Requires-Python"] for found in installed()}
     assert not {name: needs for name, needs in required.items() if needs and python not in SpecifierSet(needs)}
 
@@ -372,7 +372,7 @@ class Project:
         return lines
 
     def error(self, **environment: str) -> str:
-        """The one line of an expected failure."""
+        """Return the one line of an expected failure."""
         result = self.setup(**environment)
         assert result.returncode == 1, result
         errors = [line for line in result.stderr.splitlines() if line.startswith("[setup] error: ")]
@@ -530,7 +530,7 @@ def test_a_build_ends_with_the_set_up(project):
 
 
 def test_libraries_are_all_that_the_package_asks_for_but_what_is_built(tmp_path):
-    """Expected: the names in the real setup.py, read by the program of the set-up."""
+    """The expected result is the names in the real setup.py, read by the program of the set-up."""
     script = (ROOT / "scripts/setup.sh").read_text(encoding="utf-8")
     program = re.search(r"readonly LIST_LIBRARIES='(.*?)'", script, re.DOTALL)[1]
     command = [sys.executable, "-W", "ignore", "-c", program, "bert,dev", tmp_path / "libraries"]

@@ -1,4 +1,4 @@
-"""Variables and state files of the recipes: invalid values, their messages, and that no file is evaluated or lost."""
+"""Test variables and state files of recipes: invalid values are reported, and no file is evaluated or lost."""
 
 import hashlib
 import os
@@ -15,7 +15,7 @@ SOURCE = f'set -euo pipefail; source "{LIB}/recipe.sh"; '
 
 
 def bash(folder: Path, script: str, *, limit: int | None = None, **variables: str) -> subprocess.CompletedProcess:
-    """Run lines of a recipe; ``limit`` is the size in bytes that files may have."""
+    """Run lines of a recipe. ``limit`` is the size in bytes that files may have."""
     environment = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "RECIPE": "recipe"}
     environment |= {"GPUS": "0", "RUN": str(folder / "run"), **variables}
 
@@ -101,7 +101,7 @@ def test_right_values_are_taken(tmp_path, name, value):
 
 
 def test_files_of_a_variable_may_begin_with_a_dash_and_hold_spaces(tmp_path):
-    """Expected by hand: a file of that name is one file, else spaces separate files."""
+    """If a file of that name exists, it is one file. Otherwise spaces separate files."""
     script = "files_of TEXTS; printf '<%s>' \"${files[@]}\""
     (tmp_path / "one file").touch()
     found = [bash(tmp_path, script, TEXTS=value).stdout for value in ("one file", "-a -b", "a -b")]
@@ -173,7 +173,7 @@ def test_trained_epochs_are_a_number_or_none(tmp_path, content, epochs):
 
 
 def test_a_state_file_that_cannot_be_written_stays_as_it_was(tmp_path):
-    """Expected: with files limited to 1 kB the new content fails, the old one stays, and no partial file is left."""
+    """With files limited to 1 kB, the new content fails, the old one stays, and no partial file is left."""
     (tmp_path / "state").write_text("old\n")
     done = bash(tmp_path, "trap '' XFSZ; head -c 5000 /dev/zero | write_state state", limit=1000)
     assert "state cannot be written: make room" in done.stderr

@@ -1,4 +1,4 @@
-"""The page contains the counts of all processes; a failed run leaves the page unchanged."""
+"""The page contains the counts of all processes. A failed run leaves the page unchanged."""
 
 import subprocess
 import sys

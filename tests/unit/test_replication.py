@@ -18,7 +18,7 @@ verdicts = replication.verdicts
 
 SETS = {"plain": {"main": "bleu", "others": []}, "both": {"main": "bleu", "others": ["sari"]}}
 COMPARISON = {"result": "made_up", "above": "new", "below": "old", "published": [34.0, 30.0]}
-#: Runs around 33 and 30: a difference of 3.0, with 2 standard errors of 2 * sqrt(0.1² / 3 + 0.1² / 3) = 0.16.
+#: Runs around 33 and 30. The difference is 3.0, and two standard errors are 2 * sqrt(0.1² / 3 + 0.1² / 3) = 0.16.
 NEW, OLD = [32.9, 33.0, 33.1], [29.9, 30.0, 30.1]
 
 
@@ -252,7 +252,7 @@ def test_a_relative_published_difference_is_a_share_of_the_lower_system(write):
 
 
 def test_numbers_of_trainings_are_compared_by_their_ratio(write, tmp_path):
-    """15 epochs are 5 times 3; the published ratio is 6, and half of its excess over 1 gives 3.5 times."""
+    """15 epochs are 5 times 3. The published ratio is 6, and half of its excess over 1 gives 3.5 times."""
     write()
 
     def add_epochs(result):
@@ -269,7 +269,7 @@ def test_numbers_of_trainings_are_compared_by_their_ratio(write, tmp_path):
 
 
 def test_parameters_are_counted():
-    """Expected: WEAN's concat has 2 d^2 + d = 131,328 parameters at width 256 (its Table 5 prints 0.13 M)."""
+    """WEAN's concat has 2 d^2 + d = 131,328 parameters at width 256 (its Table 5 prints 0.13 M)."""
     fewer = {"words": 50_000, "width": 256, "above": "linear", "below": "concat"}
     assert judge(fewer)[0] == "holds"
     assert replication.compare_sizes(fewer).text.endswith("concat 0.13 M")
@@ -306,7 +306,7 @@ def test_a_block_is_html_outside_and_markdown_inside():
 
 
 def test_published_numbers_are_those_of_the_papers_tables():
-    """Expected: wean_fairseq/evaluation/published, which was copied from the papers independently."""
+    """The oracle is wean_fairseq/evaluation/published, which was copied from the papers independently."""
     tables = "".join(path.read_text() for path in (ROOT / "wean_fairseq/evaluation/published").glob("*.toml"))
     rows = re.findall(r"scores = \[([^\]]*)\]", tables)
     known = {float(number) for row in rows for number in row.split(",") if "nan" not in number}

@@ -1,4 +1,4 @@
-"""The parts of the benchmarks on several processes and on data, at toy size. No test measures time."""
+"""Test the parts of the benchmarks on several processes and on data, at toy size. No test measures time."""
 
 import csv
 import importlib
@@ -37,7 +37,7 @@ def group(tmp_path):
 
 
 def test_a_shared_step_is_the_step(workload, scaling, group, tmp_path, monkeypatch):
-    """Expected: the parameters after the plain step, for a single process with the whole batch."""
+    """The expected result is the parameters after the plain step, for a single process with the whole batch."""
     monkeypatch.setattr(scaling, "PROCESSES", 1)
     size = replace(workload.TOY, dropout=0.0)
     workload.write_dictionaries(tmp_path, size.vocabulary)
@@ -68,7 +68,7 @@ def test_two_processes_have_half_of_the_sentences_each(workload, scaling, monkey
 
 
 def test_speed_up_and_exchange(scaling):
-    """Closed form: one process takes 4 s, two take 2.5 s, of which they exchange 0.5 s."""
+    """In closed form, one process takes 4 s, two take 2.5 s, of which they exchange 0.5 s."""
     walls = {scaling.ALONE: 4.0, scaling.THREADS: 2.0, scaling.TOGETHER: 2.5}
     timings = {way: [scaling.harness.Timing(1.0, wall, {scaling.EXCHANGE: 0.5})] * 2 for way, wall in walls.items()}
     row = scaling.summarise({**timings, "parameters": 2**18})
@@ -108,7 +108,7 @@ def update_bytes():
 
 
 def test_the_page_on_scaling_has_the_table_of_characters(update_bytes):
-    """Closed form: the linear output layer has V d + V numbers, and general d^2 in their place."""
+    """In closed form, the linear output layer has V d + V numbers, and general d^2 in their place."""
     words, width = 4_000, 512
     numbers = update_bytes.counted(update_bytes.WORDS[words], words)
     seq2seq, wean = numbers.values()
@@ -134,7 +134,7 @@ def test_every_arch_family_has_its_bytes(update_bytes):
 
 
 def test_the_estimate_is_the_formula_of_a_ring(update_bytes):
-    """Closed form: 10^9 numbers are 4 GB; 2 x 15 / 16 of them at 12.5 GB/s, and 2 x 7 / 8 at 300 GB/s in a machine."""
+    """10^9 numbers are 4 GB: 2 x 15 / 16 of them at 12.5 GB/s, and 2 x 7 / 8 at 300 GB/s within a machine."""
     assert update_bytes.exchange_ms(10**9, 16, 12.5) == pytest.approx(600)
     assert update_bytes.exchange_ms(10**9, 8, 12.5) == pytest.approx(7 / 300 * 1e3)
 
@@ -216,7 +216,7 @@ def test_loading_is_a_share_of_the_step(data_path, workload, monkeypatch, tmp_pa
 
 
 def test_the_share_has_the_batch_and_its_part_of_the_epoch(data_path):
-    """Closed form: 1% to load it; 10 s for 1,000 batches are 10 ms each, 2% of 500 ms."""
+    """In closed form, 1% to load it; 10 s for 1,000 batches are 10 ms each, 2% of 500 ms."""
     assert data_path.share_of_step({"wall_ratio": 0.01, "epoch_s": 10.0, "batches": 1000}, 500.0) == 0.03
 
 

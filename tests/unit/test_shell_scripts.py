@@ -34,7 +34,7 @@ def statements(text: str) -> list[str]:
 
 
 def names_read(lines: list[str]) -> set[str]:
-    """Return the variables with text that was read from a file."""
+    """Return the names of the shell variables that hold text read from a file."""
     found: set[str] = set()
     while True:
         size = len(found)
@@ -51,7 +51,7 @@ def names_read(lines: list[str]) -> set[str]:
 
 
 def evaluated(line: str) -> list[str]:
-    """Return the parts of a line whose variables bash evaluates; the number of elements of an array is none."""
+    """Return the parts of a line whose variables bash evaluates. The number of elements of an array is none."""
     line = re.sub(r"\$\{#[^}]*\}", "0", line)
     parts = re.findall(r"\(\((.*?)\)\)", line)
     parts += re.findall(r"\[\[(.*?-(?:eq|ne|lt|le|gt|ge)\s.*?)\]\]", line)

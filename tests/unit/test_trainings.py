@@ -1,4 +1,4 @@
-"""The record that a recipe keeps of its trainings (wean_fairseq/training/trainings.py)."""
+"""Test the record that a recipe keeps of its trainings (wean_fairseq/training/trainings.py)."""
 
 import hashlib
 
@@ -51,7 +51,7 @@ def test_logs_of_older_versions_have_the_threads_of_the_environment(folder, monk
 
 
 def test_training_and_validation_data_are_identified(folder):
-    """Expected: hashlib's SHA-256 of the bytes, which have line feeds alone."""
+    """The expected values come from hashlib's SHA-256 of the bytes, which have line feeds alone."""
     text = folder.parent / "text"
     text.mkdir()
     for name in ("train.src", "train.tgt", "valid.src", "test.src"):

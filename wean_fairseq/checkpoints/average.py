@@ -77,7 +77,7 @@ def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_n
 
 
 def newest(folder: str | Path, number: int) -> list[Path]:
-    """The ``number`` newest checkpoints of a training's folder by updates, each update once.
+    """Return the ``number`` newest checkpoints of a training's folder by updates, each update once.
 
     Raises:
         UserError: if there are fewer checkpoints.

@@ -66,7 +66,7 @@ class _Manifest(Struct):
 
 
 def read_evaluations(path: str | Path) -> dict[str, _Scores]:
-    """The scores in a JSON file of ``wean-evaluate``, by test set. Raises ``UserError`` for another file."""
+    """Return the scores in a JSON file of ``wean-evaluate``, by test set. Raises ``UserError`` for another file."""
     try:
         content = read_json(path)
         if isinstance(content, dict) and "sets" in content:
@@ -118,7 +118,7 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
 
 
 def _manifest(text: Text | None) -> _Manifest:
-    """The record of the training text. Empty if there is none, or if it is of another form."""
+    """Return the record of the training text. Empty if there is none, or if it is of another form."""
     if text is not None and text.folder is not None:
         with suppress(OSError, ValueError, ValidationError):
             return convert(read_json(text.folder / MANIFEST), _Manifest)
@@ -126,7 +126,7 @@ def _manifest(text: Text | None) -> _Manifest:
 
 
 def _markdown(value: Any) -> Markup:
-    """A value as text of Markdown, in which it has no markup."""
+    """Return a value as text of Markdown, in which it has no markup."""
     if isinstance(value, Markup):
         return value
     if isinstance(value, list):

@@ -56,13 +56,13 @@ def convert(model: Any, task: Any, folder: Path) -> None:
 
 
 def _vocabulary(dictionary: Any, embedding: nn.Embedding) -> list[str]:
-    """The words that have embeddings, padding by CTranslate2's name for it."""
+    """Return the words that have embeddings, padding by CTranslate2's name for it."""
     words = dictionary.symbols[: embedding.num_embeddings]
     return ["<blank>" if number == dictionary.pad() else word for number, word in enumerate(words)]
 
 
 def _own_spec(specs: Any, model: Any) -> Any:
-    """The empty model for one of ``modules/transformer.py``."""
+    """Return the empty model for one of ``modules/transformer.py``."""
     decoder = model.decoder
     network = getattr(decoder, "network", None)
     if not isinstance(network, TransformerDecoder) or not isinstance(network.embedding, PositionedEmbedding):

@@ -60,7 +60,7 @@ class StoredModel:
 
     @cached_property
     def identity(self) -> str:
-        """A checksum of the model; empty if there is no such file. Raises ``Damaged`` if a checkpoint is damaged."""
+        """A checksum of the model. Empty if there is no such file. Raises ``Damaged`` if a checkpoint is damaged."""
         path = Path(self.path)
         folder = path.parent if path.name == WEIGHTS else path
         file = folder / CHECKSUMS if self.is_export else path

@@ -29,7 +29,7 @@ class Refused(ValueError):
 
 
 def plain(options: Any) -> Any:
-    """A copy of options that has only containers made here.
+    """Return a copy of options that has only containers made here.
 
     Raises:
         Refused: if there is anything in them that is not plain, too large, or may be evaluated.
@@ -42,7 +42,7 @@ class _Copy:
         self.values = 0
 
     def copy(self, value: Any, name: str, depth: int) -> Any:
-        """A copy of ``value``, which is ``depth`` containers down at the option ``name``."""
+        """Return a copy of ``value``, which is ``depth`` containers down at the option ``name``."""
         self.values += 1
         if depth > DEEPEST_OPTIONS or self.values > MOST_VALUES:
             raise Refused(f"has containers nested in each other without end, or more than {MOST_VALUES} values")

@@ -143,7 +143,10 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
 
 
 def _refusal(path: Path) -> UserError:
-    """The error for a file that the safe loader refuses. It may also be hostile if it has an unknown protocol."""
+    """Return the error for a file that the safe loader refuses.
+
+    It may also be hostile if it has an unknown protocol.
+    """
     known = torch.serialization.get_safe_globals()
     allowed = {kind[1] if isinstance(kind, tuple) else f"{kind.__module__}.{kind.__qualname__}" for kind in known}
     foreign = [name for name in _named_globals(path) if name not in allowed and not _ORDINARY.fullmatch(name)]

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Choice(NamedTuple):
-    """A checkpoint and its content, whose tensors are still on the disk."""
+    """Path and content of a checkpoint. Its tensors are read from the disk later."""
 
     path: Path
     state: dict[str, Any]

@@ -22,7 +22,8 @@ NO_UNKNOWN = 1000.0  # penalty by which <unk> is never written
 TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
 
 
-# fairseq generation options that a model keeps, and that a call can change: type, placeholder and help text.
+# fairseq generation options that are stored with a model and that a call can change. The values are type, placeholder
+# and help text.
 GENERATION: dict[str, tuple[type, str, str]] = {
     "max_len_a": (float, "A", "A of the longest output, A times the source length plus B"),
     "max_len_b": (int, "B", "B of the longest output, A times the source length plus B"),

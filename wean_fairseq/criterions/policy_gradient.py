@@ -189,7 +189,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return total, {"reward": total, **{f"reward_{name}": term for name, term in terms.items()}}
 
     def _sentences(self, tokens: Tensor) -> Sentences:
-        """The words of each row of (B, T), without padding and end symbols."""
+        """Return the words of each row of (B, T), without padding and end symbols."""
         no_words = (self.padding_idx, self.task.target_dictionary.eos())
         return [[word for word in row if word not in no_words] for row in tokens.tolist()]
 

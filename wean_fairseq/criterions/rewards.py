@@ -69,7 +69,7 @@ class RewardModel:
         self.model: Any = model.requires_grad_(False)
 
     def _batch(self, sentences: Sentences, device: torch.device) -> Tensor:
-        """Sentences with their end symbols, (B, T). Slots are words that the model does not know."""
+        """Return sentences with their end symbols, (B, T). Slots are words that the model does not know."""
         self.model.to(device)
         rows = [torch.tensor([*words, self.dictionary.eos()]) for words in sentences]
         batch = data_utils.collate_tokens(rows, self.dictionary.pad()).to(device)

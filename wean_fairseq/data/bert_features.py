@@ -121,7 +121,7 @@ class TopicBert:
         self._model.to("cuda" if torch.cuda.is_available() else "cpu")
 
     def _sequence(self, words: Topics) -> tuple[list[int], list[slice]]:
-        """The ids of the joint sequence, and the positions of each word's pieces in it."""
+        """Return the ids of the joint sequence, and the positions of each word's pieces in it."""
         tokenizer = self._tokenizer
         ids: list[int] = [tokenizer.cls_token_id]
         places: list[slice] = []
@@ -146,7 +146,7 @@ class TopicBert:
 
     @torch.inference_mode()
     def _hidden_states(self, sequences: list[list[int]]) -> torch.Tensor:
-        """The outputs of all layers without the embeddings: shape (sentences, pieces, L, H)."""
+        """Return the outputs of all layers without the embeddings: shape (sentences, pieces, L, H)."""
         device = self._model.device
         rows = [torch.tensor(ids) for ids in sequences]
         input_ids = pad_sequence(rows, batch_first=True, padding_value=self._tokenizer.pad_token_id)
@@ -156,7 +156,7 @@ class TopicBert:
         return torch.stack(out.hidden_states[1:], dim=2).float()
 
     def _pool_pieces(self, states: torch.Tensor, places: list[slice]) -> np.ndarray:
-        """The mean over the pieces of each word: (pieces, L, H) -> (k, L, H)."""
+        """Return the mean over the pieces of each word: (pieces, L, H) -> (k, L, H)."""
         means = torch.stack([states[place].mean(dim=0) for place in places])
         rows = means.cpu().numpy().astype(STORED)
         if not np.isfinite(rows).all():

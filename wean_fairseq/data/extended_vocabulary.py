@@ -21,7 +21,7 @@ from torch import Tensor
 from ..errors import UserError
 from ..modules import base_ids
 
-DEFAULT_SLOTS = 64  # enough for sentences. A paragraph of characters may need 128
+DEFAULT_SLOTS = 64  # enough for sentences. A paragraph split into characters may need 128
 
 
 class ExtendedDictionary(Dictionary):
@@ -100,14 +100,14 @@ class ExtendedDictionary(Dictionary):
         return torch.tensor(ids, dtype=torch.int32)
 
     def __getitem__(self, index: int) -> str:
-        """The word with this id, which may be a spelling id."""
+        """Return the word with this id, which may be a spelling id."""
         spelling = int(index) - len(self)
         if 0 <= spelling < len(self._spellings):
             return self._spellings[spelling]
         return str(super().__getitem__(index))
 
     def string(self, tensor: Tensor | list[int], *args: Any, **kwargs: Any) -> str:
-        """The words of tensors like fairseq's method.
+        """Return the words of tensors like fairseq's method.
 
         It reads each id up to five times, so ids are first copied off a GPU.
         """
@@ -179,7 +179,7 @@ class SlotMap:
         return torch.where(tokens >= len(self.dictionary), unknown, tokens)
 
     def spell(self, rows: int | Tensor, tokens: Tensor) -> Tensor:
-        """The ids (T,) with words instead of slots. ``rows`` is the sentence of all, or of each."""
+        """Return the ids (T,) with words instead of slots. ``rows`` is the sentence of all, or of each."""
         if not self.dictionary.num_slots:
             return tokens
         slot = tokens - self.dictionary.first_slot

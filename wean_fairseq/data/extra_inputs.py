@@ -39,13 +39,13 @@ class ExtraInputs:
         """Raise ``UserError`` if the options contradict each other."""
 
     def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
-        """The pairs of a split with the inputs. ``uncut`` are the pairs before they were truncated."""
+        """Return the pairs of a split with the inputs. ``uncut`` are the pairs before they were truncated."""
         return pairs
 
     def complete(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """A batch, with the ids of real words, that has the inputs."""
+        """Return a batch, with the ids of real words, that has the inputs."""
         return batch
 
     def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """A batch for a process that has no pairs in this step. Its gradients do not count."""
+        """Return a batch for a process that has no pairs in this step. Its gradients do not count."""
         return batch

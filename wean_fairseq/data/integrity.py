@@ -117,7 +117,7 @@ def record_once(folder: Path) -> None:
 
 
 def checksum_of(folders: list[Path], split: str) -> str | None:
-    """One checksum of all files of a split in any folder. ``None`` if there are no such files."""
+    """Return one checksum of all files of a split in any folder. ``None`` if there are no such files."""
     digests = [
         digest
         for folder in folders

@@ -30,7 +30,7 @@ class _CutDataset(AppendTokenDataset):
         self.sentences = sentences
 
     def get_original_text(self, index: int) -> str:
-        """The full text of a sentence. It is truncated at the end, so positions in it remain valid."""
+        """Return the full text of a sentence. It is truncated at the end, so positions in it remain valid."""
         return str(self.sentences.get_original_text(index))
 
 

@@ -75,7 +75,7 @@ class TopicFeatures:
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """The features of the topic words of a batch, at their positions. 0 at end symbols and padding.
+        """Return the features of the topic words of a batch, at their positions. 0 at end symbols and padding.
 
         Args:
             src_tokens: (B, S), padded on either side.
@@ -94,7 +94,7 @@ class TopicFeatures:
         return aligned
 
     def _rows(self, topics: Sequence[Topics]) -> list[np.ndarray]:
-        """The features of each sentence's topics, (k, L, H) each, without sentences that have no topics."""
+        """Return the features of each sentence's topics, (k, L, H) each, without sentences that have no topics."""
         topics = [words for words in topics if words]
         features = [self._find(words) for words in topics]
         missing = [number for number, rows in enumerate(features) if rows is None]
@@ -173,7 +173,10 @@ class _CacheFile:
         self.path = folder / key
 
     def read(self, *, warn: bool = False) -> np.ndarray | None:
-        """The features, memory-mapped. ``None`` if they are missing, damaged (logged with ``warn``) or others."""
+        """Return the features, memory-mapped.
+
+        ``None`` if they are missing, damaged (logged with ``warn``) or others.
+        """
         if not self.path.exists():
             return None
         try:
@@ -201,7 +204,10 @@ class _CacheFile:
             yield
 
     def write(self, split: str, starts: np.ndarray) -> None:
-        """Compute the features and write them completely or not at all. ``starts`` has each sentence's first row."""
+        """Compute the features and write them completely or not at all.
+
+        ``starts`` contains the index of the first row of each sentence.
+        """
         size = int(np.prod(self.shape)) * np.dtype(STORED).itemsize
         logger.info(
             f"{split}: BERT reads {len(self.topics)} distinct topic lines ({self.shape[0]} words), {size / 1e6:.1f} MB "

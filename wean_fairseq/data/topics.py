@@ -23,7 +23,7 @@ def topic_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
 
 
 def topic_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[int, ...]]:
-    """The ids of the topic words of every line."""
+    """Return the ids of the topic words of every line."""
     return [tuple(line[topic_positions(line, dictionary)].tolist()) for line in sources]
 
 

@@ -47,7 +47,7 @@ def _lines(given: str) -> Iterator[str]:
 
 
 def _standard_input() -> Iterable[bytes]:
-    """The bytes of standard input. A notebook may replace it by a text stream, and it may be closed."""
+    """Return the bytes of standard input. A notebook may replace it by a text stream, and it may be closed."""
     if sys.stdin is None:
         raise UserError("the input is closed: type or pipe text in, or give --input a file of text.")
     if hasattr(sys.stdin, "buffer"):
@@ -87,7 +87,7 @@ def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
 
 
 def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
-    """A warning if more than a fifth of the words are not in the dictionary, else an empty string."""
+    """Return a warning if more than a fifth of the words are not in the dictionary, else an empty string."""
     words = 0
     unknown: list[str] = []
     for tokens in sentences:

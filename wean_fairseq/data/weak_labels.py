@@ -31,7 +31,7 @@ class _SideLabels(NamedTuple):
     starts: NDArray[np.int64]
 
     def scatter(self, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
-        """The labels of sentences ``ids`` at their words in ``tokens`` (B, S), padded on either side: (B, S)."""
+        """Return the labels of sentences ``ids`` at their words in ``tokens`` (B, S), padded on either side: (B, S)."""
         words = tokens.ne(padding_idx)
         values: list[int] = []
         for sentence, length in zip(ids, words.sum(dim=1).tolist(), strict=True):
@@ -54,7 +54,7 @@ class LabelledPairs(BaseWrapperDataset):
         self.target = target
 
     def collater(self, samples: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
-        """A batch of ``dataset`` with the labels."""
+        """Return a batch of ``dataset`` with the labels."""
         batch: dict[str, Any] = self.dataset.collater(samples, **layout)
         if batch:
             ids, net_input = batch["id"].tolist(), batch["net_input"]
@@ -112,7 +112,7 @@ class WeakLabels(ExtraInputs):
         return LabelledPairs(pairs, *sides)
 
     def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """A batch in which missing labels are ``NO_LABEL``: a batch of the validation data may have none."""
+        """Return a batch in which missing labels are ``NO_LABEL``: a batch of the validation data may have none."""
         net_input = batch["net_input"]
         no_labels = {
             "source_labels": torch.full_like(net_input["src_tokens"], NO_LABEL),

@@ -32,7 +32,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
         dim: ``D`` of the model.
 
     Returns:
-        The vectors, 0 for words without one, (V, D), and a mask of the words that have one, (V,).
+        The vectors (V, D), with zeros for words that have none, and a mask (V,) of the words that have one.
 
     Raises:
         UserError: if the file is missing, of another width, broken, or has none of the words.
@@ -88,7 +88,7 @@ def _check_width(file: TextIO, path: str, dim: int) -> int:
 
 
 def _parts(line: str, where: str, dim: int) -> tuple[str, list[str]]:
-    """The word of a line, including any spaces in it, and its ``dim`` numbers as text."""
+    """Return the word of a line, including any spaces in it, and its ``dim`` numbers as text."""
     word, *numbers = line.rstrip(" \r\n").rsplit(" ", dim)
     surplus = word.split(" ")[1:]
     if len(numbers) != dim or not word or any(_is_number(field) for field in surplus):

@@ -24,7 +24,7 @@ from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
 # Digits as fairseq prints them: \d would also match digits of other scripts, and int() refuses thousands of them.
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
-# A line that only begins like a tagged one, and a tagged line after other text, such as a progress bar.
+# First: a line that only begins like a tagged one. Second: a tagged line after other text, such as a progress bar.
 _BROKEN_LINE = re.compile(r"^[STHDP]-[0-9]+$|^[STHD]-[0-9]{1,18}[^0-9\t]")
 _BURIED_LINE = re.compile(r".[HD]-[0-9]{1,18}\t-?(?:[0-9.]+(?:e-?[0-9]+)?|inf|nan)\t", re.DOTALL)
 _FORCED_DECODING = re.compile(r"score_reference'?[:=] ?True")
@@ -116,7 +116,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
     """Read hypotheses in input order: one sentence per line, or the JSON lines of ``wean-generate``.
 
     Args:
-        remove_bpe: one of `PIECES`, if words are to be joined.
+        remove_bpe: kind of word pieces to join, one of `PIECES`. None = do not join.
 
     Raises:
         UserError: if the file is a log of fairseq-generate, an n-best list, a table or something else.

@@ -272,7 +272,7 @@ def check_alignment(texts: Texts) -> Iterator[str]:
 
 
 def check_exchange(texts: Texts) -> Iterator[str]:
-    """Report systems that are nearer to the reference than to the source, because the two may be exchanged."""
+    """Report systems that are nearer to the reference than to the source: --src and --ref may have been swapped."""
     if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
         return
     (_, source), (_, reference) = texts.anchors

@@ -159,7 +159,7 @@ def _generation_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
-    """All options that affect the outputs of a line."""
+    """Return all options that affect the outputs of a line."""
     names = ["nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text"]
     names += ["engine", "compute_type", *["constraints"] * bool(args.constraints)]
     stored = StoredModel(args.model)
@@ -173,7 +173,7 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _split(line: str) -> tuple[str, list[str]]:
-    """A line of the input, and its constraints."""
+    """Return a line of the input, and its constraints."""
     source, *constraints = line.split("\t")
     return source, constraints
 

@@ -1,7 +1,7 @@
 """Search with CTranslate2 instead of PyTorch, for Transformers that do not copy.
 
 The converted model has the same probabilities. Its beam search can end earlier or later than fairseq's, so some outputs
-differ. Only the search runs in the library: text steps, batches and outputs are those of ``TextModel``.
+differ. Only the search runs in CTranslate2. ``TextModel`` does the text steps, the batches and the outputs.
 """
 
 import math
@@ -30,7 +30,7 @@ class CTranslate2Engine:
         model: in evaluation mode, on the CPU.
         task: task of the model.
         device: device of the search.
-        compute_type: type of the products, such as ``"float32"`` or ``"int8"``.
+        compute_type: number type of the matrix products, such as ``"float32"`` or ``"int8"``.
 
     Raises:
         UserError: if the library is not installed, or lacks the model, its search preset or the type.

@@ -210,7 +210,7 @@ class TextModel:
         return min(maximum, int(self.task.cfg.max_topics)) if self.reads_topics else maximum
 
     def describe_search(self, n_best: int = 1, beam: int | None = None, **generation: Any) -> str:
-        """The options of a search that differ from fairseq's defaults, and the beam, as on its command line.
+        """Return the options of a search that differ from fairseq's defaults, and the beam, as on its command line.
 
         Args:
             n_best: this and the following arguments are those of ``explain``.
@@ -222,7 +222,7 @@ class TextModel:
         return " ".join([*options_line(chosen), *["--constraints"] * bool(options.get("constraints"))])
 
     def _search_options(self, n_best: int, beam: int | None, generation: Mapping[str, Any]) -> dict[str, Any]:
-        """The generation options of a search, as fairseq reads them."""
+        """Return the generation options of a search, as fairseq reads them."""
         options = {**self.search_options, **generation, "nbest": n_best}
         return options | {"beam": max(beam or (1 if options.get("sampling") else self.beam), n_best)}
 
@@ -360,7 +360,10 @@ class TextModel:
         )
 
     def _constraints(self, phrases: Sequence[str], where: str) -> list[Tensor]:
-        """The ids of the tokens of each phrase. Raises ``UserError`` for a word that is not in the dictionary."""
+        """Return the ids of the tokens of each phrase.
+
+        Raises ``UserError`` for a word that is not in the dictionary.
+        """
         if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
             raise UserError(f"{where}the constraints are {phrases!r:.40}: give a list of strings for each sentence.")
         dictionary, found = self.task.target_dictionary, []

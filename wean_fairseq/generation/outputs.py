@@ -132,7 +132,7 @@ def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], i
 
 
 def array(values: Tensor) -> Float32Array:
-    """A tensor as an independent array."""
+    """Return a tensor as an independent array."""
     copied: Float32Array = values.detach().float().cpu().numpy().copy()
     return copied
 

@@ -154,7 +154,7 @@ def _print_help(command: str, named: Namespace) -> None:
 
 
 def arch_defaults(arch: str) -> Any:
-    """The options of an arch with their defaults. ``None`` for a fairseq arch without a dataclass."""
+    """Return the options of an arch with their defaults. ``None`` for a fairseq arch without a dataclass."""
     kind = getattr(ARCH_MODEL_REGISTRY[arch], "__dataclass", None)
     if kind is None:
         return None

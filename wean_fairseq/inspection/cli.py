@@ -73,7 +73,7 @@ def load_systems(args: argparse.Namespace) -> list[System]:
 
 
 def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
-    """One value for all checkpoints, or one for each. - = none."""
+    """Return one value for all checkpoints, or one for each. - = none."""
     if len(values) not in (1, number):
         raise UserError(f"{option} takes one value for all or one for each of the {number}, and has {len(values)}.")
     by_checkpoint = values * number if len(values) == 1 else values
@@ -81,7 +81,7 @@ def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
 
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
-    """A function that decodes a question with its systems, and reports the number of finished ones."""
+    """Return a function that decodes a question with its systems, and reports the number of finished ones."""
     systems_by_name = {system.name: system for system in systems}
 
     def work(question: Question, count: Callable[[int], None]) -> list[dict[str, Any]]:

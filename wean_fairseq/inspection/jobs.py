@@ -72,7 +72,7 @@ class Jobs:
         return number
 
     def status(self, number: str) -> dict[str, Any] | None:
-        """The state of a question, for the page. ``None`` if it is unknown or forgotten."""
+        """Return the state of a question, for the page. ``None`` if it is unknown or forgotten."""
         with self._changed:
             job = self._jobs.get(number)
             if job is None:

@@ -19,7 +19,7 @@ class Limits(NamedTuple):
     outputs: int = 10
     length: int = 500
     systems: int = 2
-    body: int = 32_768  # bytes; 2,000 characters of up to 12 bytes each in JSON, and the other fields
+    body: int = 32_768  # bytes: 2,000 characters take up to 12 bytes each in JSON, plus the other fields
 
 
 LIMITS = Limits()
@@ -44,7 +44,7 @@ class Question(Struct, frozen=True):
 
 
 def clean(text: str) -> str:
-    """The text in one line, with spaces instead of control characters and lone surrogates."""
+    """Return the text in one line, with spaces instead of control characters and lone surrogates."""
     return " ".join("".join(" " if unicodedata.category(sign) in ("Cc", "Cs") else sign for sign in text).split())
 
 

@@ -96,7 +96,7 @@ class Guard:
 
 
 def refusal(headers: Headers, method: str) -> str | None:
-    """The reason for rejecting a request, or None."""
+    """Return the reason for rejecting a request, or None."""
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         return "this page answers to 127.0.0.1 and localhost only: open it by that address."
@@ -147,7 +147,7 @@ def create_app(jobs: Jobs, systems: list[dict[str, Any]]) -> ASGIApp:
 
 
 def configure(app: ASGIApp) -> uvicorn.Config:
-    """The configuration of uvicorn."""
+    """Return the configuration of uvicorn."""
     return uvicorn.Config(
         app,
         http=PunctualProtocol,
@@ -163,7 +163,7 @@ def configure(app: ASGIApp) -> uvicorn.Config:
 
 
 def _static(name: str) -> Any:
-    """A function that answers with a static file, which is read once."""
+    """Return a function that answers with a static file, which is read once."""
     content = resources.files(__package__).joinpath("static", name).read_bytes()
 
     async def answer(_request: Request) -> Response:

@@ -40,7 +40,7 @@ class Neighbourhoods(NamedTuple):
 
 
 def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
-    """The neighbourhoods of a model, with its dictionaries of the source and of the target."""
+    """Return the neighbourhoods of a model, with its dictionaries of the source and of the target."""
     first, second = _table(model.encoder, source), _table(model.decoder, target)
     if source == target:  # a side without embeddings uses those of the other side
         first, second = first or second, second or first
@@ -50,7 +50,7 @@ def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
 
 
 def _table(module: nn.Module, dictionary: Any) -> nn.Embedding | None:
-    """The widest embedding of the words of a dictionary in an encoder or decoder."""
+    """Return the widest embedding of the words of a dictionary in an encoder or decoder."""
     sizes = range(num_base_words(dictionary), len(dictionary) + 1)  # slots have no embedding, or one row each
     tables = [table for table in module.modules() if isinstance(table, nn.Embedding) and table.num_embeddings in sizes]
     return max(tables, key=lambda table: table.embedding_dim, default=None)

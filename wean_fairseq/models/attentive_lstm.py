@@ -30,7 +30,8 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
 
     Args:
         lstm: ``batch_first``, E -> H.
-        bridge: from the encoder's final states to the first state of the decoder. ``None`` = they are the first state.
+        bridge: layer that maps the encoder's final states to the first state of the decoder. ``None`` = the final
+            states are the first state.
         dropout: on the query.
         dropout_input: on the embeddings.
         attn_pad_leak: do not mask source padding in the attention.
@@ -75,7 +76,7 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
         return self.attend(states, memory), LstmState(*last)
 
     def attend(self, states: Tensor, memory: AttentiveMemory) -> Step:
-        """The steps of states (N, T, H)."""
+        """Return the steps of states (N, T, H)."""
         context, weights = self.attention(fold_hypotheses(states, len(memory.keys)), memory.keys, memory.padding_mask)
         query = torch.tanh(self.combine(torch.cat([context.view_as(states), states], dim=-1)))  # (N, T, H), eq. 4
         return Step(self.dropout(query), weights.reshape(*states.shape[:2], -1))

@@ -99,7 +99,7 @@ class LossModel(FairseqEncoderDecoderModel):
         return result
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
-        """Targets (B, T) for fairseq's own criterions, in words that the decoder can write."""
+        """Return targets (B, T) for fairseq's own criterions, in words that the decoder can write."""
         return self.decoder.known_targets(sample["target"])
 
 
@@ -230,7 +230,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         raise NotImplementedError
 
     def steps(self, words: Tensor, memory: MemoryT) -> Step:
-        """All steps of words (B, T) from the first one on, as in training."""
+        """Return all steps of words (B, T) from the first one on, as in training."""
         return self.step(words, memory, self.begin(memory))[0]
 
     @property
@@ -239,11 +239,11 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return self.embed_tokens.weight
 
     def scores(self, step: Step, memory: MemoryT) -> Tensor:
-        """Scores of all words at every step, (N, T, V)."""
+        """Return the scores of all words at every step, (N, T, V)."""
         return self.output.scores(step.features, self.word_embeddings)
 
     def search_scores(self, build: BuildScores) -> WordScores:
-        """Scores of all words for the fast search, from the features of a step."""
+        """Return the scores of all words for the fast search, from the features of a step."""
         return build(self.output, self.word_embeddings)
 
     def finish(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
@@ -272,7 +272,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return self.output.loss(step.features, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
     def known_targets(self, target: Tensor) -> Tensor:
-        """Targets of any shape in words that this decoder can write. Words that it never writes become ``<unk>``."""
+        """Return targets of any shape in words that this decoder can write.
+
+        Words that it never writes become ``<unk>``.
+        """
         return self.output.known_targets(target)
 
     def forward(
@@ -282,7 +285,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         incremental_state: IncrementalState | None = None,
         **_unused: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Scores of the next word at every step.
+        """Return the scores of the next word at every step.
 
         Args:
             prev_output_tokens: shape (B, T). With ``incremental_state`` only the last step is computed.
@@ -309,7 +312,10 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
             saved["state"] = saved["state"].select(new_order, new_order)
 
     def max_positions(self) -> int:
-        """A large limit. The task limits the length. fairseq's own is a float, which a search cannot count to."""
+        """Return a large limit.
+
+        The task limits the length. fairseq's own is a float, which a search cannot count to.
+        """
         return int(1e5)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -323,7 +329,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def _run(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: IncrementalState | None
     ) -> tuple[Step, MemoryT]:
-        """All steps, or the last one from the saved state, and the memory that they read.
+        """Return all steps, or the last one from the saved state, and the memory that they read.
 
         fairseq gives each hypothesis its own row of the source. The memory is computed again when these rows change.
         """

@@ -73,7 +73,10 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         self.num_slots = len(dictionary) - self.num_base
 
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
-        """The mixture of words and copies. ``log_sum`` of the words' scores is (N, T), ``no_copy`` (N, S)."""
+        """Return the mixture of generating and copying.
+
+        ``log_sum`` of the scores of the words is (N, T), and ``no_copy`` is (N, S).
+        """
         assert step.copying is not None
         return mix(step.copying, log_sum, no_copy)
 
@@ -117,7 +120,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return traced | {"copied": share.nan_to_num(0.0), "copied_from": place.nan_to_num(0.0)}
 
     def _copied(self, step: Step, memory: CopyMemoryT, log_sum: Tensor) -> tuple[Tensor, Tensor, CopyMixture]:
-        """The source words and the log-probabilities of copying them, each (N, S), and the mixture of one step.
+        """Return the source words and the log-probabilities of copying them, each (N, S), and the mixture of one step.
 
         A word of the source can be generated, or copied from any of its positions. Its log-probability of being copied
         sums over these positions.
@@ -169,7 +172,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def _whole_token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """The same loss from the scores of all words, held in memory at once."""
+        """Return the same loss from the scores of all words, held in memory at once."""
         scores = self.output.scores(features, self.word_embeddings).float()
         return loss_of(read_scores(scores, words, totals), *inputs)
 

@@ -103,7 +103,7 @@ class _Written(NamedTuple):
 
 
 class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
-    """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]); words are scored from tanh of a linear map of [s_t; c_t; y_{t-1}].
+    """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]). Words are scored from tanh of a linear map of [s_t; c_t; y_{t-1}].
 
     ``H`` = ``A``. Dropout is applied to the input words and to the readout.
     """
@@ -134,7 +134,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return PpgState(no_words, torch.full_like(memory.last, -1), hidden, None)
 
     def steps(self, words: Tensor, memory: PpgMemory) -> Step:
-        """All steps of words (B, T), with all chunks in parallel. ``extra`` is the same as for ``step``."""
+        """Return all steps of words (B, T), with all chunks in parallel. ``extra`` is the same as for ``step``."""
         chunks = find_chunks(words, self.padding_idx, self.chunk_index)
         topic = self._topic(chunks.number, chunks.text, memory)
         chunk = self._remember_chunks(text_before(words, chunks, self.padding_idx), topic)
@@ -184,7 +184,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return super().step_loss(step, memory, target, label_smoothing)
 
     def _make_step(self, features: Tensor, weights: Tensor, number: Tensor, memory: PpgMemory) -> Step:
-        """A step from its features, the weights of h_0 and the indices of the chunks, both of shape (N, T)."""
+        """Return a step from its features, the weights of h_0 and the indices of the chunks, both of shape (N, T)."""
         last = repeat_for_hypotheses(memory.last, len(number)).unsqueeze(1)  # (N, 1)
         topic = torch.minimum(number, last).unsqueeze(2)  # (N, T, 1)
         topic_weights = weights.new_zeros(*weights.shape, memory.topics.size(1)).scatter(2, topic, weights.unsqueeze(2))
@@ -205,7 +205,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return ChunkMemory(states, self.attention.project_keys(states), pad(padding_mask, (1, 0), value=False))
 
     def _write(self, words: Tensor, memory: ChunkMemory, hidden: Tensor) -> _Written:
-        """The steps of chunks with embedded words (R, L, E), from the state ``hidden`` (R, H)."""
+        """Return the steps of chunks with embedded words (R, L, E), from the state ``hidden`` (R, H)."""
         width = words.size(-1)
         word_gates = linear(words, self.cell.weight_ih[:, :width], self.cell.bias_ih)  # (R, L, 3H)
         context_map = LoopedLinear(self.cell.weight_ih[:, width:])
@@ -256,7 +256,11 @@ class PpgEncoder(SourceEncoder):
                 weight.requires_grad_(False)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode topics: ``topics`` r (B, k, 2H), zero in slots without one, ``num_topics`` (B,), ``slot`` (B, S)."""
+        """Encode the topics.
+
+        Returns ``topics`` r (B, k, 2H), zero in unused topic slots, ``num_topics`` (B,), and ``slot`` (B, S): the topic
+        slot of each source position, -1 where the source has no topic.
+        """
         words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
         embedded = self.embed_tokens(words.tokens)  # (B, k, E)
         encoded, _ = self.gru(embedded.flatten(0, 1).unsqueeze(1))  # (B * k, 1, 2H)
@@ -270,7 +274,7 @@ class PpgEncoder(SourceEncoder):
 
 @register_family("ppg", PpgConfig, PRESETS)
 class PpgModel(LossModel):
-    """Encodes each topic and the text so far; writes one chunk from each topic."""
+    """Encodes each topic and the text so far. Writes one chunk from each topic."""
 
     capabilities = Capabilities(adds_losses=True)
 

@@ -203,7 +203,7 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
     def copying(
         self, decoded: Decoded, log_attention: Tensor | None, previous: Tensor, memory: TransformerMemory
     ) -> Copying | None:
-        """Scores of copying.
+        """Return the scores of copying.
 
         Args:
             decoded: outputs of the network for the words ``previous``.

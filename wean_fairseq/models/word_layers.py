@@ -51,7 +51,7 @@ class WordVectorsConfig(FairseqDataclass):
 def build_output_layer(
     cfg: OutputLayerConfig, query_dim: int, embed_dim: int, dictionary: Dictionary
 ) -> QueryEmbedding:
-    """The layer that scores generated words. Raises ``ValueError`` if the score does not match the widths."""
+    """Return the layer that scores generated words. Raises ``ValueError`` if the score does not match the widths."""
     is_query_embedding = str(cfg.output_layer) == "query_embedding"
     return QueryEmbedding(
         str(cfg.query_score) if is_query_embedding else "linear",
@@ -63,7 +63,7 @@ def build_output_layer(
 
 
 def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
-    """An embedding of the base words. Slots are read as ``<unk>``."""
+    """Return an embedding of the base words. Slots are read as ``<unk>``."""
     return nn.Embedding(num_base_words(dictionary), width, dictionary.pad())
 
 
@@ -81,7 +81,7 @@ def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictio
 
 
 def required_word(dictionary: Dictionary, word: str, needed: str, advice: str) -> int:
-    """The id of a word that a model requires.
+    """Return the id of a word that a model requires.
 
     Args:
         needed: beginning of the error message: which model needs which word.

@@ -34,12 +34,12 @@ class AdditiveAttention(nn.Module):
                 nn.init.uniform_(vector, -(attention_dim**-0.5), attention_dim**-0.5)
 
     def project_keys(self, keys: Tensor) -> Tensor:
-        """The keys' term W_h h_i, which is the same at every step: (B, S, K) -> (B, S, A)."""
+        """Return the keys' term W_h h_i, which is the same at every step: (B, S, K) -> (B, S, A)."""
         projected: Tensor = self.key_proj(keys)
         return projected
 
     def query_map(self) -> LoopedLinear:
-        """The query's term W_s s + b, for a loop over the steps."""
+        """Return the query's term W_s s + b, for a loop over the steps."""
         return LoopedLinear(self.query_proj.weight, self.query_proj.bias)
 
     def scores(

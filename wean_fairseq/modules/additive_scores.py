@@ -32,7 +32,7 @@ LARGEST_PART = 20.0
 
 
 def additive_scores(query_part: Tensor, candidate_part: Tensor, vector: Tensor) -> Tensor:
-    """Scores ``vector . tanh(query_part + candidate_part)``: (N, H), (V, H), (H,) -> (N, V).
+    """Return the scores ``vector . tanh(query_part + candidate_part)``: (N, H), (V, H), (H,) -> (N, V).
 
     With autograd, backward computes the hidden units again instead of storing them.
     """
@@ -93,7 +93,7 @@ class AdditiveScorer:
         return sums
 
     def scores(self, rows: slice) -> Tensor:
-        """Scores of some tokens: (n, V)."""
+        """Return the scores of some tokens: (n, V)."""
         query = self.query[rows]
         scores = query.new_empty(query.size(0), self.candidates.size(0))
         weights = -2.0 * self.vector
@@ -120,7 +120,10 @@ class AdditiveScorer:
             grad_candidates[columns] += slope.sum(dim=0)
 
     def gradients(self) -> tuple[Tensor, ...]:
-        """The gradients of query part, candidate part and vector, or an empty tuple. Call it once, after all tokens."""
+        """Return the gradients of query part, candidate part and vector, or an empty tuple.
+
+        Call it once, after all tokens.
+        """
         if not self.grads:
             return ()
         grad_query, grad_candidates, grad_vector = self.grads

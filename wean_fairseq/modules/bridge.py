@@ -39,7 +39,7 @@ class StateBridge(nn.Module):
             self.cell_proj = nn.Linear(encoder_layers * hidden_size, decoder_layers * hidden_size)
 
     def forward(self, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """The decoder's initial (h, c) from the encoder's final ones, from shape (L, B, H) to (D, B, H)."""
+        """Return the decoder's initial (h, c) from the encoder's final ones, from shape (L, B, H) to (D, B, H)."""
         if self.kind == "bottom":
             return hidden[: self.decoder_layers].contiguous(), cell[: self.decoder_layers].contiguous()
         if self.kind == "top":

@@ -210,7 +210,7 @@ def _cross_entropy(
 def _sums_with_gradients(
     compute: Computation, inputs: Sequence[Tensor | None], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """The first of the sums, which has a gradient, and the others, (k - 1,); computed outside autocast."""
+    """Return the first of the sums, which has a gradient, and the others, (k - 1,); computed outside autocast."""
     enabled = torch.is_grad_enabled()  # always False inside the function
     needs_grad = [enabled and tensor is not None and tensor.requires_grad for tensor in inputs]
     with outside_autocast(device):
@@ -249,7 +249,7 @@ class _SumsWithGradients(torch.autograd.Function):
 
 
 def _grad_scores_(scores: Tensor, words: Tensor, reading: Readings, gradients: Readings) -> Tensor:
-    """The gradient at scores (n, V), in place, from the gradients at their readings of words (n, M)."""
+    """Return the gradient at scores (n, V), in place, from the gradients at their readings of words (n, M)."""
     scores.sub_(reading.log_sum.detach().unsqueeze(1)).exp_().mul_(gradients.log_sum.unsqueeze(1))
     if gradients.total is not None:
         scores.add_(gradients.total.unsqueeze(1))

@@ -127,7 +127,7 @@ class ContextualDecoderLayer(DecoderLayer):
         return projected
 
     def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """The states, each concatenated with the vector from which its context is computed: (B, Q, D + X)."""
+        """Return the states, each concatenated with the vector from which its context is computed: (B, Q, D + X)."""
         if self.context is None:
             return states, sums
         if "context" in source:

@@ -83,7 +83,7 @@ class LevelAggregator(nn.Module):
         self.label_proj = nn.Linear(hidden_size, LEVELS)  # W_v
 
     def forward(self, features: Tensor, state: HiddenCell) -> tuple[Tensor, HiddenCell]:
-        """One step: features (B, input) and the previous state -> logits (B, 2) and the new state."""
+        """Return one step: features (B, input) and the previous state -> logits (B, 2) and the new state."""
         state = self.cell(self.merge(features), state)
         return self.label_proj(state[0]), state
 
@@ -112,7 +112,7 @@ class LevelsDecoder(nn.Module):
         )
 
     def begin(self, memory: LevelsMemory) -> LevelsState:
-        """The state before the first step: no words, and the label z_0 for the start symbol."""
+        """Return the state before the first step: no words, and the label z_0 for the start symbol."""
         bias = memory.phrase.bias
         last = even_labels(len(bias), bias.device)
         hidden = self.aggregator.merge.weight.new_zeros(len(bias), self.aggregator.cell.hidden_size)
@@ -144,8 +144,9 @@ class LevelsDecoder(nn.Module):
             state: after the previous words.
             temperature: temperature of the labels.
             noisy: sample labels instead of using their probabilities.
-            given_labels: labels of the words to be written, 0, 1 or negative for none, shape (N, T). The sentence level
-                reads these instead of the aggregator's labels, for all steps at once, and its state is not returned.
+            given_labels: labels of the words to be written, 0, 1 or negative for none, shape (N, T). If they are given,
+                the sentence level reads them instead of the aggregator's labels and computes all steps at once. Its
+                state is then not returned.
 
         Returns:
             Both levels, each of shape (N, T, ...), and the state after these words.
@@ -217,7 +218,7 @@ class LevelsDecoder(nn.Module):
     def _given_labels(
         self, words: list[Tensor], memory: LevelsMemory, phrase: Decoded, state: LevelsState, target_labels: Tensor
     ) -> tuple[Decoded, Tensor]:
-        """The steps of the sentence level with given labels, and the aggregator's logits (B, T, 2)."""
+        """Return the steps of the sentence level with given labels, and the aggregator's logits (B, T, 2)."""
         # A known label is a probability of 0 or 1, shifted by one step because it weights the next step's input. With
         # all labels known, the sentence level runs over all steps at once.
         sentence_level = nn.functional.pad(
@@ -264,17 +265,17 @@ class LevelOutputs:
         return mix_levels(log_probs, weights)
 
     def split(self, features: Tensor) -> tuple[list[Tensor], Tensor]:
-        """The states of each level, (..., D_0) and (..., D_1), and the log-weights, (..., 2)."""
+        """Return the states of each level, (..., D_0) and (..., D_1), and the log-weights, (..., 2)."""
         *states, weights = torch.split(features, [*(words.size(1) for words in self.embeddings), 2], dim=-1)
         return [state.to(words.dtype) for state, words in zip(states, self.embeddings, strict=True)], weights
 
     def level_parts(self, features: Tensor) -> tuple[list[Any], Tensor]:
-        """The factors of each level's scores, see ``OutputLayer.parts``, and the log-weights, (..., 2)."""
+        """Return the factors of each level's scores, see ``OutputLayer.parts``, and the log-weights, (..., 2)."""
         states, weights = self.split(features)
         levels = zip(self.outputs, states, self.embeddings, strict=True)
         return [output.parts(state, words) for output, state, words in levels], weights
 
 
 def mix_levels(log_probs: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """The log of the sum of both levels' probabilities (..., M), weighted by exp(``weights``), (..., 2)."""
+    """Return the log of the sum of both levels' probabilities (..., M), weighted by exp(``weights``), (..., 2)."""
     return log_add(*(level_log_probs + weights[..., level, None] for level, level_log_probs in enumerate(log_probs)))

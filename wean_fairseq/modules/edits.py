@@ -189,7 +189,7 @@ class EditedDecoder(TransformerDecoder):
         self.project_back = nn.Linear(width + edit_dim, width)
 
     def remember_edits(self, memory: SourceMemory, edits: Edits) -> EditedMemory:
-        """The memory of the source and of the edits."""
+        """Return the memory of the source and of the edits."""
         bias = padding_bias(edits.padding_mask)
         edit_layers = [
             layer.remember_edits(edits, bias) for layer in self.layers if isinstance(layer, EditedDecoderLayer)

@@ -21,10 +21,10 @@ def lstm_update(
     """c_t = f * c_{t-1} + i * g (+ added); h_t = o * tanh(c_t).
 
     Args:
-        gates: inputs of i, f, g and o, in this order, (B, 4H).
+        gates: pre-activations of i, f, g and o, in this order, (B, 4H).
         cell: c_{t-1}, (B, H).
         added: another summand of c_t (SC-LSTM), (B, H).
-        hidden_gates: another summand of the gates' inputs, (B, 4H).
+        hidden_gates: another summand of the pre-activations, (B, 4H).
 
     Returns:
         h_t and c_t, each of shape (B, H).

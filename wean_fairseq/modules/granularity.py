@@ -24,7 +24,10 @@ GRANULARITY_MASKS = ("resonance", "scope", "product", "mean")  # R, S, R * S and
 
 
 def resonance(query: Tensor, key: Tensor) -> Tensor:
-    """The resonance of z_i and z_j, which broadcast. It is not symmetric, and at least 1/2 for equal granularities."""
+    """Return the resonance of z_i and z_j, which broadcast.
+
+    It is not symmetric, and at least 1/2 for equal granularities.
+    """
     coarse = 1.0 - query
     return coarse * (coarse - key).clamp(min=0.0) + query * (coarse + key).clamp(max=1.0)  # eq. 6
 

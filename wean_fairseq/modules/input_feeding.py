@@ -105,7 +105,10 @@ class InputFeedingLstm(nn.Module):
         self.dropout_input = dropout_input
 
     def start(self, hidden: Tensor, cell: Tensor) -> FedState:
-        """The state before the first step, from h and c of every layer, each (L, B, H). The attentional state is 0."""
+        """Return the state before the first step, from h and c of every layer, each (L, B, H).
+
+        The attentional state is 0.
+        """
         return FedState(LstmState(hidden, cell), torch.zeros_like(hidden[0]))
 
     def forward(self, words: Tensor, memory: AttentionMemory, state: FedState) -> tuple[Tensor, Tensor, FedState]:

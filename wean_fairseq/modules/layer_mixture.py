@@ -39,7 +39,7 @@ class LayerMixture(nn.Module):
             self.weights = nn.Parameter(torch.full((num_mixtures, num_layers), 1.0 / num_layers))  # alpha
 
     def alphas(self) -> Tensor:
-        """The weights of all mixtures: (N, L)."""
+        """Return the weights of all mixtures: (N, L)."""
         return mixture_weights(self.logits) if self.kind == "softmax" else self.weights
 
     def forward(self, layers: Tensor) -> Tensor:

@@ -205,11 +205,11 @@ class OutputProducts:
         return sums
 
     def gradients(self) -> list[Tensor | None]:
-        """The gradients of ``query``, ``weight`` and ``bias`` in float32, ``None`` for those not required."""
+        """Return the gradients of ``query``, ``weight`` and ``bias`` in float32, ``None`` for those not required."""
         return self._gradients
 
     def scores(self, rows: slice) -> Tensor:
-        """Scores of some tokens: (n, V) in float32."""
+        """Return the scores of some tokens: (n, V) in float32."""
         product = self._product(rows)
         scores = product if self._low is self._held else self._held[: product.size(0)].copy_(product)
         if self.bias is not None:

@@ -31,7 +31,7 @@ def policy_loss(lprobs: Tensor, rewards: Tensor, baseline: Tensor, given: Tensor
 
 
 def mean_of_others(rewards: Tensor, counts: Tensor) -> Tensor:
-    """A baseline that is independent of the sentence's own words: the mean reward of the other valid sentences.
+    """Return a baseline that is independent of the sentence's own words: the mean reward of the other valid sentences.
 
     Args:
         rewards: (B,).

@@ -116,11 +116,11 @@ class OutputLayer(nn.Module):
         raise NotImplementedError
 
     def prepared(self) -> Self:
-        """The same layer for a search, during which the weights do not change."""
+        """Return the same layer for a search, during which the weights do not change."""
         return self
 
     def scores(self, query: Tensor, embeddings: Tensor) -> Tensor:
-        """Scores (logits) of the whole dictionary from queries (..., D) and embeddings (V, E): (..., V).
+        """Return the scores (logits) of the whole dictionary from queries (..., D) and embeddings (V, E): (..., V).
 
         A word outside the candidates has -inf.
         """
@@ -144,7 +144,7 @@ class OutputLayer(nn.Module):
         padding_idx: int,
         label_smoothing: float = 0.0,
     ) -> LossSums:
-        """The smoothed loss and the negative log-likelihood over the candidates, summed over the tokens.
+        """Return the smoothed loss and the negative log-likelihood over the candidates, summed over the tokens.
 
         Args:
             query: (..., D).

@@ -15,7 +15,7 @@ from .gates import EarlyResetCell
 def stacked_lstm(
     input_dim: int, hidden_size: int, layers: int, dropout: float, *, bidirectional: bool = False
 ) -> nn.LSTM:
-    """An LSTM, ``batch_first``, with dropout between its layers.
+    """Return an LSTM, ``batch_first``, with dropout between its layers.
 
     With one layer the dropout is 0, because PyTorch warns about it.
     """
@@ -75,8 +75,8 @@ def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) 
     on_the_left = _gather_positions(inputs, (position + shift) % length)  # (B, S, E)
     packed = pack_padded_sequence(on_the_left, words, batch_first=True, enforce_sorted=False)
     packed_outputs, state = rnn(packed)
-    # The outputs stay in the order of their lengths here. They are reordered below, so that PyTorch does not have to
-    # copy that order from a GPU.
+    # The outputs are still sorted by length here. They are reordered below, so that PyTorch does not have to copy the
+    # order from a GPU.
     by_length = packed_outputs._replace(unsorted_indices=None)
     outputs, _ = pad_packed_sequence(by_length, batch_first=True, total_length=length)  # (B, S, D * H)
     assert packed.unsorted_indices is not None  # pack_padded_sequence has sorted them

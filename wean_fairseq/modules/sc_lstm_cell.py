@@ -43,7 +43,7 @@ class KeywordGate(nn.Module):
             nn.init.uniform_(rows.weight, -(fan**-0.5), fan**-0.5)
 
     def pick(self, keywords: Tensor) -> KeywordRows:
-        """The rows of the keywords (B, k) that every step needs."""
+        """Return the rows of the keywords (B, k) that every step needs."""
         return KeywordRows(self.word_read(keywords), HIDDEN_SCALE * self.hidden_read(keywords), self.write(keywords))
 
     @staticmethod

@@ -68,7 +68,7 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
 
 
 def text_before(words: Tensor, chunks: Chunks, padding_idx: int) -> Tensor:
-    """The text before each chunk, without the start symbol: (B, T) -> (R, M), padded on the right."""
+    """Return the text before each chunk, without the start symbol: (B, T) -> (R, M), padded on the right."""
     # At least one word, even if it is padding, so that the module that reads the text is used in every batch of
     # distributed training.
     longest = max(1, chunks.before)

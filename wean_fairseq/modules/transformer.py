@@ -99,7 +99,7 @@ class MultiHeadAttention(nn.Module):
         return attention_log_weights(self._split_heads(self.query_proj(states)), memory["keys"], bias)
 
     def read(self, log_weights: Tensor, values: Tensor) -> Attended:
-        """The sum of the values (B, A, S, d), weighted by (B, A, T, S), with dropout on the weights."""
+        """Return the sum of the values (B, A, S, d), weighted by (B, A, T, S), with dropout on the weights."""
         weights = dropout(log_weights.exp(), self.dropout, self.training)
         return Attended(self._output(weights.to(values.dtype) @ values), log_weights)
 

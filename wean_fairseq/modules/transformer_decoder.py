@@ -131,7 +131,7 @@ class DecoderLayer(nn.Module):
         return Decoded(states, attended_source.output, attended_source.log_weights), LayerState(words, sums)
 
     def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """The input of the self-attention's queries, and the sums after these words.
+        """Return the input of the self-attention's queries, and the sums after these words.
 
         By default these are the states. Subclasses may concatenate further features.
         """
@@ -155,13 +155,13 @@ class TransformerDecoder(nn.Module):
         return remember(self.layers, source, padding_bias(padding_mask))
 
     def begin(self, memory: SourceMemory) -> DecoderState:
-        """The state before the first word."""
+        """Return the state before the first word."""
         return DecoderState(WordsRead.empty(memory.bias), tuple(LayerState() for _ in self.layers))
 
     def forward(
         self, tokens: Tensor, memory: SourceMemory, state: DecoderState, *, with_weights: bool = False
     ) -> tuple[Decoded, DecoderState]:
-        """Outputs of the last layer for more words, and the state after them.
+        """Return the outputs of the last layer for more words, and the state after them.
 
         Args:
             tokens: (N, T), padding only on the right: one word, or all words from the first one on.
@@ -180,7 +180,7 @@ class TransformerDecoder(nn.Module):
         return decoded, DecoderState(read, layers)
 
     def embed(self, tokens: Tensor, memory: SourceMemory, read: WordsRead) -> Tensor:
-        """The input of the first layer, (B, Q, D), for tokens (N, T) after the words of ``read``.
+        """Return the input of the first layer, (B, Q, D), for tokens (N, T) after the words of ``read``.
 
         Subclasses may extend it.
         """

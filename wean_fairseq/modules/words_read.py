@@ -57,7 +57,7 @@ class SharedWords(State):
         return SharedWords(tensors, self.axis, appended=True, room=room)
 
     def _room_for(self, length: int, added: int) -> _Room:
-        """The same memory if its end is still free and it is large enough, else twice the required size."""
+        """Return the same memory if its end is still free and it is large enough, else twice the required size."""
         if self.room is not None and self.room.filled == length:
             capacity = next(iter(self.room.buffers.values())).size(self.axis)
             if capacity >= length + added:
@@ -82,7 +82,7 @@ class WordsRead(State):
 
     @classmethod
     def empty(cls, like: Tensor) -> "WordsRead":
-        """The state before the first word, for the rows of ``like`` (B, ...)."""
+        """Return the state before the first word, for the rows of ``like`` (B, ...)."""
         count = torch.zeros(len(like), dtype=torch.long, device=like.device)
         return cls(count.new_zeros(len(like), 0, dtype=torch.bool), count[:0], count, 0)
 
@@ -108,7 +108,10 @@ class WordsRead(State):
         return WordsRead(seen, place, self.count + words.sum(dim=1), self.length + length)
 
     def bias(self, sentences: int) -> Tensor | None:
-        """A bias for one query per hypothesis, -inf at words of others, (B, 1, K, W). ``None`` if there are none."""
+        """Return a bias for one query per hypothesis, -inf at words of others, (B, 1, K, W).
+
+        ``None`` if there are none.
+        """
         if len(self.seen) == sentences:
             return None
         seen = self.seen.view(sentences, 1, -1, self.seen.size(1))

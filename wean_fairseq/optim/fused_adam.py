@@ -97,7 +97,7 @@ class FairseqRuleAdam(torch.optim.Optimizer):
 
 
 def _gradient_of(parameter: Tensor) -> Tensor:
-    """The gradient with the parameter's memory layout, which the CPU kernel assumes without checking."""
+    """Return the gradient with the parameter's memory layout, which the CPU kernel assumes without checking."""
     grad = parameter.grad
     assert grad is not None
     if grad.stride() == parameter.stride():

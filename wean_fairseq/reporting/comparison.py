@@ -29,7 +29,7 @@ def _keys(table: PublishedTable, entry: Entry) -> list[str]:
 
 
 def _experiment_names(entry: Entry) -> list[str]:
-    """Return names of the experiment and its data that a pattern of a published table may match."""
+    """Return the names of the experiment and its data that a pattern of a published table may match."""
     run = entry.experiment.runs[0]
     path = run.path.resolve()
     script = entry.manifest.script

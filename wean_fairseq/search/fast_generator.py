@@ -143,7 +143,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return hypotheses
 
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
-        """The decoder to search with, or ``None`` if fairseq's loop must be used."""
+        """Return the decoder to search with, or ``None`` if fairseq's loop must be used."""
         models = list(self.model.models)
         # Other searches and these options need the log-probabilities of all words.
         other_searches = (self.repeat_ngram_blocker, self.lm_model, self.token_indices_to_suppress)
@@ -268,7 +268,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _results(
         self, search: _Search, device: torch.device
     ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Tensor]]]:
-        """The hypotheses of each sentence, best first, and the tensors of the steps of each, for ``add_traces``."""
+        """Return the hypotheses of each sentence, best first, and their step tensors for ``add_traces``."""
         finished = [
             sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True) for hypotheses in search.finished
         ]

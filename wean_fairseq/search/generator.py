@@ -30,7 +30,7 @@ class TopAwareBeamSearch(BeamSearch):
 
     Attributes:
         top_ends: whether the best candidate of the step ends the sentence, (B,).
-        best_open: score of the best candidate that does not end, (B,).
+        best_open: score of the best candidate that does not end the sentence, (B,).
     """
 
     def __init__(self, tgt_dict: Dictionary) -> None:

@@ -64,7 +64,7 @@ class OutputWriter:
 
 
 def describe_granularity(words: list[str], trace: Trace) -> dict[str, Any]:
-    """The words read by encoder and decoder, and their z in every layer with granularities.
+    """Return the words read by encoder and decoder, and their z in every layer with granularities.
 
     The line continues with ``"source_granularity": {layer from 1: [z of each word, ...], ...}, "output": [word, ...],
     "output_granularity": {...}``. ``output`` is the decoder's input, which starts with the end symbol and does not end
@@ -86,7 +86,7 @@ SMALLEST_SHARE = 0.005  # smallest share of a position that is written
 
 
 def describe_provenance(words: list[str], trace: Trace) -> dict[str, Any]:
-    """The words of an output, the probability that each was copied, and its source positions.
+    """Return the words of an output, the probability that each was copied, and its source positions.
 
     The line continues with ``"output": [{"word": ..., "copied": probability that the word was copied given that it was
     written, "positions": {source position from 0: share, ...}}, ...]``. A baseline of a copying family copies nothing.

@@ -2,8 +2,8 @@
 
 On a CPU, PyTorch multiplies float32 matrices with MKL, which rearranges the weights at every call and does not use all
 instructions of some processors. oneDNN's product with prepacked weights, as PyTorch's own compiler uses it, is two to
-four times as fast on such machines. Its operators have no public name. Exact scores therefore have a fallback without
-them. Integer products have none, because no other operator computes them fast.
+four times as fast on such machines. Its operators have no public name. Exact scores therefore fall back to an ordinary
+product if these operators are missing. Integer products have no fallback, because no other operator is fast.
 
 Legend: ``N`` rows, ``D`` inputs, ``V`` outputs.
 """

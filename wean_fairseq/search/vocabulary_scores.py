@@ -104,7 +104,7 @@ class VocabularyScores:
         return torch.logsumexp(self._shift[:scored], dim=0)
 
     def get(self, words: Tensor) -> Tensor:
-        """Scores of the given words (N, M), as float32 of the same shape."""
+        """Return the scores of the given words (N, M), as float32 of the same shape."""
         chunk, rows, place = self._places(words)
         return self._scores[chunk, rows, place] + self._shift[chunk, rows]
 
@@ -122,7 +122,7 @@ class VocabularyScores:
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best continuations of each sentence, whose hypotheses are next to each other.
+        """Return the best continuations of each sentence, whose hypotheses are next to each other.
 
         Args:
             normaliser: subtracted from the scores to give log-probabilities, (N,).
@@ -173,7 +173,7 @@ class VocabularyScores:
         return self.output.parts(features, self.embeddings)
 
     def _chunk(self, parts: Product | Additive, number: int, words: slice) -> Tensor:
-        """Scores of a chunk of words: (N, words)."""
+        """Return the scores of a chunk of words: (N, words)."""
         if isinstance(parts, Additive):
             return self._additive_chunk(parts, number, words)
         if number == len(self._products):  # created at the first step and used at every later one
@@ -208,7 +208,10 @@ class VocabularyScores:
         return words // self.width, rows, words % self.width
 
     def _blocks(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """Scores of blocks of hypotheses. The arguments broadcast to (..., M), the result is (..., M, BLOCK)."""
+        """Return the scores of blocks of hypotheses.
+
+        The arguments broadcast to (..., M), the result is (..., M, BLOCK).
+        """
         each = self.width // BLOCK
         scores = self._scores.view(*self._scores.shape[:2], each, BLOCK)
         return scores[blocks // each, rows, blocks % each]

@@ -80,5 +80,5 @@ def _unusual(members: list[zipfile.ZipInfo]) -> str | None:
 
 
 def _end(member: zipfile.ZipInfo) -> int:
-    """The first byte after a member, if its own header has no extra fields."""
+    """Return the first byte after a member, if its own header has no extra fields."""
     return member.header_offset + _HEADER + len(member.filename.encode()) + member.compress_size

@@ -214,7 +214,7 @@ def write_whole(
 
 
 def followed(path: Path) -> Path:
-    """The place that symbolic links lead to, or the last one that stands for an open file.
+    """Return the place that symbolic links lead to, or the last one that stands for an open file.
 
     Raises:
         OSError: if they lead in a circle.

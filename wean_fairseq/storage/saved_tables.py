@@ -30,7 +30,10 @@ def is_saved_table(path: Path) -> bool:
 
 
 def arrow_files(path: Path) -> list[Path]:
-    """The Arrow files of a saved table in order, or of all of its splits. Raises ``UserError`` if one is missing."""
+    """Return the Arrow files of a saved table in order, or of all of its splits.
+
+    Raises ``UserError`` if one is missing.
+    """
     files = []
     for folder in split_folders(path).values() or [path]:
         names = [file.filename for file in _read(folder / _STATE, _State).files]
@@ -42,12 +45,12 @@ def arrow_files(path: Path) -> list[Path]:
 
 
 def table_files(path: Path) -> list[Path]:
-    """The files of a table: the table itself, or the files of a saved one."""
+    """Return the files of a table: the table itself, or the files of a saved one."""
     return arrow_files(path) if is_saved_table(path) else [path]
 
 
 def split_folders(path: Path) -> dict[str, Path]:
-    """The folders of the splits by name. Empty if the table has none."""
+    """Return the folders of the splits by name. Empty if the table has none."""
     if not (path / _SPLITS).is_file():
         return {}
     return {name: path / _plain(name, path) for name in _read(path / _SPLITS, _Splits).splits}

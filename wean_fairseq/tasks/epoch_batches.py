@@ -43,7 +43,7 @@ class EpochBatches(EpochBatchIterator):
         return super().first_batch
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of fairseq's iterator and, within an epoch, the composition of its batches."""
+        """Return the state of fairseq's iterator and, within an epoch, the composition of its batches."""
         state: dict[str, Any] = super().state_dict()
         return {**state, "made_of": self._composition()} if state["iterations_in_epoch"] else state
 
@@ -64,7 +64,7 @@ class EpochBatches(EpochBatchIterator):
         super().load_state_dict(state_dict)
 
     def padding(self, source_end: bool, multiple: int) -> list[float]:
-        """The share of padding in the positions of each side, which the model computes like other positions.
+        """Return the share of padding in the positions of each side, which the model computes like other positions.
 
         Args:
             source_end: whether sources keep their end symbol.
@@ -78,7 +78,10 @@ class EpochBatches(EpochBatchIterator):
         return shares
 
     def _composition(self) -> dict[str, int | str]:
-        """All values that determine the pairs of the first batches of this epoch. They are equal in all processes."""
+        """Return all values that determine the pairs of the first batches of this epoch.
+
+        They are equal in all processes.
+        """
         return {
             "processes": self.num_shards,
             "seed": self.seed,

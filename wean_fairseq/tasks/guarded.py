@@ -51,7 +51,7 @@ class GuardedTask(TranslationTask):
         precision.set_tf32(getattr(cfg, "tf32", False))  # older checkpoints do not have this option
         self.epoch = 1  # of the training, for losses with a schedule
         self._update: int | None = None  # the last attempted update of the training
-        self._recorded = False  # whether this training has looked for checksums of its data
+        self._recorded = False  # whether this process has recorded the checksums of its data
         self._data: str | None = None  # checksum of the training pairs
         self._trained_on: str | None = None  # the same checksum, from the checkpoint of a resumed training
 
@@ -93,7 +93,7 @@ class GuardedTask(TranslationTask):
         return {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
 
     def folder_of(self, split: str, epoch: int) -> Path:
-        """The folder of a split in an epoch, counted from 1. Training cycles through all folders."""
+        """Return the folder of a split in an epoch, counted from 1. Training cycles through all folders."""
         shards = split_paths(self.cfg.data)
         return Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
 
@@ -150,7 +150,7 @@ class GuardedTask(TranslationTask):
         return result
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
-        """The state that a resumed training needs."""
+        """Return the state that a resumed training needs."""
         return {type(self).__name__: {"patience": stopping.patience()}}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:

@@ -193,7 +193,7 @@ class ParaphraseTask(SearchingTask):
         """Remove sentences that are too long, as fairseq does, if the options allow it.
 
         Raises:
-            UserError: if a sentence is too long and must not be removed.
+            UserError: if a sentence is too long and the options do not allow its removal.
         """
         if not ignore_invalid_inputs:
             _, too_long = dataset.filter_indices_by_size(indices, max_positions)
@@ -272,7 +272,7 @@ class ParaphraseTask(SearchingTask):
         return prefix_tokens
 
     def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
-        """The batch as models read it, with slots, and the words of these slots.
+        """Return the batch as models read it, with slots, and the words of these slots.
 
         It is a new batch, so that callers that print the original one still find its words.
         """
@@ -377,7 +377,7 @@ class ParaphraseTask(SearchingTask):
         return AnnouncedBatches(batches, self._set_typed_numbers) if dataset is self._typed_pairs else batches
 
     def _shard(self, dataset: FairseqDataset, iterator_options: dict[str, Any]) -> dict[str, int]:
-        """The part of the data to decode: the shard of ``--shard-id``, divided among the processes.
+        """Return the part of the data to decode: the shard of ``--shard-id``, divided among the processes.
 
         Raises:
             UserError: for input of fairseq-interactive, which cannot be divided.
@@ -394,7 +394,7 @@ class ParaphraseTask(SearchingTask):
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
     ) -> FairseqDataset:
-        """A data set of sentences from fairseq-interactive.
+        """Return a data set of sentences from fairseq-interactive.
 
         Raises:
             UserError: if a constraint has a word that is not in the dictionary.

@@ -83,7 +83,10 @@ class TopicEssayTask(ParaphraseTask):
     def build_dataset_for_inference(
         self, src_tokens: list[Tensor], src_lengths: list[int], constraints: Tensor | None = None
     ) -> FairseqDataset:
-        """A data set of topics from fairseq-interactive. Raises ``UserError`` if a line is not a list of topics."""
+        """Return a data set of topics from fairseq-interactive.
+
+        Raises ``UserError`` if a line is not a list of topics.
+        """
         dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         dictionary = self.source_dictionary
         topics = topic_ids((dataset.src[index] for index in range(len(dataset.src))), dictionary)
@@ -121,7 +124,7 @@ class TopicEssayTask(ParaphraseTask):
             raise UserError("this arch plans its essay by length: say with --essay-length N how many words to write.")
 
     def _add_lengths(self, sample: dict[str, Any], length: int = 0) -> dict[str, Any]:
-        """A new batch whose essay lengths are ``length``, or those of the targets if it is 0."""
+        """Return a new batch whose essay lengths are ``length``, or those of the targets if it is 0."""
         if not self._needs_length:
             return sample
         net_input = dict(sample["net_input"])

@@ -59,7 +59,7 @@ class Cleaner:
         self._unknown = re.compile(rf"(?<!\S){re.escape(unknown)}(?!\S)", re.IGNORECASE) if unknown else None
 
     def clean(self, line: str) -> str:
-        """The line without harmful characters, normalised, with tokens separated by single spaces."""
+        """Return the line without harmful characters, normalised, with tokens separated by single spaces."""
         if not line.isprintable():  # none of the characters below is printable
             for name, pattern in self._dirty.items():
                 line, number = pattern.subn(" " if name.endswith("_in_text") else "", line)
@@ -71,7 +71,7 @@ class Cleaner:
         return " ".join(line.split())
 
     def guard(self, line: str) -> str:
-        """The line with its special symbols escaped.
+        """Return the line with its special symbols escaped.
 
         This is the last step, because lower-casing can create one from ``<UNK>``.
 
@@ -110,5 +110,5 @@ _SPELLING = {
 
 
 def one_spelling(line: str) -> str:
-    """A line of tokens with brackets, quotes and slashes spelt as in TurkCorpus's references."""
+    """Return a line of tokens with brackets, quotes and slashes spelt as in TurkCorpus's references."""
     return " ".join(_SPELLING.get(word, word) for word in line.replace("\\", "").split())

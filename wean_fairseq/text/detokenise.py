@@ -89,7 +89,7 @@ _ENDS = frozenset(".,!?;:%)]}…")
 
 
 def detokeniser(language: str, *, pieces: bool = False) -> Callable[[str], str]:
-    """The step that turns tokens into plain text.
+    """Return the step that turns tokens into plain text.
 
     Args:
         language: language whose sacremoses rules are used.

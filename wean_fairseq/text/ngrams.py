@@ -61,7 +61,7 @@ def _order_scores(source: Ngrams, output: Ngrams, reference: Ngrams, weight: int
 
 
 def _mean_share(part: Ngrams, whole: Ngrams) -> float:
-    """The mean, over the n-grams of ``whole``, of their share in ``part``."""
+    """Return the mean, over the n-grams of ``whole``, of their share in ``part``."""
     return sum(count / whole[ngram] for ngram, count in part.items()) / len(whole) if whole else 0.0
 
 

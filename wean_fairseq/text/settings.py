@@ -82,7 +82,7 @@ class TextSettings:
         return [name for name, is_needed in is_needed_by_name.items() if is_needed]
 
     def describe(self) -> str:
-        """A short description, such as "Moses tokens (en), lower-cased"."""
+        """Return a short description, such as "Moses tokens (en), lower-cased"."""
         names = {"words": "words between spaces", "moses": f"Moses tokens ({self.language})", "jieba": "jieba's words"}
         names |= {"wordpiece": "word pieces", "joiner": "words and punctuation with joiner marks"}
         steps_taken = {"lower-cased": self.lowercase, "true-cased": self.truecase, "in BPE pieces": self.bpe}
@@ -155,7 +155,7 @@ class Text:
         return self.restore(min(lines, key=lambda line: abs(len(line.split()) - 10))) if lines else ""
 
     def _beginning(self, name: str) -> str:
-        """The first lines of a file of the folder. Empty if it is missing, or is a link that leads elsewhere."""
+        """Return the first lines of a file of the folder. Empty if it is missing, or is a link that leads elsewhere."""
         if self.folder is None or not (self.folder / name).resolve().is_relative_to(self.folder.resolve()):
             return ""
         try:
@@ -174,11 +174,11 @@ class Text:
         return self.folder / name
 
     def source(self, line: str) -> str:
-        """A line of the source side, without the punctuation between topics."""
+        """Return a line of the source side, without the punctuation between topics."""
         return " ".join(_BETWEEN_TOPICS.sub(" ", line).split()) if self.settings.topics else line
 
     def clean(self, line: str) -> str:
-        """A cleaned line that is not split into tokens yet."""
+        """Return a cleaned line that is not split into tokens yet."""
         line = self.cleaner.clean(line)
         if self.settings.brackets:
             line = one_spelling(line)
@@ -195,7 +195,7 @@ class Text:
         return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
     def prepare(self, line: str) -> str:
-        """The tokens of a source that a model reads, separated by spaces; empty if the line has none.
+        """Return the tokens of a source that a model reads, separated by spaces. Empty if the line has none.
 
         Raises:
             UserError: if a file or a library of the steps is missing.
@@ -245,7 +245,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:
-    """The settings of the text or of the exported model in ``folder``. ``None`` if neither is there.
+    """Return the settings of the text or of the exported model in ``folder``. ``None`` if neither is there.
 
     Raises:
         UserError: if the manifest is damaged.
@@ -266,7 +266,7 @@ def read_text_settings(folder: Path) -> TextSettings | None:
 
 
 def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
-    """The steps that turned the text of a training into tokens. ``None`` if they are not recorded.
+    """Return the steps that turned the text of a training into tokens. ``None`` if they are not recorded.
 
     Args:
         data: directory that fairseq-preprocess wrote.

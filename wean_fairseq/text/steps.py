@@ -27,7 +27,7 @@ MARK = "￭"  # marks a missing space on tokens of the unit joiner
 
 
 def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> TextStep:
-    """The step that splits a line into tokens. ``words`` keeps existing tokens.
+    """Return the step that splits a line into tokens. ``words`` keeps existing tokens.
 
     Args:
         wordpiece: the vocabulary of word pieces.
@@ -54,7 +54,7 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
 
 
 def moses_languages() -> list[str]:
-    """The codes of the languages that Moses's rules know."""
+    """Return the codes of the languages that Moses's rules know."""
     return sorted(set(import_optional("sacremoses.corpus").NonbreakingPrefixes().available_langs.values()))
 
 
@@ -103,7 +103,7 @@ def _wordpiece(vocabulary: Path | None) -> TextStep:
 
 
 def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
-    """The versions of the libraries that determine the tokens."""
+    """Return the versions of the libraries that determine the tokens."""
     names = [_LIBRARIES[unit]] if unit in _LIBRARIES else []
     names += ["sacremoses"] * truecase + ["subword-nmt"] * bpe
     versions = {"unicode": unicodedata.unidata_version}
@@ -127,7 +127,7 @@ def _read(path: Path) -> Iterator[None]:
 
 
 def truecaser(path: Path) -> TextStep:
-    """The step that gives the first word of a sentence its most frequent case.
+    """Return the step that gives the first word of a sentence its most frequent case.
 
     Raises:
         UserError: if the file is damaged.
@@ -146,7 +146,7 @@ def usual_forms(path: Path) -> dict[str, str]:
 
 
 def bpe(path: Path, mark: str = "") -> TextStep:
-    """The step that splits words with the learnt codes, with ``@@`` at the end of all pieces but the last.
+    """Return the step that splits words with the learnt codes, with ``@@`` at the end of all pieces but the last.
 
     Args:
         path: path of the codes.
@@ -179,7 +179,7 @@ def bpe(path: Path, mark: str = "") -> TextStep:
 
 
 def joiner(unit: str, language: str = "en") -> TextStep:
-    """The step that turns the tokens of ``splitter`` into plain text."""
+    """Return the step that turns the tokens of ``splitter`` into plain text."""
     if unit == "joiner":
         from .reversible import join  # noqa: PLC0415 - imports regex (0.1 s) and this module
 
@@ -197,7 +197,7 @@ def joiner(unit: str, language: str = "en") -> TextStep:
 
 
 def uncaser() -> TextStep:
-    """The step that capitalises the beginning of a true-cased sentence."""
+    """Return the step that capitalises the beginning of a true-cased sentence."""
     detruecaser = import_optional("sacremoses").MosesDetruecaser()
     return lambda line: str(detruecaser.detruecase(line, return_str=True)) if line else line
 

@@ -37,13 +37,13 @@ class Base:
     Attributes:
         weights: file of the parameters.
         arch: family of the model.
-        width: size of its embeddings.
+        width: size of the embeddings.
         options: the options of model and task that differ from the defaults, for fairseq-train.
         text: folder with the text settings.
         dictionaries: dictionaries of source and target.
-        old_test: sources and references of its test set, if they are there.
-        search: options of its search that differ from fairseq's, by name.
-        max_topics: largest number of topics that it reads. 0 = a model for pairs.
+        old_test: sources and references of the model's test set, if the files exist.
+        search: search options of the model that differ from fairseq's defaults, by name.
+        max_topics: largest number of topics that the model reads. 0 = a model for pairs.
     """
 
     weights: Path
@@ -98,7 +98,7 @@ def _text_folder(path: Path, data: Path) -> Path:
 
 
 def _defaults(arch: str) -> Any:
-    """The options of an arch, with their defaults. A fairseq arch without a dataclass has a parser instead."""
+    """Return the options of an arch, with their defaults. A fairseq arch without a dataclass has a parser instead."""
     defaults = arch_defaults(arch)
     if defaults is not None:
         return defaults
@@ -110,7 +110,7 @@ def _defaults(arch: str) -> Any:
 
 
 def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    """The values that differ from the defaults, as fairseq-train options."""
+    """Return the values that differ from the defaults, as fairseq-train options."""
     line: list[str] = []
     for name, default in defaults.items():
         value = values.get(name, default)
@@ -123,7 +123,7 @@ def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
 
 
 def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
-    """The test set of the model: as given, else in its text.
+    """Return the test set of the model: as given, else in its text.
 
     The recipes and wean-train keep the text next to the model.
     """

@@ -55,7 +55,7 @@ _ESSAYS = "essay_transformer_small"
 
 
 def sizes_for(pairs: int, task: str = "pairs") -> Sizes:
-    """The sizes for a number of training pairs of a task.
+    """Return the sizes for a number of training pairs of a task.
 
     For 3,600 sentences of CommonGen BLEU-2 of the Transformer was 21.7, of MTA-LSTM 5.9 (docs/own_pairs.md).
     """
@@ -64,7 +64,7 @@ def sizes_for(pairs: int, task: str = "pairs") -> Sizes:
 
 
 def dictionary_for(merges: int) -> tuple[int, int]:
-    """The largest number of words of the dictionary, and the least frequency of its words.
+    """Return the largest number of words of the dictionary, and the least frequency of its words.
 
     Words that occur once become ``<unk>``, so that ``<unk>`` itself is trained. All word pieces are known.
     """
@@ -82,7 +82,7 @@ class Options:
     score: tuple[str, ...] = _SCORES
 
     def lines(self) -> list[str]:
-        """One line per argument, after its kind."""
+        """Return one line per argument, after its kind."""
         kinds = {
             "criterion": (self.criterion,),
             "training": self.sizes + self.optimisation,
@@ -93,7 +93,7 @@ class Options:
 
 
 def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4) -> Options:
-    """The options for an arch. Numbers are text, because the same text identifies a training that is resumed.
+    """Return the options for an arch. Numbers are text, because the same text identifies a training that is resumed.
 
     Args:
         text: folder of the prepared text, whose lengths are those of essays.
@@ -126,7 +126,7 @@ def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4)
 
 
 def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: Path) -> Options:
-    """The options for an arch that writes about topics.
+    """Return the options for an arch that writes about topics.
 
     An output has half to twice the mean length of the training texts.
     """
@@ -155,12 +155,12 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
 
 
 def most_topics(text: Path) -> int:
-    """The largest number of topics of a row in a prepared text."""
+    """Return the largest number of topics of a row in a prepared text."""
     return max(max(_lengths(text / f"{split}.src"), default=0) for split in ("train", "valid", "test"))
 
 
 def _lengths(file: Path) -> list[int]:
-    """The number of tokens of each line of a file; empty if there is none."""
+    """Return the number of tokens of each line of a file. Empty if there is none."""
     return [len(line.split()) for line in read_regular(file, -1).splitlines()] if file.is_file() else []
 
 

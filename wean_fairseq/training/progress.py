@@ -87,7 +87,7 @@ class Progress:
 
 
 def in_processes(command: list[str], number: int) -> list[str]:
-    """The command that starts ``command`` in a number of processes that train together."""
+    """Return the command that starts ``command`` in a number of processes that train together."""
     launcher = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(number)]
     return [*launcher, "--no-python", *command] if number > 1 else command
 

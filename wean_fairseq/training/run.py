@@ -50,7 +50,7 @@ def say(text: str) -> None:
 
 
 def preparation_script() -> Path:
-    """The script that prepares pairs: inside the installed package, or next to it in a checkout."""
+    """Return the script that prepares pairs: inside the installed package, or next to it in a checkout."""
     places = [folder / "preprocess" / "own_pairs.py" for folder in (_PACKAGE, _PACKAGE.parent)]
     found = next((path for path in places if path.is_file()), None)
     if found is None:
@@ -266,7 +266,7 @@ class TrainingRun:
         return sets
 
     def systems(self) -> dict[str, list[str]]:
-        """The models to score, as options of wean-generate: the original model and the one trained from it."""
+        """Return the models to score, as options of wean-generate: the original model and the one trained from it."""
         checkpoint = [
             "--model",
             str(self.system / "checkpoint_best.pt"),
@@ -284,7 +284,7 @@ class TrainingRun:
         }
 
     def output(self, system: str, test_set: str) -> Path:
-        """The file of a system's outputs."""
+        """Return the file of a system's outputs."""
         return self.system / f"{'' if system == self.arch else f'{system}-'}{test_set}.txt"
 
     def decode(self) -> None:
@@ -383,13 +383,13 @@ def option_lines(options: Sequence[str]) -> list[str]:
 
 
 def _sentence(text: str) -> str:
-    """The last error message of a program's output. Empty if there is none."""
+    """Return the last error message of a program's output. Empty if there is none."""
     found = [match[1] for line in text.splitlines() if (match := _ERROR.search(line))]
     return found[-1] if found else ""
 
 
 def _checksums_of(folder: Path) -> str:
-    """The SHA-256 of a model folder's checksums. Empty if it has none."""
+    """Return the SHA-256 of a model folder's checksums. Empty if it has none."""
     return sha256_of(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else ""
 
 
@@ -443,7 +443,7 @@ def train(
 
 
 def _plain(value: Any) -> Any:
-    """Paths as text."""
+    """Return the paths as text."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return [_plain(part) for part in value] if isinstance(value, list | tuple) else value

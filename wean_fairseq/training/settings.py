@@ -101,12 +101,12 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         return Path(self.work or f"{self.output}.work")
 
     def files(self, name: str) -> list[str]:
-        """The files that a setting names, as a list."""
+        """Return the files that a setting names, as a list."""
         value = getattr(self, name)
         return value if isinstance(value, list) else [value] if isinstance(value, str) else []
 
     def with_sizes(self, sizes: Sizes) -> "Settings":
-        """The settings with ``sizes`` for the values that are None."""
+        """Return the settings with ``sizes`` for the values that are None."""
         values = {"epochs": sizes.epochs, "rate": sizes.rate} if self.from_ else sizes._asdict()
         return self._with_missing(values)
 
@@ -216,13 +216,13 @@ def _check_training(settings: Settings) -> None:
 
 
 def split_value(words: Sequence[str]) -> int | list[str]:
-    """The number of pairs or the files in the words of ``--test`` or ``--valid``."""
+    """Return the number of pairs or the files in the words of ``--test`` or ``--valid``."""
     is_number = len(words) == 1 and words[0].isdecimal() and not Path(words[0]).is_file()
     return whole_number(1)(words[0]) if is_number else list(words)
 
 
 def write_toml(settings: Settings, folder: Path) -> str:
-    """The settings as TOML, with paths relative to ``folder``."""
+    """Return the settings as TOML, with paths relative to ``folder``."""
     lines = [f"# Settings of this model. To repeat its training: wean-train --config {FILE} --output another-folder"]
     for name in NAMES:
         value = getattr(settings, _attribute(name))

@@ -22,7 +22,7 @@ from ..storage.files import read_regular, sha256_of, write_text
 CHANGED = 3  # exit status
 _HASH = "SHA-256 of "
 _SHOWN = 200  # characters of a value in a message
-# Files that exist if something was made from the settings in a run directory, or with the options of a training.
+# Patterns of files that show that the settings of a run directory, or the options of a training, have been used.
 _MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "checkpoint*.pt")
 
 

@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def describe_training(folder: Path) -> dict[str, Any]:
-    """One training: its options, its best validation, its cost, and the conditions that its numbers depend on.
+    """Return one training: its options, its best validation, its cost, and the conditions that its numbers depend on.
 
     ``cpu_seconds`` is None for logs of older versions, whose number of threads is the number in the environment.
 
@@ -101,7 +101,7 @@ def describe_data(folder: Path) -> list[dict[str, Any]]:
 
 
 def describe_system(folder: Path) -> dict[str, Any]:
-    """A system's training. If several settings were tried, the chosen one with all of them."""
+    """Return a system's training. If several settings were tried, the chosen one with all of them."""
     tries = {
         path.name: describe_training(path)
         for path in sorted((folder / "tries").glob("*"))
@@ -124,7 +124,7 @@ def describe_system(folder: Path) -> dict[str, Any]:
 
 
 def best_of(tries: dict[str, dict[str, Any]]) -> str:
-    """The name of the try with the best validation."""
+    """Return the name of the try with the best validation."""
     metric = next(iter(tries.values()))["metric"]
     return (min if metric in LOWER_IS_BETTER else max)(tries, key=lambda name: tries[name]["best"])
 

@@ -110,7 +110,7 @@ def test_a_file_of_the_user_with_a_similar_name_stays(tmp_path):
 
 
 def test_the_longest_name_can_be_written(tmp_path):
-    """Linux allows 255 bytes; a partial name that is longer than the name itself would not fit."""
+    """Linux allows 255 bytes. A partial name that is longer than the name itself would not fit."""
     path = tmp_path / ("n" * 255)
     write_whole(path, lambda file: file.write(b"whole"))
     assert path.read_bytes() == b"whole"
@@ -164,7 +164,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
 
 @pytest.fixture
 def forgetful():
-    """Reset fairseq to the state of a new process; its state is kept in attributes of a function."""
+    """Reset fairseq to the state of a new process. Its state is kept in attributes of a function."""
     kept = dict(vars(should_stop_early))
     vars(should_stop_early).clear()
     yield
@@ -227,7 +227,7 @@ def test_a_training_that_is_done_is_not_gone_on_with(values, updates, waited, do
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
-    """Load a checkpoint of a training that was ended by both limits; returns what may stop the next one."""
+    """Load a checkpoint of a training that was ended by both limits. Returns what may stop the next one."""
     writing.save({"model": {}}, tmp_path / "checkpoint_best.pt")
 
     def load(is_older=False, **options):

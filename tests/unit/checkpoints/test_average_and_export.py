@@ -1,4 +1,4 @@
-"""Averages against the closed form; exports load back bit by bit; both refuse incompatible input."""
+"""Test averages against the closed form; exports load back bit by bit. Both refuse incompatible input."""
 
 import json
 
@@ -58,7 +58,7 @@ def saved(path, **options):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
 def test_an_average_is_the_mean(tmp_path, dtype):
-    """Expected: (1 + 2 + 6) / 3 = 3; 1 + 2048 is not representable in half precision, so the sum must be wider."""
+    """The mean is (1 + 2 + 6) / 3 = 3. 1 + 2048 is not representable in half precision, so the sum must be wider."""
     values = (1.0, 2.0, 6.0) if dtype is not torch.float16 else (1.0, 2048.0, 2050.0)
     paths = [saved(tmp_path / f"{value}.pt", value=value, dtype=dtype) for value in values]
     average(paths, tmp_path / "average.pt")
@@ -236,7 +236,7 @@ def test_the_format_of_an_export_is_a_whole_number(exported, value):
 
 @pytest.mark.parametrize("name", ["dict.src.txt", "config.json"])
 def test_a_sparse_file_of_an_export_is_not_read(exported, name):
-    """The file has 100 GB but uses no disk space; hashing it alone would take minutes."""
+    """The file has 100 GB but uses no disk space. Hashing it alone would take minutes."""
     with (exported / name).open("r+b") as file:
         file.truncate(100 << 30)
     with pytest.raises(UserError, match="cannot be read \\(File too large\\)"):
@@ -318,7 +318,7 @@ def test_what_cannot_be_exported(tmp_path, data, exported):
 
 
 def doubled(times):
-    """A list that is short in memory and has 2**times values as JSON."""
+    """Return a list that is short in memory and has 2**times values as JSON."""
     values = [1]
     for _ in range(times):
         values = [values, values]
@@ -362,7 +362,7 @@ def test_dictionaries_are_always_there(tmp_path, data, source_lang):
 
 @pytest.fixture
 def prepared(tmp_path, data):
-    """The text that the data was made from, as fairseq-preprocess notes it."""
+    """Return the text that the data was made from, as fairseq-preprocess notes it."""
     text = tmp_path / "text"
     text.mkdir()
     options = {"unit": "moses", "lowercase": True, "bpe": 5, "limit": 0}
@@ -377,7 +377,7 @@ def prepared(tmp_path, data):
 
 @pytest.mark.parametrize("way", ["found", "moved", "given", "unknown"])
 def test_an_export_knows_its_text(tmp_path, data, prepared, way):
-    """Expected: Moses parts the comma, and the two merges make one word of "low" and two of "lot"."""
+    """Moses separates the comma, and the two merges make one word of "low" and two of "lot"."""
     saved(tmp_path / "a.pt")
     given = None
     if way == "moved":

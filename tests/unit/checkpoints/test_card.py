@@ -1,4 +1,4 @@
-"""The model card: its text and scores, and invalid files of scores."""
+"""Test the model card: its text and scores, and invalid files of scores."""
 
 import json
 
@@ -38,7 +38,7 @@ def saved(path, content):
 
 
 def test_a_card_shows_data_settings_scores_and_limits(tmp_path):
-    """Expected: 20 * 60 + 34 parameters, and all values of the constants above; markup in a name has no effect."""
+    """The card shows 20 * 60 + 34 parameters and all values of the constants above. Markup in a name has no effect."""
     saved(tmp_path / "manifest.json", MANIFEST)
     scores = saved(tmp_path / "test.json", SCORES)
     card = write_card(STATE, 9, Text(TextSettings(unit="joiner"), tmp_path), scores, "not converged")

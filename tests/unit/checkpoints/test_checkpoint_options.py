@@ -1,4 +1,4 @@
-"""The configuration of a checkpoint: fairseq's own content is read unchanged, anything else is refused by name."""
+"""Test the configuration of a checkpoint: fairseq's own content is read unchanged, anything else is refused by name."""
 
 import ast
 import collections

@@ -44,7 +44,7 @@ def cut(path):
 
 @pytest.fixture(params=[True, False], ids=["manifest", "no manifest"])
 def folder(request, tmp_path):
-    """Names and times suggest a different order than the updates."""
+    """Return a folder whose file names and times suggest a different order than the updates."""
     for name, updates in (("checkpoint1.pt", 10), ("checkpoint_2_15.pt", 15), ("checkpoint_best.pt", 10)):
         save(tmp_path, name, updates, request.param)
     save(tmp_path, "checkpoint_last.pt", 20, request.param)

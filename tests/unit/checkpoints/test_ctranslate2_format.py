@@ -1,4 +1,4 @@
-"""Models in CTranslate2's format: the library gives the same outputs and scores as this package."""
+"""Test models in CTranslate2's format: the library gives the same outputs and scores as this package."""
 
 import hashlib
 import sys
@@ -52,7 +52,7 @@ def words(tokens: torch.Tensor) -> list[str]:
 
 @pytest.fixture
 def translator(tmp_path):
-    """Return a function that converts a model to a translator; skip the test if the library is not installed."""
+    """Return a function that converts a model to a translator. Skip the test if the library is not installed."""
     ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
 
     def make(model: Any) -> Any:
@@ -74,7 +74,7 @@ def test_a_converted_model_gives_every_word_the_same_probability(arch, options, 
 
 @pytest.mark.parametrize(("arch", "options"), MODELS.values(), ids=MODELS)
 def test_a_converted_model_writes_the_same(arch, options, translator):
-    """Expected: fairseq's own search, without a beam: the two libraries end a beam search by other rules."""
+    """The oracle is fairseq's greedy search, because the two libraries end a beam search by other rules."""
     model, batch = make_model(arch, options), make_batch()
     search = SequenceGenerator([model], TASK.target_dictionary, beam_size=1, max_len_b=9)
     inputs = {name: batch[name] for name in ("src_tokens", "src_lengths")}

@@ -237,7 +237,7 @@ def test_a_word_that_no_dictionary_has_is_refused(data):
 
 
 def preprocessed(folder, source, target):
-    """The binary data of two texts, by fairseq-preprocess."""
+    """Return the binary data of two texts, by fairseq-preprocess."""
     for side, content in (("src", source), ("tgt", target)):
         (folder / f"train.{side}").write_bytes(content)
     parser = options.get_preprocessing_parser()

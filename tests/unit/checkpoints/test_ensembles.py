@@ -1,6 +1,6 @@
 """``--path a.pt:b.pt`` for every family: the search's scores are those of the mean of the models' probabilities.
 
-Expected: each model run over the output with teacher forcing, log((p + q) / 2) word by word.
+The oracle runs each model over the output with teacher forcing and takes log((p + q) / 2) word by word.
 """
 
 import importlib
@@ -20,7 +20,7 @@ SOURCES = [[8, 9, 12, 2], [5, 2], [6, 20, 4, 8, 7, 2]]
 
 
 def families():
-    """The first case of every family in tests/unit/models: its test module, arch and options."""
+    """Return the first case of every family in tests/unit/models: its test module, arch and options."""
     found = {}
     for path in sorted(FOLDER.glob("test_*.py")):
         module = importlib.import_module(f"tests.unit.models.{path.stem}")

@@ -1,4 +1,4 @@
-"""Pipes and devices under the name of an input file: one sentence immediately, without waiting for a writer."""
+"""Test pipes and devices under the name of an input file: one sentence immediately, without waiting for a writer."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Models are rebuilt from their checkpoints, including fairseq's; a checkpoint without its parameters is refused."""
+"""Models are rebuilt from their checkpoints, including fairseq's. A checkpoint without its parameters is refused."""
 
 import math
 from argparse import Namespace
@@ -30,7 +30,7 @@ def data(tmp_path):
 
 
 def save(data, arch, legacy=False, spoil=lambda model: None):
-    """A model with random weights, and its checkpoint as fairseq-train writes it, or as it did with ``args`` alone."""
+    """Return a random model and its checkpoint as fairseq-train writes it, or in the old form with ``args`` alone."""
     given = [str(data), "-s", "src", "-t", "tgt", "--cpu", "--optimizer", "adam", "--arch", arch, *ARCHS[arch]]
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=given)
     cfg = convert_namespace_to_omegaconf(args)

@@ -1,4 +1,4 @@
-"""A fault of a checkpoint is one sentence; a checkpoint that would run code is refused, and no code runs."""
+"""A fault of a checkpoint is one sentence. A checkpoint that would run code is refused, and no code runs."""
 
 import argparse
 import os
@@ -377,7 +377,7 @@ def test_an_archive_whose_directory_zipfile_cannot_read_is_not_given_to_torch(tm
 
 
 def test_the_archive_in_a_file_that_torch_takes_for_none_is_not_read(tmp_path, monkeypatch):
-    """torch recognises an archive by its first bytes only; the refusal must not unpack an archive after other bytes."""
+    """torch recognises an archive by its first bytes only. The refusal must not unpack an archive after other bytes."""
     path = good(tmp_path)
     rewritten(path, compression=zipfile.ZIP_DEFLATED)
     path.write_bytes(b"XX" + path.read_bytes())
@@ -482,7 +482,7 @@ def test_values_that_fairseq_does_not_write_are_refused_by_their_place(tmp_path,
 
 
 def test_tensors_may_share_memory_but_not_multiply_it(tmp_path):
-    """Tied tensors and parts of one buffer are usual; a thousand views of a few bytes would be gigabytes when used."""
+    """Tied tensors and parts of one buffer are usual. A thousand views of a few bytes would be gigabytes when used."""
     buffer = torch.arange(6.0)
     usual = {"tied": buffer, "whole": buffer, "first": buffer[:4], "last": buffer[4:]}
     torch.save(state(model=usual), tmp_path / "usual.pt")

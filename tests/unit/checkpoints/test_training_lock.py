@@ -1,4 +1,4 @@
-"""One training per folder: the second is refused and names the first, and a killed one blocks no other."""
+"""Only one training can use a folder: the second is refused and names the first, and a killed one blocks no other."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, with recorded checksums; checksums inside archives are verified."""
+"""Files are written completely or not at all, with checksums. The checksums inside archives are verified."""
 
 import errno
 import hashlib
@@ -197,7 +197,7 @@ def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
 
 
 def test_every_flipped_byte_of_the_parameters_is_seen(tmp_path):
-    """The archive has the CRC-32 of each part; torch, which does not compare it, loads all of these."""
+    """The archive has the CRC-32 of each part. torch, which does not compare it, loads all of these."""
     path = tmp_path / "checkpoint.pt"
     torch.save(checkpoint(), path)
     whole = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Criterion ``policy_gradient``: sentences drawn from every family, their loss and their rewards."""
+"""Test criterion ``policy_gradient``: sentences drawn from every family, their loss and their rewards."""
 
 import itertools
 import math
@@ -61,11 +61,11 @@ def gradients(model):
 
 @pytest.mark.parametrize("family", families.families())
 def test_every_family_is_trained_and_validated(family):
-    """A word is given and the others drawn; every number is finite and the decoder learns; the mode stays."""
+    """A word is given and the others drawn. Every number is finite and the decoder learns. The mode stays."""
     dictionary = make_dictionary()
     model = build_model(family, make_task(dictionary), **families.tiny(family)).train()
     sources, targets = unpad(make_batch())
-    batch = collate([source[-5:] for source in sources], targets)  # no family takes more topics
+    batch = collate([source[-5:] for source in sources], targets)  # some families accept no longer list of topics
     criterion, sample = make_criterion(dictionary=dictionary, given_words=1), make_sample(model, batch)
     torch.manual_seed(3)
     loss, size, log = criterion(model, sample)
@@ -115,7 +115,7 @@ def test_words_are_drawn_by_their_probabilities():
 
 
 def test_greedy_words_are_the_most_probable_ones():
-    """Expected: each word is the best by the scores of the words before it, which have no dropout."""
+    """Each word is the best by the scores of the words before it, which have no dropout."""
     model = build_model("wean_lstm", make_task(DICTIONARY), **SIZES | {"dropout": 0.9}).train()
     sample = make_sample(None)
     words = draw(model, sample["net_input"], sample["target"], given=0, longest=6, greedy=True)
@@ -129,7 +129,7 @@ def test_greedy_words_are_the_most_probable_ones():
 
 
 def test_targets_that_are_given_whole_cost_what_they_always_do():
-    """Expected: fairseq's cross entropy, loss and gradients; no sentence has a reward."""
+    """The expected values come from fairseq's cross entropy, loss and gradients. No sentence has a reward."""
     model, sample = make_wean(), make_sample(None)
     expected, _, _ = CrossEntropyCriterion(make_task(DICTIONARY), False)(model, sample)
     expected.backward()
@@ -144,7 +144,7 @@ def test_targets_that_are_given_whole_cost_what_they_always_do():
 
 @pytest.mark.parametrize(("epoch", "given"), [(1, 4), (2, 2), (3, 0)])
 def test_the_loss_of_what_was_drawn_is_that_of_a_loop(epoch, given):
-    """Expected: word by word, with the mean reward of the other sentences that have drawn words."""
+    """The oracle adds up word by word, with the mean reward of the other sentences that have drawn words."""
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(epoch, given_words=4, fewer_words=2, fewer_every=1)
     torch.manual_seed(5)
@@ -168,13 +168,13 @@ def test_the_loss_of_what_was_drawn_is_that_of_a_loop(epoch, given):
 
 
 def sample_batch(sample, words):
-    """The batch with ``words`` (B, T) as its targets."""
+    """Return the batch with ``words`` (B, T) as its targets."""
     read = torch.cat([torch.full((len(words), 1), EOS), words[:, :-1]], dim=1)
     return {**sample["net_input"], "prev_output_tokens": read, "target": words}
 
 
 def test_a_learnt_baseline_is_taken_off_and_learns_the_reward_while_features_do_not():
-    """Expected: word by word (r - b_t) log P(y_t) and (b_t - r)^2 / 2, of which the model's part is the first alone."""
+    """The oracle adds up (r - b_t) log P(y_t), which is the model's part, and (b_t - r)^2 / 2, word by word."""
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(given_words=0, baseline_width=8)
     assert not any(parameter.any() for parameter in criterion.parameters())  # the baseline starts at 0
@@ -213,7 +213,7 @@ def test_a_baseline_begins_anew_after_another_criterion():
 
 
 def test_means_of_rewards_are_over_the_sentences_of_all_workers_that_have_some():
-    """By hand: (1 + 5) / (1 + 2) = 2; a batch without drawn words does not count."""
+    """By hand: (1 + 5) / (1 + 2) = 2. A batch without drawn words does not count."""
     common = {"loss": 1.0, "nll_loss": 1.0, "ntokens": 1, "nsentences": 2, "sample_size": 2}
     logs = [
         {**common, "reward:reward": 1.0, "rewarded": 1},
@@ -228,7 +228,7 @@ def test_means_of_rewards_are_over_the_sentences_of_all_workers_that_have_some()
 
 @pytest.mark.parametrize("arch", ["rnnsearch", "paraphrase_transformer"])
 def test_slots_in_targets_are_unknown_words_to_models_that_do_not_copy(arch):
-    """Expected: ``model_loss``."""
+    """The expected values come from ``model_loss``."""
     model = build_model(arch, copy_task(), **families.tiny(ARCH_MODEL_NAME_REGISTRY[arch])).train()
     for module in model.modules():
         module.p = 0.0  # dropout
@@ -239,7 +239,7 @@ def test_slots_in_targets_are_unknown_words_to_models_that_do_not_copy(arch):
 
 
 def test_the_reward_reads_words_without_padding_and_ends():
-    """Expected: the loops of ``tests/reference/sari.py``."""
+    """The expected values come from the loops of ``tests/reference/sari.py``."""
     sample = make_sample(None)
     words = sample["target"].flip(0)
     _, found = make_criterion(sari_forward=1.0).reward(sample, words)
@@ -292,7 +292,7 @@ def test_words_of_two_dictionaries_are_not_compared():
 
 
 def test_simplicity_is_the_weighted_sari_of_both_directions():
-    """Expected: the loops of ``tests/reference/sari.py``, whose scores are percentages."""
+    """The expected values come from the loops of ``tests/reference/sari.py``, whose scores are percentages."""
     source, output, target = [4, 5, 6, 7, 8], [4, 9, 7, 8], [4, 9, 8]
     there = sum(sari.sentence(source, output, [target])) / 3
     back = sum(sari.sentence(source, target, [output])) / 3
@@ -304,7 +304,7 @@ def test_simplicity_is_the_weighted_sari_of_both_directions():
 
 
 def reward_model(kind, model):
-    """A reward of ``model``, without the checkpoint that it would come from."""
+    """Return a reward of ``model``, without the checkpoint that it would come from."""
     made = kind.__new__(kind)
     made.dictionary, made.model = DICTIONARY, model
     return made
@@ -326,7 +326,10 @@ class Bigrams(torch.nn.Module):
 
 
 def test_fluency_is_the_geometric_mean_over_words_and_end():
-    """Expected: a loop over a table of probabilities; the word after the dictionary is a slot without a row."""
+    """The expected values come from a loop over a table of probabilities.
+
+    The word after the dictionary is a slot without a row.
+    """
     size = len(DICTIONARY)
     table = torch.randn(size, size, generator=torch.Generator().manual_seed(2)).log_softmax(dim=1)
     outputs = [[4, 7, size + 2], [9], []]
@@ -338,7 +341,7 @@ def test_fluency_is_the_geometric_mean_over_words_and_end():
 
 
 def test_relevance_is_the_cosine_of_the_last_states_whatever_the_padding():
-    """Expected: each sentence encoded by itself; a sentence is like itself."""
+    """The oracle encodes each sentence by itself. A sentence has relevance 1 to itself."""
     model = build_model("residual_lstm", make_task(DICTIONARY), embed_dim=6, hidden_size=8, num_layers=2)
     ask = reward_model(rewards.AutoEncoder, model)
     sources, outputs = [[4, 7, 11], [9]], [[4, 12, 13, 5], [9]]
@@ -352,7 +355,7 @@ def test_relevance_is_the_cosine_of_the_last_states_whatever_the_padding():
 
 
 def test_rewards_are_weighted_and_no_gradient_comes_from_them(monkeypatch):
-    """By hand: 2 * 0.5 + 0.25 * (-1) + 0.5 * 0.1; the reward models are not part of the criterion."""
+    """By hand: 2 * 0.5 + 0.25 * (-1) + 0.5 * 0.1. The reward models are not part of the criterion."""
     encoder = build_model("residual_lstm", make_task(DICTIONARY), embed_dim=6, hidden_size=8, num_layers=1)
     table = torch.nn.Parameter(torch.zeros(len(DICTIONARY), len(DICTIONARY)))
     made = {

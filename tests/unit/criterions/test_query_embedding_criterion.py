@@ -1,4 +1,4 @@
-"""The criterion: sums and counts out, equal to fairseq's own criterions, on our model and on fairseq's Transformer."""
+"""The criterion returns the same sums and counts as fairseq's own, on our model and on fairseq's Transformer."""
 
 import math
 from argparse import Namespace
@@ -54,7 +54,7 @@ MODELS = ["wean_lstm", "tied transformer", "untied transformer"]
 @pytest.mark.parametrize("eps", [0.0, 0.1])
 @pytest.mark.parametrize("kind", MODELS)
 def test_equals_fairseqs_criterions(kind, eps):
-    """Expected: fairseq's own cross_entropy and label_smoothed_cross_entropy on materialised scores."""
+    """fairseq's own cross_entropy and label_smoothed_cross_entropy on materialised scores give the expected values."""
     model, sample = make_model(kind), make_sample()
     theirs = LabelSmoothedCrossEntropyCriterion(TASK, False, eps) if eps else CrossEntropyCriterion(TASK, False)
     expected, expected_size, expected_log = theirs(model, sample)
@@ -105,7 +105,7 @@ def test_sentence_average_counts_sentences():
 
 @pytest.mark.parametrize(("sizes", "loss"), [((2, 6), 5), ((1, 3), 10)], ids=["by token", "by sentence"])
 def test_reduction_divides_the_sums_of_all_workers_once(sizes, loss):
-    """Closed form: (8 + 24) nats over (2 + 6) tokens is 4 nats, 4 / ln 2 bits; mean of means would differ.
+    """In closed form, (8 + 24) nats over (2 + 6) tokens is 4 nats, 4 / ln 2 bits. Mean of means would differ.
 
     The loss of 10 + 30 nats is divided by the tokens, or with ``--sentence-avg`` by 1 + 3 sentences.
     """
@@ -133,7 +133,7 @@ def test_bf16_output_rounds_the_products_of_this_loss_alone(kind):
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_first_target_word_may_be_left_out(kind):
-    """Expected: fairseq's label_smoothed_cross_entropy, which drops its first columns by ``ignore_prefix_size``."""
+    """The oracle is fairseq's label_smoothed_cross_entropy, which drops first columns by ``ignore_prefix_size``."""
     model, sample = make_model(kind), make_sample()
     theirs = LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1, ignore_prefix_size=1)
     expected, _, expected_log = theirs(model, sample)

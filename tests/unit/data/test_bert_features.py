@@ -1,4 +1,4 @@
-"""BERT's features against transformers called on one sentence at a time, and every directory that is refused."""
+"""Test BERT's features against transformers called on one sentence at a time, and every directory that is refused."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def features(bert, topics):
 
 @torch.no_grad()
 def one_by_one(folder, words, separator="[PAD]", masked=()):
-    """The naive reference: one sentence, no padding, a loop over words: shape (k, L, H)."""
+    """Return the naive reference: one sentence, no padding, a loop over words: shape (k, L, H)."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokens, places = ["[CLS]"], []
@@ -185,7 +185,7 @@ def test_a_vocabulary_that_is_not_utf8_is_one_sentence(copy):
     ],
 )
 def test_a_sparse_file_is_not_read(copy, name, message):
-    """The file has 100 GB but uses no disk space; hashing it alone would take minutes."""
+    """The file has 100 GB but uses no disk space. Hashing it alone would take minutes."""
     with (copy / name).open("r+b") as file:
         file.truncate(100 << 30)
     with pytest.raises(UserError, match=message):

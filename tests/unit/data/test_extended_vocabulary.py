@@ -1,4 +1,4 @@
-"""Words outside the dictionary: their spelling ids, the slots that models see, and the way back."""
+"""Test words outside the dictionary: their spelling ids, the slots that models see, and the way back."""
 
 import pytest
 import torch
@@ -79,7 +79,7 @@ def test_slots_are_reserved_once_and_must_be_free():
 
 
 def test_slots_by_hand():
-    """Expected: written down from the definition (duplicates share, the third distinct word has no slot left)."""
+    """The expected ids follow from the definition: duplicates share a slot, and no slot is left for the third word."""
     dictionary = extended(slots=2)
     first = dictionary.first_slot
     source = dictionary.encode_line("X the Y X Z a Z").unsqueeze(0)
@@ -97,7 +97,7 @@ def test_slots_by_hand():
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_slots_equal_the_naive_loop(slots, left, data):
-    """Expected: a dictionary of slots, filled word by word; a batch of any sentences, padded on either side."""
+    """The oracle is a dictionary of slots, filled word by word. The batch has any sentences, padded on either side."""
     words = st.sampled_from([*KNOWN, *"UVWXYZ"])
     sides = st.tuples(st.lists(words, max_size=9), st.lists(words, max_size=9))
     pairs = data.draw(st.lists(sides, min_size=1, max_size=4))
@@ -141,7 +141,7 @@ def test_two_dictionaries_without_slots_know_their_own_words():
 
 
 def test_words_read_later_still_fold_case():
-    """The ids of the words are cached between batches; a word that is read later must be added."""
+    """The ids of the words are cached between batches. A word that is read later must be added."""
     dictionary = extended(slots=3, fold_case=True)
     first = dictionary.first_slot
     for word in ("Zorblax", "Quimby"):
@@ -151,7 +151,7 @@ def test_words_read_later_still_fold_case():
 
 
 def test_ids_are_spelt_with_one_look_at_a_gpu():
-    """Expected: fairseq's own text, for which every id is looked at."""
+    """The expected values come from fairseq's own text, for which every id is looked at."""
     dictionary = extended()
     ids = dictionary.encode_line("the new a new")
     with SimulatedGpu() as gpu:
@@ -161,7 +161,7 @@ def test_ids_are_spelt_with_one_look_at_a_gpu():
 
 
 def test_all_outputs_of_a_batch_are_spelt_by_the_kernels_of_one():
-    """Expected: each output spelt by itself; a batch of 64 sentences and beam 5 has 320."""
+    """The oracle spells each output by itself. A batch of 64 sentences and beam 5 has 320."""
     dictionary = extended(slots=2)
     sources = padded([dictionary.encode_line(line) for line in ("X the Y", "the Z")], False)
     slot_map = SlotMap(dictionary, dictionary, sources)

@@ -1,4 +1,4 @@
-"""Stored features: placed in a batch, read without BERT, and rewritten by one process if damaged."""
+"""Test stored features: placed in a batch, read without BERT, and rewritten by one process if damaged."""
 
 import json
 import logging
@@ -51,7 +51,7 @@ def prepared(folder, cache, topics=TOPICS, separator="[PAD]"):
 
 
 def ids(*sentences, left_pad):
-    """Shape (B, S)."""
+    """Return the ids as a tensor (B, S)."""
     rows = [[DICTIONARY.index(word) for word in words] + [EOS] for words in sentences]
     width = max(map(len, rows))
     return torch.tensor([[PAD] * (width - len(row)) * left_pad + row + [PAD] * (width - len(row)) * (not left_pad)
@@ -64,7 +64,7 @@ def entries(cache):
 
 @pytest.mark.parametrize("left_pad", [True, False])
 def test_features_stand_where_their_words_do(folder, cache, left_pad):
-    """Each sentence's rows, found by a loop, are those of BERT; everything else is 0."""
+    """Each sentence's rows, found by a loop, are those of BERT. Everything else is 0."""
     features, _ = prepared(folder, cache)
     sentences = [TOPICS[2], TOPICS[1], TOPICS[0]]
     src_tokens = ids(*sentences, left_pad=left_pad)

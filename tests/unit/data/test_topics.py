@@ -1,4 +1,4 @@
-"""Topic lines and essays that are refused, each with its first invalid line; unknown words are counted by hand."""
+"""Test topic lines and essays that are refused, each with its first invalid line. Unknown words are counted by hand."""
 
 import pytest
 import torch

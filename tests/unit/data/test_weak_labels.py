@@ -1,4 +1,4 @@
-"""Weak labels in batches of the task: aligned with their words in every layout, and refused if they do not match."""
+"""Weak labels in batches of the task are aligned with their words, in every layout, or refused if they do not match."""
 
 import numpy as np
 import pytest

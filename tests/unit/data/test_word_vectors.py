@@ -1,4 +1,4 @@
-"""Word vectors from files written in the test: both formats, and every file that is refused."""
+"""Test word vectors from files written in the test: both formats, and every file that is refused."""
 
 import logging
 import os

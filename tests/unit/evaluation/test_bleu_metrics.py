@@ -1,4 +1,4 @@
-"""BLEU and the numbers built on it: sacreBLEU is the oracle, combinations are written out."""
+"""Test BLEU and the numbers built on it: sacreBLEU is the oracle, combinations are written out."""
 
 import pytest
 import sacrebleu

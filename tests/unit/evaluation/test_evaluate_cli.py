@@ -269,7 +269,7 @@ def test_a_failed_run_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 def test_groups_are_scored_by_themselves_too(run: Run) -> None:
-    """Expected: the score of the lines of the group as a separate data set."""
+    """The expected result is the score of the lines of the group as a separate data set."""
     Path("groups").write_text("easy\nhard\neasy\n", encoding="utf-8")
     metrics = ["--metric", "exact@1", "bleu", "distinct-1"]
     Path("mixed").write_text("\n".join([REFERENCES[0], OUTPUTS[1], OUTPUTS[2]]) + "\n", encoding="utf-8")
@@ -301,7 +301,7 @@ def test_groups_must_name_every_sentence(run: Run) -> None:
 
 
 def test_a_group_is_resampled_as_if_it_were_all(run: Run) -> None:
-    """Oracle: the group's lines as a separate data set; every interval and p-value is the same."""
+    """The oracle scores the group's lines as a separate data set. Every interval and p-value is the same."""
     Path("groups").write_text("easy\nhard\neasy\n", encoding="utf-8")
     metrics = ["--metric", "bleu", "rouge-l"]
     run("--hyp", "X=hyp", "Y=other", "--ref", "ref", "--groups", "groups", *metrics, "--json", "all.json")
@@ -362,7 +362,7 @@ def test_one_file_given_twice_is_said(run: Run) -> None:
 
 
 def test_several_test_sets(run: Run) -> None:
-    """Expected: each as by itself."""
+    """Each test set has the scores that it has by itself."""
     options = ["--metric", "bleu", "exact@1"]
     sets = {"one": ["--hyp", "X=hyp", "--ref", "ref"], "two": ["--hyp", "X=other", "--ref", "src", "--lowercase"]}
     alone = {name: run(*own, *options, "--json", f"{name}.json")[1] for name, own in sets.items()}

@@ -1,4 +1,4 @@
-"""Pictures and means of z from a dump: joined pieces, kinds of words, and refusal of files that are not dumps."""
+"""Test pictures and means of z from a dump: joined pieces, kinds of words, and refusal of files that are not dumps."""
 
 import json
 from pathlib import Path

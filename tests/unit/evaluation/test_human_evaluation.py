@@ -1,4 +1,4 @@
-"""Rating sheets are blinded, seeded and complete; ratings come back checked; statistics are those written out here."""
+"""Rating sheets are blinded, seeded and complete. Returned ratings are checked. The statistics are computed by hand."""
 
 import csv
 import io
@@ -81,7 +81,7 @@ def test_studies_with_one_seed_rate_the_same_sentences_but_share_no_item() -> No
 
 
 def secret_side(row: dict[str, str]) -> str:
-    """The side of a row that shows the first system."""
+    """Return the side of a row that shows the first system."""
     return "A" if row["text A"].startswith("output 0") else "B"
 
 
@@ -147,7 +147,7 @@ def test_other_cells_stay_as_they_are(text: str) -> None:
 
 
 def test_likert_statistics_by_hand(tmp_path: Path) -> None:
-    """Two raters, three sentences. Secret gets (5, 3) everywhere: mean 4, no spread; Hidden gets (4, 2): mean 3.
+    """Two raters, three sentences. Secret gets (5, 3) everywhere: mean 4, no spread. Hidden gets (4, 2): mean 3.
 
     Every sentence differs by exactly 1, so the t statistic is infinite and p = 0.
     """
@@ -319,7 +319,7 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", [LIKERT, COMPARE])
 def test_a_changed_key_is_refused(kind: str, tmp_path: Path) -> None:
-    """Every member with values of other types, and members that do not belong together; the seed is not used again."""
+    """Every member with values of other types, and members that do not belong together. The seed is not used again."""
     study(tmp_path, kind, count=3)
     path, whole = tmp_path / "changed.json", json.loads((tmp_path / "key.json").read_text("utf-8"))
     path.write_text(json.dumps(whole), encoding="utf-8")
@@ -350,7 +350,7 @@ def test_a_changed_key_is_refused(kind: str, tmp_path: Path) -> None:
 
 
 def test_an_open_quotation_mark_is_named_without_the_rest_of_the_file(tmp_path: Path) -> None:
-    """The mark swallows all following rows; the message must not hold them."""
+    """The mark swallows all following rows. The message must not hold them."""
     design = study(tmp_path)
     sheet = tmp_path / "rater-1.csv"
     lines = fill_in(sheet, lambda *_: "3").read_text("utf-8").splitlines()

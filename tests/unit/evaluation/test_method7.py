@@ -1,4 +1,4 @@
-"""NLTK's smoothing "method 7" in both versions."""
+"""Test NLTK's smoothing "method 7" in both versions."""
 
 import math
 import random
@@ -32,7 +32,7 @@ def test_golden_values(output: str, reference: str, expected: tuple[float, ...])
 
 
 def test_current_version_equals_installed_nltk() -> None:
-    """Oracle: nltk >= 3.6 itself, on random sentences with several references."""
+    """The oracle is nltk >= 3.6 itself, on random sentences with several references."""
     score = pytest.importorskip("nltk.translate.bleu_score")
     smoothing = score.SmoothingFunction().method7
     generator = random.Random(3)

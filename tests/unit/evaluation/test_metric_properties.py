@@ -1,4 +1,4 @@
-"""Properties of every metric on any text (hypothesis): range, order of references, identical text, sums of rows."""
+"""Test properties of every metric on any text: range, order of references, identical text, sums of rows."""
 
 from importlib.util import find_spec
 
@@ -35,7 +35,7 @@ def make(name: str, sources: list[str], tokenize: str = "13a") -> EvaluationMetr
 
 @st.composite
 def corpora(draw: st.DrawFn) -> tuple[list[str], list[list[str]], list[str]]:
-    """Outputs, three reference files, sources."""
+    """Return outputs, three reference files, sources."""
     size = draw(st.integers(1, 4))
     lines = st.lists(SENTENCES, min_size=size, max_size=size)
     return draw(lines), [draw(lines) for _ in range(3)], draw(lines)

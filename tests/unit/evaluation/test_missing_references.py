@@ -51,7 +51,7 @@ def test_the_place_of_the_hole_does_not_matter() -> None:
 
 
 def test_an_empty_output_does_not_match_a_missing_reference() -> None:
-    """The third output is empty; as a reference the empty line would be an exact match."""
+    """The third output is empty. As a reference the empty line would be an exact match."""
     metric = build_metric("exact@1", MetricSettings())
     assert metric.corpus_score([""], [["a b"], [""]]).score == 0
     assert metric.corpus_score([""], [[""], [""]]).score == 100  # without any reference the empty one remains

@@ -1,4 +1,4 @@
-"""The weights of BERT's layers in a trained model, as a table."""
+"""Test the weights of BERT's layers in a trained model, as a table."""
 
 import math
 import re
@@ -18,13 +18,13 @@ def save(path, **parameters: torch.Tensor) -> str:
 
 
 def table(checkpoint: str) -> list[list[str]]:
-    """The table that is written next to the picture."""
+    """Return the table that is written next to the picture."""
     assert main(["layers", checkpoint, "--output", checkpoint]) == 0
     return [line.split("\t") for line in Path(f"{checkpoint}.tsv").read_text(encoding="utf-8").splitlines()]
 
 
 def test_a_softmax_mixture_is_written_as_weights_a_line_for_each_decoder_layer(tmp_path):
-    """Closed form: logits 0 and ln 3 have the weights 1/4 and 3/4."""
+    """In closed form, logits 0 and ln 3 have the weights 1/4 and 3/4."""
     checkpoint = save(tmp_path / "c.pt", logits=torch.tensor([[0.0, math.log(3)], [5.0, 5.0]]))
     assert table(checkpoint) == [
         ["decoder_layer", "bert_1", "bert_2"],

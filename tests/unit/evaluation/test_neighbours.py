@@ -1,4 +1,4 @@
-"""Nearest neighbours in an embedding."""
+"""Test nearest neighbours in an embedding."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ ROWS = torch.tensor([[1.0, 0.1, 0.0], [9.0, 0.0, 0.5], [0.0, 2.0, 0.1], [0.0, 5.
 
 @pytest.fixture
 def files(tmp_path):
-    """A checkpoint as fairseq's, special symbols in front, padding words between and behind, and its dictionary."""
+    """Return a checkpoint and its dictionary, with special symbols in front and padding words between and behind."""
     weight = torch.cat([torch.full((4, 3), 7.0), ROWS[:2], torch.ones(1, 3), ROWS[2:], torch.ones(1, 3)])
     checkpoint, dictionary = tmp_path / "checkpoint_best.pt", tmp_path / "dict.src.txt"
     torch.save({"model": {EMBEDDING: weight}}, checkpoint)

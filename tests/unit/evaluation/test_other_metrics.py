@@ -1,4 +1,4 @@
-"""Copying, length, diversity, exact match, topics, METEOR: every expected value is counted by hand in the test."""
+"""Test copying, length, diversity, exact match, topics, METEOR: every expected value is counted by hand in the test."""
 
 import sys
 from pathlib import Path
@@ -50,13 +50,13 @@ def test_length_ratio_takes_the_closest_reference() -> None:
 
 
 def test_novelty() -> None:
-    """Output a a b c over source a b: surplus a and c are new, 2 of 4; bigrams aa, bc are new, 2 of 3."""
+    """Output a a b c over source a b: surplus a and c are new, 2 of 4. Bigrams aa, bc are new, 2 of 3."""
     assert corpus(Novelty(order=1), ["a a b c"], ["x"], ["a b"]) == 50
     assert corpus(Novelty(order=2), ["a a b c"], ["x"], ["a b"]) == pytest.approx(100 * 2 / 3)
 
 
 def test_diversity_is_per_essay() -> None:
-    """PC-SAN eq. 14: 2/4 and 1/1, mean 3/4; an empty essay counts 0."""
+    """PC-SAN eq. 14: 2/4 and 1/1, mean 3/4. An empty essay counts 0."""
     assert Diversity().corpus_score(["a b a b", "a"], [["", ""]]).score == 75
     assert Diversity().corpus_score(["a b a b", ""], [["", ""]]).score == 25
 
@@ -165,7 +165,7 @@ def test_bertscore_needs_a_folder() -> None:
 
 
 def tiny_bert(folder: Path) -> list[str]:
-    """Save an untrained BERT of a few words, without a tokenizer; return its vocabulary."""
+    """Save an untrained BERT of a few words, without a tokenizer. Return its vocabulary."""
     transformers = pytest.importorskip("transformers")
     hide_broken_torchaudio()
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]

@@ -1,4 +1,4 @@
-"""Commands that read and write files: no output overwrites an input, and output paths are checked before the work."""
+"""No output of a command overwrites an input, and output paths are checked before the work."""
 
 import json
 

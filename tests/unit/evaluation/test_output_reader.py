@@ -34,7 +34,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def tagged(log: str, tag: str) -> str:
-    """The lines of one tag."""
+    """Return the lines of one tag."""
     return "".join(line for line in log.splitlines(keepends=True) if line.startswith(f"{tag}-"))
 
 
@@ -101,7 +101,7 @@ def test_tokens_of_a_log_without_them_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
-    """Id 0 has one hypothesis where id 1 has two; ten outputs are the targets of the log, in the second one nine."""
+    """Id 0 has one hypothesis where id 1 has two. Ten outputs are the targets of the log, in the second one nine."""
     assert read_generated("X", write(tmp_path / "gen.log", LOG)).notes == [
         "1 sentences have fewer than 2 hypotheses (id 0)."
     ]
@@ -141,7 +141,7 @@ def test_copied_words_of_a_truncated_source(tmp_path: Path) -> None:
 
 
 def test_plain_file_keeps_every_line(tmp_path: Path) -> None:
-    """A byte-order mark and CR LF go, empty lines and Unicode line separators stay."""
+    """The byte-order mark and the CR of CR LF are removed. Empty lines and Unicode line separators are kept."""
     path = tmp_path / "hyp.txt"
     path.write_bytes("\ufeffone\r\n\ntwo\u2028still two\x0b\nthree".encode())
     output = read_plain("X", path)

@@ -1,4 +1,4 @@
-"""The papers' tables next to our results: every number has its origin, none is invented, missing ones are listed."""
+"""In the tables of papers next to our results, every number has an origin, and missing numbers are listed."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def keep(name: str, systems: Mapping[str, Mapping[str, float]], **facts: object)
 
 
 def lines(text: str) -> list[list[str]]:
-    """Return the cells of all lines of tables, without the overview's; a blank system is the one above."""
+    """Return the cells of all lines of tables, without the overview's. A blank system is the one above."""
     found: list[list[str]] = []
     for line in text.split("\n## ", 1)[1].splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
@@ -148,7 +148,7 @@ def test_a_row_may_have_results_of_its_own(run: Run) -> None:
 
 
 def test_weights_are_counted(run: Run) -> None:
-    """Closed form: V d + V with 4 special symbols more, and 2 d^2 + d; 50,004 * 257 = 12.85 million."""
+    """In closed form, V d + V with 4 special symbols more, and 2 d^2 + d; 50,004 * 257 = 12.85 million."""
     _, text, _ = run("--table", "wean-table5")
     assert [cells for cells in lines(text) if cells[1] == "ours"] == [
         ["Seq2seq", "ours", "12.85", "12.85", "2.05", "C1"],
@@ -165,7 +165,7 @@ def test_unread_tables_have_no_numbers(run: Run) -> None:
 
 
 def release() -> Path:
-    """Write a folder in the layout of DRESS; Hybrid's output is the reference in capitals, Dress's is the source."""
+    """Write a folder in the layout of DRESS. Hybrid's output is the reference in capitals, Dress's is the source."""
     folder = Path("released")
     folder.mkdir()
     texts = {
@@ -179,7 +179,7 @@ def release() -> Path:
 
 
 def test_released_outputs_are_scored_again(run: Run) -> None:
-    """Case is ignored, so the reference in capitals has BLEU 100; a copied source has the copy row's score."""
+    """Case is ignored, so the reference in capitals has BLEU 100. A copied source has the copy row's score."""
     folder = release()
     status, text, _ = run("--table", "wean-table1", "--released", f"pwkp={folder}")
     found = {(cells[0], cells[1]): cells[2:] for cells in lines(text)}

@@ -30,7 +30,7 @@ WORDS = ["The cat sat on the Mat .", "It rained in London ."]
 
 @pytest.mark.parametrize("change", [str.lower, str.upper])
 def test_texts_of_another_case(change) -> None:
-    """4 of the 33 letters of the references are capitals; the outputs have none, or only capitals."""
+    """4 of the 33 letters of the references are capitals. The outputs have none, or only capitals."""
     changed = [change(line) for line in WORDS]
     (warning,) = warnings(changed, WORDS)
     share = "0.0%" if change is str.lower else "100.0%"
@@ -91,7 +91,7 @@ OUTPUTS = [
 
 
 def found(outputs: list[str], *references: list[str], sources: list[str] | None = SOURCES) -> list[str]:
-    """The oddities of one system next to the texts above, including those of 13a and of case."""
+    """Return the oddities of one system next to the texts above, including those of 13a and of case."""
     corpus = Corpus(list(references or [REFERENCES]), sources)
     return [text for _, text in find_oddities([SystemOutput("A", [[line] for line in outputs], "")], corpus)]
 

@@ -12,7 +12,7 @@ from wean_fairseq.evaluation.presets import METRIC_PRESETS, MetricColumn, column
 
 
 def sari(signature: str) -> dict[str, str]:
-    """SARI and its three parts."""
+    """Return SARI and its three parts."""
     return {
         "SARI": signature,
         **{f"SARI-{name}": f"{signature}|operation:{name}" for name in ("add", "keep", "delete")},
@@ -75,7 +75,7 @@ PROTOCOLS = {
 
 
 def columns_of(preset: str, settings: MetricSettings) -> list[MetricColumn]:
-    """The paper's own columns."""
+    """Return the paper's own columns."""
     return [column for column in columns_for([preset], [], settings) if column.preset == preset]
 
 
@@ -109,7 +109,7 @@ def test_protocol_in_the_signature(preset: str, settings: MetricSettings) -> Non
 
 @pytest.mark.parametrize("preset", ["paper:wean-pwkp", "paper:wean-ew-sew", "paper:dress-pwkp", "paper:dress-ew-sew"])
 def test_wean_bleu_is_mteval_without_case(preset: str) -> None:
-    """Oracle: sacreBLEU itself; the sentence is one where tokenisation and case both matter."""
+    """The oracle is sacreBLEU itself. The sentence is one where tokenisation and case both matter."""
     column = columns_of(preset, MetricSettings("none"))[0]
     output, reference = "It weighed (about) 3.5 tons, in the end.", "it weighed ( about ) 3.5 tons , in the End ."
     scores = {
@@ -135,7 +135,7 @@ def test_mteval_lower_cases_ascii_alone() -> None:
 
 @pytest.mark.usefixtures("punkt")
 def test_bleu_of_nts_is_that_of_nltk_with_smoothing_method_3() -> None:
-    """Oracle: NLTK's corpus_bleu; an output is shorter than four words, and alone it needs the smoothing.
+    """The oracle is NLTK's corpus_bleu. An output is shorter than four words, and alone it needs the smoothing.
 
     The period of each sentence is a separate word, but not the period of "approx.".
     """

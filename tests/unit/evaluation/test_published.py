@@ -41,7 +41,7 @@ def test_every_row_is_complete(table: PublishedTable, data: str, name: str, row:
     "table", [pytest.param(table, id=key) for key, table in PUBLISHED_TABLES.items() if table.preset]
 )
 def test_columns_name_scores_of_the_presets(table: PublishedTable) -> None:
-    """The first key of a column is one of the table's preset; groups of sentences follow it in brackets."""
+    """The first key of a column is one of the table's preset. Groups of sentences follow it in brackets."""
     known = {column.key for column in columns_for([table.preset, "paper:cdnpg-fixed"], [], MetricSettings())}
     for column in table.columns:
         keys = [re.sub(r"\[[\w-]+\]$", "", key) for key in column.keys]
@@ -155,14 +155,14 @@ def test_shares_of_raters_add_up() -> None:
 
 
 def test_weights_of_the_output_layer() -> None:
-    """Closed form: V d of the baseline, 2 d^2 + d of the score concat, in millions."""
+    """In closed form, V d of the baseline, 2 d^2 + d of the score concat, in millions."""
     for name, count in (("Seq2seq", lambda v, d: v * d), ("WEAN", lambda v, d: 2 * d * d + d)):
         expected = tuple(round(count(v, d) / 1e6, 2) for v, d in ((50_000, 256), (50_000, 256), (4_000, 512)))
         assert rows("wean-table5", "output layer")[name].scores == pytest.approx(expected, abs=0.0051)
 
 
 def test_headline_numbers() -> None:
-    """The headline numbers of the papers; PC-SAN's tables were not read."""
+    """The headline numbers of the papers. PC-SAN's tables were not read."""
     assert rows("wean-table1", "pwkp")["WEAN"].scores == (54.54,)
     assert rows("wean-table2", "ew-sew")["WEAN"].scores == (94.45,)
     assert rows("wean-table4", "lcsts")["WEAN"].scores == (37.8, 25.6, 35.2)

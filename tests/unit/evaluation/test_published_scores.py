@@ -1,4 +1,4 @@
-"""Acceptance: published numbers and measured anchors on real data, which is not part of the project.
+"""Test published numbers and measured anchors on real data, which is not part of the project.
 
 Set WEAN_DATA to the data folder; the default is ``../shared/data`` next to the checkout. Skipped where there is none.
 """
@@ -35,7 +35,7 @@ def folder(name: str) -> Path:
 def test_kept_scores_of_released_outputs_are_measured_again(
     experiment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The command of the result, run again; NTS' needs NLTK's sentence splitter too."""
+    """The command of the result, run again. NTS' needs NLTK's sentence splitter too."""
     kept = json.loads((RESULTS / f"{experiment}.json").read_text(encoding="utf-8"))
     place, _, command = kept["command"].partition(" && wean-evaluate ")
     monkeypatch.chdir(folder(place.removeprefix("cd $WEAN_DATA/")))
@@ -112,7 +112,7 @@ def as_cdnpg_prints(line: str, ending: str) -> str:
 
 
 def cdnpg_test_set(name: str, ending: str) -> tuple[list[str], list[str]]:
-    """Sources and references."""
+    """Return sources and references."""
     path = folder(name)
     sources, references = (
         [as_cdnpg_prints(line, ending) for line in read_lines(path / f"test.{side}")] for side in ("src", "tgt")
@@ -123,7 +123,7 @@ def cdnpg_test_set(name: str, ending: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("version", ["legacy", "current"])
 @COPY_SETS
 def test_copy_anchors_of_cdnpg(name: str, ending: str, tolerance: float, version: str) -> None:
-    """iBLEU is put together here from the means of its parts; the metrics of that name are tested with method 7."""
+    """iBLEU is put together here from the means of its parts. The metrics of that name are tested with method 7."""
     sources, references = cdnpg_test_set(name, ending)
     scores = []
     for metric in (

@@ -1,4 +1,4 @@
-"""The published table that a recipe prints: our means over seeds below the paper's rows."""
+"""Test the published table that a recipe prints: our means over seeds below the paper's rows."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_means_over_seeds_stand_below_the_published_numbers(tmp_path):
-    """Expected: the numbers of C-DNPG's Table 2, and iBLEU of two seeds, which have the same outputs.
+    """The expected result is the numbers of C-DNPG's Table 2, and iBLEU of two seeds, which have the same outputs.
 
     ▽ marks scores that the copied source beats.
     """

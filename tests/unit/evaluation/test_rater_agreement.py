@@ -1,4 +1,4 @@
-"""Agreement of raters: Krippendorff's ordinal alpha and Fleiss' kappa."""
+"""Test agreement of raters: Krippendorff's ordinal alpha and Fleiss' kappa."""
 
 from collections import Counter
 from itertools import permutations

@@ -1,4 +1,7 @@
-"""The rating form in a real browser: answered, saved, read back. Opt-in: WEAN_BROWSER names a Chromium or Chrome."""
+"""Test the rating form in a real browser: answered, saved, read back.
+
+Opt-in: WEAN_BROWSER names a Chromium or Chrome.
+"""
 
 import json
 import os
@@ -47,7 +50,7 @@ def show(page: Path, profile: Path) -> str:
 
 
 def noted(page: str, name: str) -> str:
-    """A note that the script left on the page."""
+    """Return a note that the script left on the page."""
     found = re.search(rf' data-{name}="([^"]*)"', page)
     assert found, page[:2000]
     return unescape(found.group(1))

@@ -1,4 +1,4 @@
-"""Re-ranking: the choice is made on the tuning set alone, raises its metric there, and is applied to the test set."""
+"""Re-ranking chooses on the tuning set alone, raises the metric there, and applies the choice to the test set."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def chosen(path: str = "choice.json") -> tuple[str, int]:
 
 
 def test_the_pair_that_is_best_on_the_tuning_set_is_applied_to_the_test_set(run: Run) -> None:
-    """Hypotheses 2 of search 5 are the references: BLEU is 100; of the test set they are the "right" ones."""
+    """Hypotheses 2 of search 5 are the references: BLEU is 100. Of the test set they are the "right" ones."""
     status, out, _ = run(*BOTH, "--json", "choice.json")
     lines = out.splitlines()
     assert status == 0
@@ -72,7 +72,7 @@ def test_the_pair_that_is_best_on_the_tuning_set_is_applied_to_the_test_set(run:
 
 @pytest.mark.parametrize("metric", ["bleu", "sari", "rouge-l"])
 def test_the_choice_scores_at_least_as_high_as_any_single_reading(run: Run, metric: str, tmp_path: Path) -> None:
-    """Every candidate is scored again by the scoring command, as a plain file; the choice has the maximum."""
+    """Every candidate is scored again by the scoring command, as a plain file. The choice has the maximum."""
     again = {}
     for search, nbest in {"5": FIVE, "12": TWELVE}.items():
         for rank in (1, 2):

@@ -1,4 +1,4 @@
-"""Result files and the tables that are generated from them."""
+"""Test result files and the tables that are generated from them."""
 
 import json
 from pathlib import Path
@@ -121,7 +121,7 @@ def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_table_shows_what_the_trainings_of_a_system_took(capsys: pytest.CaptureFixture[str]) -> None:
-    """Expected: means over two seeds by hand; a dash where a training has no such number, and for a copied source."""
+    """The means over two seeds are computed by hand. A number that a training or a copied source lacks is a dash."""
     runs = [
         {"options": ["--arch x", f"--lr {rate}"], "parameters": 1234567, "epochs": epochs, "cpu_seconds": seconds}
         for rate, epochs, seconds in ((0.001, 10.0, 600), (0.003, 13.0, 1200))

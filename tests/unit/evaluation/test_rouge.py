@@ -20,7 +20,7 @@ def test_repeated_words_are_counted_not_collected() -> None:
 
 
 def test_bigrams_and_subsequence_by_hand() -> None:
-    """Output "a b c d", reference "a c d": bigram "c d" is 1 of 3 and 1 of 2; the LCS "a c d" is 3 of 4 and 3 of 3."""
+    """Output "a b c d", reference "a c d": bigram "c d" is 1 of 3 and 1 of 2. The LCS "a c d" is 3 of 4 and 3 of 3."""
     assert rouge("a b c d", "a c d", "2") == pytest.approx(100 * 2 / 5)
     assert rouge("a b c d", "a c d", "L") == pytest.approx(100 * 6 / 7)
 
@@ -50,14 +50,14 @@ def test_mixed_chinese_by_hand() -> None:
 
 
 def test_length_limit() -> None:
-    """Three of the first three words match; without the limit one of four output words is wrong."""
+    """Three of the first three words match. Without the limit one of four output words is wrong."""
     assert rouge("a b c x", "a b c", "1", max_tokens=3) == pytest.approx(100)
     assert rouge("a b c x", "a b c", "1") == pytest.approx(100 * 6 / 7)
 
 
 @pytest.mark.parametrize("variant", ["1", "2", "L"])
 def test_ascii_words_equal_rouge_score(variant: str) -> None:
-    """Oracle: rouge-score 0.1.2 with its own tokeniser, which agrees on ASCII text."""
+    """The oracle is rouge-score 0.1.2 with its own tokeniser, which agrees on ASCII text."""
     output, reference = "The cat's hat_box: 3.5 inches, RED!", "A red hat-box of the cat (3.5 inches)"
     kind = f"rouge{variant}"
     expected = RougeScorer([kind]).score(reference, output)[kind].fmeasure
@@ -87,7 +87,7 @@ def test_combining_marks_do_not_separate_words(text: str, words: list[str]) -> N
 
 
 def test_a_wrong_vowel_sign_is_one_wrong_word() -> None:
-    """One of two words differs, so F1 of words is 1/2; cut at the marks, 3 of 5 parts and more would match."""
+    """One of two words differs, so F1 of words is 1/2. Cut at the marks, 3 of 5 parts and more would match."""
     assert rouge("हिन्दी में", "हिन्दू में", "1") == pytest.approx(50)
 
 
@@ -100,7 +100,7 @@ def test_best_reference_counts_and_empty_is_zero() -> None:
 
 @pytest.mark.parametrize(("tokenize", "definition"), [("words", 2), ("char", 1), ("none", 1)])
 def test_the_signature_tells_the_definition_of_words(tokenize: str, definition: int) -> None:
-    """The words of definition 1 were cut at combining marks; the other tokenisations have not changed."""
+    """The words of definition 1 were cut at combining marks. The other tokenisations have not changed."""
     metric = Rouge("x", "1", tokenize)
     metric.sentence_score("a", ["a"])
     assert f"|wean:{definition}|" in metric.get_signature().format()

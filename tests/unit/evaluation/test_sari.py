@@ -1,4 +1,4 @@
-"""SARI against values of EASSE and of Xu's program, and against loops written straight from the definitions."""
+"""Test SARI against values of EASSE and of Xu's program, and against loops written straight from the definitions."""
 
 from functools import partial
 
@@ -38,7 +38,7 @@ def test_single_sentence_golden_values(output: str, operations: tuple[float, ...
 
 
 def test_readme_example_of_easse() -> None:
-    """Two sentences, three references; EASSE's README prints 33.17472563619544."""
+    """Two sentences, three references. EASSE's README prints 33.17472563619544."""
     metric = Sari()
     metric.sources = ["About 95 species are currently accepted.", "The cat perched on the mat."]
     references = [
@@ -89,7 +89,7 @@ def scored(metric: EvaluationMetric, lines: list) -> float:
 @given(lines=LINES)
 @settings(max_examples=60, deadline=None)
 def test_every_reading_is_its_loop(lines: list) -> None:
-    """13a takes "d." apart; a legacy source is not taken apart, Xu's text never is, and an empty text has one word.
+    """13a takes "d." apart. A legacy source is not taken apart, Xu's text never is, and an empty text has one word.
 
     An empty reference does not count, unless the sentence has no other.
     """

@@ -1,4 +1,4 @@
-"""Paired tests: they hold their level, and agree with sacreBLEU's own `PairedTest` where sacreBLEU's test does, too."""
+"""The paired tests hold their level, and agree with sacreBLEU's `PairedTest` if that test holds its level, too."""
 
 import itertools
 import os
@@ -60,7 +60,7 @@ def system(name: str, sentences: list[str]) -> SystemOutput:
 
 
 def test_equal_to_sacrebleu(corpus: Corpus) -> None:
-    """Oracle: sacreBLEU 2.6.0, `PairedTest` with its default seed 12345, on the very same metric objects.
+    """The oracle is sacreBLEU 2.6.0, `PairedTest` with its default seed 12345, on the very same metric objects.
 
     It sums in single precision, hence the tolerance on scores. p-values of approximate randomisation are counts and
     agree to one draw, but for shares of few whole numbers: many trials are ties there, and are not counted. p-values
@@ -87,7 +87,7 @@ def test_equal_to_sacrebleu(corpus: Corpus) -> None:
 
 
 def test_bootstrap_sums_are_sums_of_drawn_rows() -> None:
-    """Naive oracle: draw indices as sacreBLEU does, add up rows in a loop."""
+    """The naive oracle draws indices as sacreBLEU does and adds up rows in a loop."""
     rows = np.arange(21, dtype=np.float64).reshape(7, 3)
     drawn = np.random.default_rng(5).choice(7, size=(70, 7), replace=True)
     expected = np.array([rows[indices].sum(axis=0) for indices in drawn])
@@ -96,7 +96,7 @@ def test_bootstrap_sums_are_sums_of_drawn_rows() -> None:
 
 
 def test_shuffled_sums_swap_sentences() -> None:
-    """Naive oracle: a loop over sentences that takes the row of one system or the other."""
+    """The naive oracle is a loop over sentences that takes the row of one system or the other."""
     first, second = np.arange(14.0).reshape(7, 2), 100 + np.arange(14.0).reshape(7, 2)
     masks = np.random.default_rng(5).integers(2, size=(70, 7), dtype=bool)
     ((left, right),) = Draws(7, 0, 70, seed=5).shuffle([(first, second)])
@@ -132,7 +132,7 @@ def test_bootstrap_p_by_hand() -> None:
 @pytest.mark.parametrize("differing", [1, 2, 5, 8, 12])
 @pytest.mark.parametrize("name", ["rouge-l", "bleu"])
 def test_few_differing_sentences_against_all_swaps(corpus: Corpus, name: str, differing: int) -> None:
-    """Oracle: the exact p-value, from all 2^k ways to swap the k sentences that differ."""
+    """The oracle is the exact p-value, from all 2^k ways to swap the k sentences that differ."""
     (column,) = columns_for([], [name], MetricSettings())
     better = noisy(corpus.references[0], 0.3, 3)
     worse = ["x y z" if number < differing else line for number, line in enumerate(better)]
@@ -166,7 +166,7 @@ def most_rejections(repetitions: int) -> int:
 
 
 def rejections(name: str, rate: float, repetitions: int, draws: Draws) -> tuple[int, int]:
-    """The rate at which each test calls two systems different that are equally good.
+    """Return the rate at which each test calls two systems different that are equally good.
 
     Both are drawn from the same two noisy texts: in a share of the sentences a coin says which system has which text,
     in all others they agree.
@@ -237,9 +237,10 @@ def test_the_test_of_several_runs_holds_its_level(runs: int, of_runs: float, of_
 
 
 def test_run_error_by_hand() -> None:
-    """Scores 1 and 3: variance 2, of their mean 1. Resampled 0, 2 and 2, 4 around means 1, 3: no noise of one run.
+    """The scores 1 and 3 have variance 2, so their mean has variance 1.
 
-    Variance of the resampled means 1, plus 1 from the runs; degrees of freedom (1 + 1)^2 / (1^2 / 1).
+    The resampled scores 0, 2 and 2, 4 lie around the means 1 and 3, so a single run has no noise. The resampled means
+    have variance 1, and the runs add 1. The degrees of freedom are (1 + 1)^2 / (1^2 / 1).
     """
     assert run_error([([1.0, 3.0], np.array([[0.0, 2.0], [2.0, 4.0]]))]) == pytest.approx((2**0.5, 4.0))
     assert runs_p(2**0.5 * 2.776445, 2**0.5, 4.0) == pytest.approx(0.05, abs=1e-6)  # t table: 0.975, 4

@@ -1,4 +1,4 @@
-"""Similarity by a sentence encoder, BERTScore's layer, PINC, Levenshtein similarity and the rows of --lead."""
+"""Test similarity by a sentence encoder, BERTScore's layer, PINC, Levenshtein similarity and the rows of --lead."""
 
 import json
 from itertools import product
@@ -44,7 +44,7 @@ def cosine(first: np.ndarray, second: np.ndarray) -> float:
 
 @pytest.mark.parametrize(("name", "others"), [("similarity-reference", REFERENCES), ("similarity-source", SOURCES)])
 def test_similarity_is_the_cosine_of_mean_states(encoder: Path, name: str, others: list[str]) -> None:
-    """Expected: the mean over all tokens of one text at a time, [CLS] and [SEP] included, in plain loops."""
+    """The oracle takes the mean over all tokens of one text, [CLS] and [SEP] included, in plain loops."""
     metric = build_metric(name, MetricSettings(sentence_model=str(encoder)))
     metric.sources = SOURCES
     metric.prepare([REFERENCES])
@@ -65,7 +65,10 @@ def test_the_best_reference_counts_and_empty_outputs_have_no_similarity(encoder:
 
 @pytest.mark.parametrize("layer", [-1, 0, 2])
 def test_bertscore_matches_with_special_tokens(encoder: Path, layer: int) -> None:
-    """Expected: loops over the tokens of one text at a time; the first and the last one are special."""
+    """The expected values come from loops over the tokens of one text at a time.
+
+    The first and the last one are special.
+    """
     metric = build_metric("bertscore", MetricSettings(bert_model=str(encoder), bert_layer=layer))
     for output, reference in product(OUTPUTS, REFERENCES):
         ours, theirs = states(encoder, output, layer), states(encoder, reference, layer)
@@ -132,7 +135,7 @@ def naive_ratio(first: str, second: str) -> float:
     ("output", "source"), [("kitten", "sitting"), ("a cat sat", "the cat is sitting"), ("", "abc"), ("same", "same")]
 )
 def test_levenshtein_similarity_by_the_table(output: str, source: str) -> None:
-    """Expected also: Levenshtein.ratio of the package Levenshtein 0.27.5 has 0.6153846 for kitten and sitting."""
+    """For kitten and sitting, Levenshtein.ratio of the package Levenshtein 0.27.5 also gives 0.6153846."""
     metric = build_metric("levenshtein", MetricSettings())
     assert metric.sentence_score(output, ["r"], source).score == pytest.approx(naive_ratio(output, source))
     assert naive_ratio("kitten", "sitting") == pytest.approx(0.6153846)
@@ -166,7 +169,7 @@ def test_the_beginning_of_a_source(source: str, length: int, characters: bool, e
 
 
 def test_lead_rows_are_scored_beside_the_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """lead-2 is the reference, so it has 100; systems are compared with each other, not with it."""
+    """lead-2 is the reference, so it has 100. Systems are compared with each other, not with it."""
     lines = {"src": "a b c d\ne f g h\n", "ref": "a b\ne f\n", "x": "a c\ne f\n", "y": "a b\ng h\n"}
     for name, text in lines.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

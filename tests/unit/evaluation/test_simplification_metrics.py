@@ -1,4 +1,4 @@
-"""FKGL, EASSE's features, chrF and TER: counted by hand, with EASSE's own values, and against sacreBLEU."""
+"""Test FKGL, EASSE's features, chrF and TER: counted by hand, with EASSE's own values, and against sacreBLEU."""
 
 import sys
 
@@ -60,7 +60,7 @@ def test_features_by_hand() -> None:
     ],
 )
 def test_sentences_of_tokens(tokens: str, number: int) -> None:
-    """Expected: the number that NLTK 3.10's Punkt finds with the English model."""
+    """The expected result is the number that NLTK 3.10's Punkt finds with the English model."""
     assert count_sentences(tokens) == number
 
 

@@ -1,4 +1,4 @@
-"""The writers of tables. Expected texts are written by hand according to the rules of the formats."""
+"""Test the writers of tables. Expected texts are written by hand according to the rules of the formats."""
 
 from wean_fairseq.evaluation.tables import Cell, Table
 

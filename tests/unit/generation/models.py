@@ -40,7 +40,7 @@ ESSAYS = ("sc_lstm", "mta_lstm", "ppg", "pc_san")
 
 
 def words_dictionary(*more: str) -> Dictionary:
-    """The dictionary of both sides."""
+    """Return the dictionary of both sides."""
     dictionary = Dictionary()
     for word in [*WORDS, *more]:
         dictionary.add_symbol(word)
@@ -48,7 +48,7 @@ def words_dictionary(*more: str) -> Dictionary:
 
 
 def data_directory(folder: Path, *more: str) -> Path:
-    """A data directory of that dictionary."""
+    """Return a data directory of that dictionary."""
     folder.mkdir(parents=True, exist_ok=True)
     for language in ("src", "tgt"):
         words_dictionary(*more).save(str(folder / f"dict.{language}.txt"))
@@ -57,7 +57,7 @@ def data_directory(folder: Path, *more: str) -> Path:
 
 
 def build(folder: Path, arch: str, settings: TextSettings = TOKENS, **task_options: Any) -> TextModel:
-    """A model with random weights, large enough that outputs differ."""
+    """Return a model with random weights, large enough that outputs differ."""
     kinds = (TopicEssayConfig, TopicEssayTask) if arch in ESSAYS else (ParaphraseConfig, ParaphraseTask)
     more = {"ppg": ["<chunk>"], "fset": ["<pair>"]}.get(arch, [])
     cfg = kinds[0](data=str(data_directory(folder, *more)), source_lang="src", target_lang="tgt", dataset_impl=None)

@@ -20,7 +20,7 @@ LINES = ["What's the best way?", "", "How do I lose weight", "   ", 'who is "Zor
 
 @pytest.fixture(name="model")
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TextModel:
-    """The model that the command loads; its options are not looked at here."""
+    """Return the model that the command loads. Its options are not looked at here."""
     model = build(tmp_path / "data", "copynet", MOSES)
     monkeypatch.setattr(cli, "load", lambda *_args, **_options: model)
     monkeypatch.setattr(cli, "configure_logging", lambda _program: None)  # pytest's own logging stays
@@ -62,7 +62,7 @@ def test_lines_are_counted(model: TextModel, tmp_path: Path, capsys: pytest.Capt
     ],
 )
 def test_the_search_is_printed(model: TextModel, given: Path, tmp_path: Path, capsys, arguments, search):
-    """Expected: the settings of the model and of the call, without a preset that the call replaces."""
+    """The expected result is the settings of the model and of the call, without a preset that the call replaces."""
     model.task.cfg.search_preset = "copynet"
     assert generate("--input", given, "--output", tmp_path / "out", *arguments) == 0
     assert capsys.readouterr().err.endswith(f"; search: {search}\n")
@@ -336,7 +336,7 @@ ANYTHING = st.text(
 @given(lines=st.lists(ANYTHING, max_size=6), size=st.integers(1, 4))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_line_is_lost_or_shifted_whatever_is_in_it(model: TextModel, tmp_path: Path, lines: list[str], size: int):
-    """Expected: every line alone. Surrogates, which UTF-8 cannot encode, cannot be in a file."""
+    """Every line has the output that it has alone. Surrogates, which UTF-8 cannot encode, cannot be in a file."""
     lines = [line.encode("utf-8", "replace").decode("utf-8") for line in lines]
     (tmp_path / "any").write_bytes("".join(f"{line}\n" for line in lines).encode())
     assert generate("--input", tmp_path / "any", "--output", tmp_path / "o", "--overwrite", "--buffer-size", size) == 0

@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def models(tmp_path, monkeypatch):
-    """The same Transformer, searched by PyTorch and by CTranslate2."""
+    """Return the same Transformer, searched by PyTorch and by CTranslate2."""
     pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
     monkeypatch.setitem(ARCHS, "copy_transformer", {**TRANSFORMER, "copy_mode": "none"})
     model, other = (build(tmp_path, "copy_transformer") for _ in range(2))
@@ -31,7 +31,7 @@ def models(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_the_best_output_and_its_attention_are_those_of_fairseqs_search(models, beam):
-    """Expected: the search of this package, which the tests of search compare with fairseq's.
+    """The expected result is the search of this package, which the tests of search compare with fairseq's.
 
     All outputs are cut at 12 words, so their scores are means without the end symbol. The attention has no end symbols.
     """

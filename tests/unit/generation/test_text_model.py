@@ -1,4 +1,4 @@
-"""Running text in and out, for every kind of model: one line per line, independent of the rest of the batch."""
+"""Test running text in and out, for every kind of model: one line per line, independent of the rest of the batch."""
 
 import json
 import threading
@@ -73,7 +73,7 @@ def test_arrays_have_the_shapes_of_the_tokens(arch: str, tmp_path: Path):
 
 
 def test_unknown_words_stand_where_they_were_copied_or_attended_to(tmp_path: Path):
-    """CopyNet may write the word itself; WEAN's <unk> becomes the source word with most attention, never an <unk>."""
+    """CopyNet may write the word itself. WEAN's <unk> becomes the source word with most attention, never an <unk>."""
     for arch in ("copynet", "wean_lstm"):
         model = build(tmp_path / arch, arch, MOSES)
         with torch.no_grad():
@@ -364,7 +364,7 @@ def test_whole_numbers_of_numpy_are_accepted(tmp_path: Path):
 
 
 def test_printed_models_and_results_are_short(tmp_path: Path):
-    """Expected: one line without arrays; the number of parameters is that of the weights."""
+    """They are one line without arrays. The number of parameters is that of the weights."""
     model = build(tmp_path, "copynet", MOSES)
     number = sum(parameter.numel() for parameter in model.model.parameters())
     assert (

@@ -1,4 +1,4 @@
-"""Files and lines that fairseq reads in its own way."""
+"""Test files and lines that fairseq reads in its own way."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Processes of torchrun and Slurm, with and without GPUs."""
+"""Test processes of torchrun and Slurm, with and without GPUs."""
 
 import subprocess
 from argparse import Namespace
@@ -56,7 +56,7 @@ def test_the_launcher_sets_the_number_of_processes(monkeypatch, environment, por
 
 
 def training(cpu=True, size=1, no_spawn=False):
-    """The part of fairseq's configuration that depends on the processes, with the defaults for GPUs."""
+    """Return the part of fairseq's configuration that depends on the processes, with the defaults for GPUs."""
     distributed = DistributedTrainingConfig(distributed_world_size=size, distributed_no_spawn=no_spawn)
     return OmegaConf.create({"common": {"cpu": cpu}, "distributed_training": OmegaConf.structured(distributed)})
 
@@ -71,7 +71,7 @@ def training(cpu=True, size=1, no_spawn=False):
     ],
 )
 def test_processes_on_cpus_exchange_through_gloo(monkeypatch, environment, cpu, expected):
-    """Expected: docs of PyTorch: NCCL is for GPUs, gloo for CPUs."""
+    """The expected values come from the documentation of PyTorch: NCCL is for GPUs, gloo for CPUs."""
     for name in LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

@@ -1,4 +1,4 @@
-"""The table of patches: applied to the expected functions of fairseq, tested, and printed in the documents."""
+"""Test the table of patches: applied to the expected functions of fairseq, tested, and printed in the documents."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Options of half precision on a machine without a GPU: each is refused in one sentence, or training starts.
+"""Test options of half precision on a machine without a GPU: each is refused in one sentence, or training starts.
 
 That every family trains with ``--bf16`` is in ``tests/integration/test_distributed.py``.
 """
@@ -15,7 +15,7 @@ from wean_fairseq.host import interruption, precision
 
 
 def configuration(optimizer: str = "adam", **common: bool) -> DictConfig:
-    """The configuration of a training on the CPU. ``parse_args_and_arch`` sets ``tpu`` if ``bf16`` is set."""
+    """Return the configuration of a training on the CPU. ``parse_args_and_arch`` sets ``tpu`` if ``bf16`` is set."""
     cfg = OmegaConf.structured(FairseqConfig())
     OmegaConf.update(cfg, "common", {"cpu": True, **common})
     cfg.optimizer = {"_name": optimizer}

@@ -32,7 +32,7 @@ def run(code: str, folder: Path) -> str:
 
 @pytest.fixture(name="small")
 def small_package(tmp_path: Path) -> Path:
-    """A package whose modules print their names when their code runs."""
+    """Return a package whose modules print their names when their code runs."""
     register = "from .. import register\nregister()\n"
     files = {
         "fairseq/__init__": "import torch",

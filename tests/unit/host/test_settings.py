@@ -1,4 +1,4 @@
-"""Settings of libraries and of Python."""
+"""Test settings of libraries and of Python."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""The log file of a training."""
+"""Test the log file of a training."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The answer to the page for every kind of model, with random weights: the same search as that of the task."""
+"""Test the answer to the page for every kind of model, with random weights: the same search as that of the task."""
 
 import json
 import math
@@ -101,7 +101,7 @@ def test_every_model_tells_what_it_has(arch: str, data: Path):
 
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch not in ESSAYS])
 def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
-    """Expected: the model reads the source and the whole output at once, as in training, without any search."""
+    """The oracle reads the source and the whole output at once, as in training, without any search."""
     system = build(data, arch)
     with torch.no_grad():
         for weights in system.model.model.parameters():
@@ -122,7 +122,7 @@ def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
 
 
 def test_the_search_is_as_wide_as_that_of_the_other_commands(data: Path):
-    """Expected: the output of ``wean-generate --nbest 2``; a narrow beam has fewer outputs."""
+    """The expected result is the output of ``wean-generate --nbest 2``. A narrow beam has fewer outputs."""
     system = build(data, "wean_lstm")
     system.model.search_options["beam"] = 2
     shown = decode(system, question("w1 w2", beam=None, outputs=5))

@@ -1,4 +1,4 @@
-"""The page's server against hostile requests, over a real connection, with a fake decoder."""
+"""Test the page's server against hostile requests, over a real connection, with a fake decoder."""
 
 import http.client
 import json

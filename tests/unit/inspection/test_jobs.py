@@ -1,4 +1,4 @@
-"""The queue of the page: one decoding at a time, in order, with a limit; no failure ends it."""
+"""Test the queue of the page: one decoding at a time, in order, with a limit. No failure ends it."""
 
 import threading
 import time

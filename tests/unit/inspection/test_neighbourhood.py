@@ -1,4 +1,4 @@
-"""Neighbours in the embedding of a loaded model: expected values are cosines of vectors at known angles."""
+"""Test neighbours in the embedding of a loaded model: expected values are cosines of vectors at known angles."""
 
 import math
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ def dictionary(*words: str) -> Dictionary:
 
 
 def part(rows: int, degrees: list[float] | None = None, other: int = 0) -> nn.Module:
-    """Return an encoder or decoder with an embedding; word k has the k-th angle of ``degrees``."""
+    """Return an encoder or decoder with an embedding. Word k has the k-th angle of ``degrees``."""
     table = nn.Embedding(rows, 2)
     if degrees is not None:
         angles = torch.tensor(degrees) * math.pi / 180

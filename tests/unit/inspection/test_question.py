@@ -1,4 +1,4 @@
-"""Valid questions of the page; everything else is refused in one sentence."""
+"""Valid questions of the page are accepted. Everything else is refused in one sentence."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The contract of ``copy_transformer`` for every arch and option, and its specific behaviour."""
+"""Test the contract of ``copy_transformer`` for every arch and option, and its specific behaviour."""
 
 from typing import Any, ClassVar
 
@@ -47,7 +47,7 @@ class TestCopyTransformerContract(CopyContract):
     ("mode", "options"), [*[(mode, {}) for mode in MODES], ("gate", {"output_layer": "query_embedding"})]
 )
 def test_the_probabilities_are_those_of_the_equations(mode, options, left_pad_source):
-    """Expected: the naive forward pass of ``tests/reference/transformer.py``, a sentence and a word at a time."""
+    """The expected values come from the naive forward pass of ``tests/reference/transformer.py``."""
     model = build(mode, **options)
     batch = slot_batch(left_pad_source)
     with torch.no_grad():

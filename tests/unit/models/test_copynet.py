@@ -1,4 +1,4 @@
-"""The contract of ``copynet`` for every arch and option, and its specific behaviour."""
+"""Test the contract of ``copynet`` for every arch and option, and its specific behaviour."""
 
 import math
 from dataclasses import replace
@@ -50,7 +50,7 @@ class TestCopyNetContract(CopyContract):
     ],
 )
 def test_the_probabilities_are_those_of_the_equations(arch, options):
-    """Expected: the naive loops of ``tests/reference/copynet.py``, with slots, duplicates and overflow."""
+    """The oracle is the naive loops of ``tests/reference/copynet.py``, with slots, duplicates and overflow."""
     model = build_model(arch, copy_task(), **TINY, **options)
     if model.decoder.coverage_weight is not None:
         torch.nn.init.constant_(model.decoder.coverage_weight, 0.7)  # starts at 0, where it would not be tested

@@ -1,4 +1,4 @@
-"""The contract of ``dnpg`` for every option, and its specific behaviour: labels, levels, annealing."""
+"""Test the contract of ``dnpg`` for every option, and its specific behaviour: labels, levels, annealing."""
 
 import re
 from typing import Any, ClassVar
@@ -33,7 +33,7 @@ def build(slots: int = SLOTS, **options: Any) -> torch.nn.Module:
 
 
 def labels_of(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Weak labels: a word with an odd id is of the phrase level; padding has none."""
+    """Return weak labels: a word with an odd id is of the phrase level. Padding has none."""
 
     def labelled(tokens: torch.Tensor) -> torch.Tensor:
         return (1 - tokens % 2).masked_fill(tokens == PAD, -1)
@@ -64,7 +64,7 @@ class TestDnpgContract(CopyContract):
     "options", [{}, {"window": 1}, {"temperature": 0.5}, {"output_layer": "query_embedding", "decoder_layers": 1}]
 )
 def test_probabilities_and_labels_are_those_of_the_equations(options, left_pad_source):
-    """Expected: the naive forward pass of ``tests/reference/dnpg.py``, a sentence, a word and a head at a time."""
+    """The expected values come from the naive forward pass of ``tests/reference/dnpg.py``."""
     model, batch = build(**options), copy_batch(left_pad_source=left_pad_source)
     with torch.no_grad():
         encoder_out = model.encoder(batch["src_tokens"])
@@ -91,7 +91,7 @@ def test_probabilities_and_labels_are_those_of_the_equations(options, left_pad_s
 @pytest.mark.parametrize("chunk", [None, 2])
 @pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}])
 def test_the_loss_in_chunks_is_that_of_all_words_at_once(options, chunk, monkeypatch):
-    """Expected: the log of the mixture of all words, which copying decoders without products take."""
+    """The expected result is the log of the mixture of all words, which copying decoders without products take."""
     model, batch = build(**options).eval(), copy_batch()
     model.decoder.phrase_output.chunk_size = chunk
     found = []
@@ -109,7 +109,7 @@ def test_the_loss_in_chunks_is_that_of_all_words_at_once(options, chunk, monkeyp
 
 
 def test_the_loss_with_weak_labels_is_the_papers_sum():
-    """Expected: -sum log P(y) - lambda (sum log P(z* | X) + sum log P(z* | y)), all three from the reference."""
+    """The oracle is -sum log P(y) - lambda (sum log P(z* | X) + sum log P(z* | y)), all three from the reference."""
     model, batch = build(label_weight=0.3), copy_batch()
     weak = labels_of(batch)
     nll = source_loss = target_loss = torch.zeros(())
@@ -138,7 +138,10 @@ def test_the_loss_with_weak_labels_is_the_papers_sum():
 
 
 def test_weak_labels_can_stand_for_the_aggregators_in_training():
-    """Expected: the reference with given labels. tau = 1e6 makes the drawn labels even; the words' do not change."""
+    """The expected result is the reference with given labels. tau = 1e6 makes the drawn labels even.
+
+    The words' do not change.
+    """
     options = {"decoder_labels": "weak", "dropout": 0.0, "attention_dropout": 0.0, "temperature": 1e6}
     model, batch = build(**options), copy_batch()
     weak = labels_of(batch)
@@ -221,7 +224,7 @@ def test_training_draws_labels_and_generation_does_not():
 
 @pytest.mark.parametrize(("noisy", "training"), [(False, False), (False, True), (True, False), (True, True)])
 def test_each_side_draws_labels_in_training_and_where_generation_is_to_be_noisy(noisy, training):
-    """The encoder and the decoder have the same labels for a source; labels compared with weak labels have no noise."""
+    """The encoder and the decoder have the same labels for a source. Labels compared with weak labels have no noise."""
     model, batch = build(dropout=0.0, attention_dropout=0.0, noisy_inference=noisy).train(training), copy_batch()
     with torch.no_grad():
         first, second = (model.encoder(batch["src_tokens"]) for _ in range(2))
@@ -349,7 +352,7 @@ def test_two_dictionaries_are_refused():
 @pytest.mark.parametrize("output_layer", ["linear", "query_embedding"])
 @torch.no_grad()
 def test_the_scores_of_a_search_are_those_of_all_words_at_once(kind, output_layer):
-    """Expected: ``LevelOutputs.scores``, the mixture as section 2.3 writes it."""
+    """The expected values come from ``LevelOutputs.scores``, the mixture as section 2.3 writes it."""
     decoder, rows = build(output_layer=output_layer).eval().decoder, 4
     scores = decoder.search_scores(lambda output, words: kind(output, words, output.num_candidates, rows))
     states = torch.randn(rows, 8 + 6, generator=torch.Generator().manual_seed(3))

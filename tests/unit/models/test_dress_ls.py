@@ -1,4 +1,4 @@
-"""DRESS-LS: scores and losses against naive loops, the unchanged base, and the effect of the lexical model.
+"""Test DRESS-LS: scores and losses against naive loops, the unchanged base, and the effect of the lexical model.
 
 The contract is in ``test_nts.py``; the commands are tested in ``tests/integration/test_policy_gradient.py``.
 """
@@ -22,7 +22,7 @@ TINY = {"embed_dim": 6, "hidden_size": 8, "lexical_dim": 5, "init_range": 0.7}
 
 
 def expected(model, batch):
-    """Log-probabilities (T,) of the reference words of each sentence, of the mixture and of the lexical model."""
+    """Return the log-probabilities (T,) of each sentence's reference words under the mixture and the lexical model."""
     found = []
     for source, target in zip(*unpad(batch), strict=True):
         both = reference.log_probs(model, source, torch.cat([target[-1:], target[:-1]]))
@@ -32,7 +32,7 @@ def expected(model, batch):
 
 @pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
 def test_scores_are_those_of_a_loop(share):
-    """Expected: (1 - w) log P_base + w log P_lexical, normalised, from the second word on; the first by the base."""
+    """The oracle is (1 - w) log P_base + w log P_lexical, normalised. The first word has the score of the base."""
     model, batch = build_model("dress_ls", **TINY, lexical_share=share), make_batch()
     with torch.no_grad():
         found = log_probs(model, batch)
@@ -42,7 +42,7 @@ def test_scores_are_those_of_a_loop(share):
 
 
 def test_with_a_frozen_base_the_loss_is_that_of_the_lexical_model():
-    """True in training and in validation; the scores are still those of the mixture."""
+    """True in training and in validation. The scores are still those of the mixture."""
     model, batch = build_model("dress_ls", **TINY, dropout=0.0), make_batch()
     mixed, lexical = (sum(part.sum() for part in parts) for parts in zip(*expected(model, batch), strict=True))
     torch.testing.assert_close(model(**batch).loss, -mixed, rtol=1e-5, atol=1e-4)
@@ -95,7 +95,10 @@ def test_the_releases_sizes_and_start():
 
 
 def test_biases_that_are_far_apart_cost_int8_no_precision():
-    """Expected: about the rounding error of equal biases; unscaled it is three times as large (weights of 0.3)."""
+    """The error is about the rounding error of equal biases.
+
+    Unscaled, the error is three times as large (weights of 0.3).
+    """
     needs_int8()
     torch.manual_seed(1)
     output = LogLinearOutput(64, 64, 500, share=0.1, unk_index=3)
@@ -121,7 +124,7 @@ COPY, SYNONYM = 0, 8  # the numbers added to a word
 
 
 def pairs(*kinds):
-    """All pairs of words as sources, and as targets the same with ``kinds`` added to them."""
+    """Return all pairs of words as sources, and as targets the same with ``kinds`` added to them."""
     sources = list(itertools.combinations(SOURCE, 2))
     targets = [[word + kind for word, kind in zip(words, kinds, strict=True)] for words in sources]
     return collate(*([torch.tensor([*words, EOS]) for words in side] for side in (sources, targets)))
@@ -177,7 +180,7 @@ def test_contradictory_options_are_refused(options, message):
 
 @pytest.mark.parametrize("cfg", [None, {"model": Namespace(arch="lstm", encoder_embed_dim=6)}])
 def test_a_base_of_an_arch_of_fairseq_is_refused(tmp_path, cfg):
-    """Archs without a dataclass have their options in a namespace; a file may have no options at all."""
+    """Archs without a dataclass have their options in a namespace. A file may have no options at all."""
     path = tmp_path / "base.pt"
     history = [{"num_updates": 1, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}]
     torch.save({"cfg": cfg, "args": None, "model": {}, "extra_state": {}, "optimizer_history": history}, path)

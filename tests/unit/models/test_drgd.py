@@ -1,4 +1,4 @@
-"""The contract of ``drgd``, its equations, and the divergence in its loss."""
+"""Test the contract of ``drgd``, its equations, and the divergence in its loss."""
 
 from typing import Any, ClassVar
 
@@ -31,7 +31,7 @@ def read(model, noise):
 
 
 def draw(batch, seed=1):
-    """The noise that a model draws after ``torch.manual_seed(seed)``: a step at a time."""
+    """Return the noise that a model draws after ``torch.manual_seed(seed)``: a step at a time."""
     torch.manual_seed(seed)
     sentences, length = batch["target"].shape
     return torch.stack([torch.randn(sentences, SIZES["latent_dim"]) for _ in range(length)], dim=1)
@@ -40,7 +40,7 @@ def draw(batch, seed=1):
 @pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}, {"cell": "gru-early-reset"}])
 @pytest.mark.parametrize("train", [False, True])
 def test_the_scores_are_those_of_the_equations(options, train):
-    """Expected: the naive forward pass of ``tests/reference/drgd.py``, with any padding; 0 is the mean."""
+    """The oracle is the naive pass of ``tests/reference/drgd.py``, with any padding. The noise 0 gives the mean."""
     model, batch = build_model("drgd", **SIZES | options).train(train), make_batch()
     noise = draw(batch) * train
     torch.manual_seed(1)
@@ -51,7 +51,7 @@ def test_the_scores_are_those_of_the_equations(options, train):
 
 @pytest.mark.parametrize(("train", "updates", "weight"), [(False, 10, 0.5), (True, 10, 0.125), (True, 99, 0.5)])
 def test_the_loss_has_the_divergence_of_the_words_of_each_target(train, updates, weight):
-    """Expected: the likelihood given the naive latents, and torch's divergence of two normal distributions.
+    """The oracle is the likelihood given the naive latents, and torch's divergence of two normal distributions.
 
     In training the weight rises for 40 updates.
     """

@@ -1,4 +1,4 @@
-"""The contract of ``fset``, its equations against a naive pass, and lines with and without a pair."""
+"""Test the contract of ``fset``, its equations against a naive pass, and lines with and without a pair."""
 
 from typing import Any, ClassVar
 
@@ -59,7 +59,7 @@ class TestFsetContract(ModelContract):
 @pytest.mark.parametrize("left_pad_source", [False, True])
 @pytest.mark.parametrize("options", [{}, {"share_embeddings": True}, {"output_layer": "query_embedding"}])
 def test_the_probabilities_are_those_of_the_equations(options, left_pad_source):
-    """Expected: the naive forward pass of ``tests/reference/fset.py``, a sentence and a word at a time."""
+    """The expected values come from the naive forward pass of ``tests/reference/fset.py``."""
     model, batch = build(**options), make_pairs(left_pad_source)
     with torch.no_grad():
         out = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
@@ -162,7 +162,7 @@ def test_heads_that_do_not_divide_the_decoders_width_are_refused():
 def test_it_learns_what_only_the_pair_tells():
     """p is a word and q this word and a new one; y is x and the new one, of which x tells nothing.
 
-    Expected: nearly every next word of sentences that were not trained on; without the pair a quarter of the new ones.
+    The model is right on nearly every next word of unseen sentences. Without the pair it is right on a quarter.
     """
     rows = [(x, p, new) for x in range(4, 11) for p in range(4, 11) for new in range(12, 16) if x != p]
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(4)).tolist()

@@ -1,4 +1,4 @@
-"""The contract of ``granularity_transformer`` for every arch and option, and its specific behaviour."""
+"""Test the contract of ``granularity_transformer`` for every arch and option, and its specific behaviour."""
 
 from typing import Any, ClassVar
 
@@ -50,7 +50,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], reference.Settings]] = {
 @pytest.mark.parametrize("left_pad_source", [False, True])
 @pytest.mark.parametrize("case", OPTIONS)
 def test_the_probabilities_are_those_of_the_equations(case, left_pad_source):
-    """Expected: the naive forward pass of ``tests/reference/granularity.py``, a sentence and a word at a time."""
+    """The expected values come from the naive forward pass of ``tests/reference/granularity.py``."""
     options, settings = OPTIONS[case]
     model, batch = build(**options), make_batch(left_pad_source=left_pad_source)
     with torch.no_grad():
@@ -63,7 +63,7 @@ def test_the_probabilities_are_those_of_the_equations(case, left_pad_source):
 
 
 def test_without_heads_it_is_the_plain_transformer():
-    """The table's "Transformer": the same names, numbers and starting values; the rest are heads, D + 1 each."""
+    """The table's "Transformer": the same names, numbers and starting values. The rest are heads, D + 1 each."""
     plain = build_model("paraphrase_transformer", **TINY).state_dict()
     none = build_model(ARCH, **TINY, ga_variant="none").state_dict()
     assert list(none) == list(plain)
@@ -103,7 +103,7 @@ def test_with_templates_alone_it_computes_what_the_plain_transformer_does():
 
 @pytest.mark.parametrize("options", [{}, {"ga_start_layer": 2}, {"ga_normalize": "none", "ga_cross": "resonance"}])
 def test_granularities_are_returned_layer_by_layer(options):
-    """Expected: eq. 4 on what each layer reads, a word at a time; in the decoder the same step by step."""
+    """The oracle applies eq. 4 to the input of each layer, in a loop over words, and in the decoder step by step."""
     model, batch = build(**options), make_batch(left_pad_source=False)
     settings = reference.Settings(normalize="ga_normalize" not in options)
     first = options.get("ga_start_layer", 1) - 1

@@ -1,4 +1,4 @@
-"""The contract of ``mta_lstm`` for every arch, and its coverage against naive loops."""
+"""Test the contract of ``mta_lstm`` for every arch, and its coverage against naive loops."""
 
 from typing import Any, ClassVar
 
@@ -28,7 +28,7 @@ class TestMtaLstmContract(TopicContract):
     [("mta_lstm", {}), ("tat_lstm", {}), ("tav_lstm", {}), ("mta_lstm", {"num_layers": 1}), ("mta_lstm_small", {})],
 )
 def test_probabilities_and_attention_are_those_of_the_equations(arch, options):
-    """Expected: the naive loops of ``tests/reference/mta_lstm.py``, with fewer topics than slots and padded essays."""
+    """The oracle is the naive loops of ``tests/reference/mta_lstm.py``, with empty topic slots and padded essays."""
     model = build_model(arch, **TINY, **options)
     batch = essay_batch(extra_source=2, extra_target=3)
     with torch.no_grad():
@@ -60,7 +60,7 @@ def test_coverage_changes_the_attention():
 
 @pytest.mark.parametrize("weight", [0.1, 0.7])
 def test_the_coverage_loss_is_that_of_a_loop_whatever_the_padding(weight):
-    """Expected: the loops of the reference, over the topics and steps that there are."""
+    """The expected values come from the loops of the reference, over the topics and steps that there are."""
     model = build_model("mta_lstm", **TINY, coverage_loss_weight=weight)
     expected = torch.zeros(())
     for topics, essay in zip(TOPICS, ESSAYS, strict=True):

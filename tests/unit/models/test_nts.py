@@ -1,4 +1,4 @@
-"""The contract of ``nts`` for every arch and option, and its specific behaviour: input feeding, word vectors."""
+"""Test the contract of ``nts`` for every arch and option, and its specific behaviour: input feeding, word vectors."""
 
 from typing import Any, ClassVar
 
@@ -41,7 +41,7 @@ class TestNtsContract(ModelContract):
     ],
 )
 def test_scores_and_attention_are_those_of_the_paper(arch, options):
-    """Expected: the naive forward pass of ``tests/reference/nts.py``, a word at a time."""
+    """The expected values come from the naive forward pass of ``tests/reference/nts.py``."""
     model = build_model(arch, **TINY | options)
     batch = make_batch()
     with torch.no_grad():
@@ -57,7 +57,7 @@ def test_scores_and_attention_are_those_of_the_paper(arch, options):
 
 
 def test_gradients_are_those_of_the_paper():
-    """Expected: autograd through the naive forward pass and the naive cross entropy, of all sentences of a batch."""
+    """The oracle is autograd through the naive forward pass and the naive cross entropy of a whole batch."""
     model = build_model("nts", **TINY)
     batch = make_batch()
     model(**batch).loss.backward()
@@ -84,7 +84,7 @@ def features_and_dropouts(model):
 
 
 def test_nts_has_dropout_between_layers_and_on_the_state_that_words_are_scored_from():
-    """OpenNMT applies no dropout to the words; ``test_input_feeding.py`` tests the states that are fed."""
+    """OpenNMT applies no dropout to the words. ``test_input_feeding.py`` tests the states that are fed."""
     model = build_model("nts", **TINY, dropout=0.5).train()
     features, calls = features_and_dropouts(model)
     steps = features.size(1)
@@ -146,7 +146,7 @@ def test_enc_dec_a_has_the_releases_sizes():
 
 
 def write_vectors(path, words, dim, start):
-    """A file in which the n-th word's vector is start + n, dim times."""
+    """Return a file in which the n-th word's vector is start + n, dim times."""
     path.write_text(
         "".join(f"{word} {' '.join([str(start + number)] * dim)}\n" for number, word in enumerate(words)),
         encoding="utf-8",
@@ -155,7 +155,7 @@ def write_vectors(path, words, dim, start):
 
 
 def test_embeddings_start_from_global_and_local_vectors_side_by_side(tmp_path):
-    """w0 ... w18 have the ids 4 ... 22; the global file has w0 and w1, the local ones w1 and w2."""
+    """w0 ... w18 have the ids 4 ... 22. The global file has w0 and w1, the local ones w1 and w2."""
     model = build_model(
         "nts_w2v",
         **TINY | {"local_dim": 2},
@@ -187,7 +187,7 @@ def test_words_without_a_global_vector_are_drawn(tmp_path, std, low, high):
 
 
 def test_frozen_words_keep_their_vectors_and_others_learn(tmp_path):
-    """EncDecA: w0 and w1 (4, 5) have vectors. They stay in SGD with momentum; a word without a vector does not."""
+    """EncDecA: w0 and w1 (4, 5) have vectors. They stay in SGD with momentum. A word without a vector does not."""
     path = write_vectors(tmp_path / "global", ["w0", "w1"], 6, 1)
     model = build_model("enc_dec_a", **TINY, global_vectors=path, freeze_vectors=True)
     batch = make_batch()

@@ -1,4 +1,4 @@
-"""The contract of ``pc_san`` for every arch and option, and its specific behaviour.
+"""Test the contract of ``pc_san`` for every arch and option, and its specific behaviour.
 
 BERT's states are made up: each topic word has the same (L, H) numbers at every position.
 """
@@ -113,7 +113,7 @@ class TestPcSanContract(ModelContract):
 @pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize("left_pad_source", [False, True])
 def test_the_probabilities_are_those_of_the_equations(options, left_pad_source):
-    """Expected: the naive forward pass of ``tests/reference/pc_san.py``, a topic, a position and a head at a time."""
+    """The expected values come from the naive forward pass of ``tests/reference/pc_san.py``."""
     model, batch = lively(build(**options)), make_batch(left_pad_source=left_pad_source)
     named = DEFAULTS | {"decoder_layers": 2} | options
     with torch.no_grad():
@@ -177,7 +177,7 @@ def test_mixtures_have_one_row_for_each_decoder_layer_or_one_for_all():
 
 
 def test_each_decoder_layer_reads_its_own_mixture():
-    """Expected: a change to mixture j changes the input of the cross-attention of layer j and of no layer below."""
+    """A change to mixture j changes the input of the cross-attention of layer j and of no layer below."""
     model, batch = lively(build(decoder_layers=3)), make_batch()
     heard: list[torch.Tensor] = []
     for layer in model.decoder.network.layers:
@@ -207,7 +207,7 @@ def test_bert_is_in_no_checkpoint_but_for_its_digest():
 
 
 def test_dropout_falls_on_what_the_decoder_reads():
-    """Expected: a quarter of the units of topic vectors and states alike; the rest at 4 / 3."""
+    """Dropout removes a quarter of the units of topic vectors and states alike, and scales the rest by 4 / 3."""
     model, tokens = build(embed_dim=300, topic_fuse="kv1536", dropout=0.25), make_batch()["src_tokens"]
     kept = model.encoder(tokens)["encoder_out"]
     torch.manual_seed(1)
@@ -241,7 +241,7 @@ def test_the_end_symbol_is_no_topic():
 
 
 def test_topics_are_a_set():
-    """Only real BERT states depend on the order of topics; these made-up states do not."""
+    """Only real BERT states depend on the order of topics. These made-up states do not."""
     model = lively(build())
     there = collate([torch.tensor([5, 6, 9, EOS])], [torch.tensor([7, 8, EOS])])
     back = there | {"src_tokens": there["src_tokens"][:, [2, 0, 1, 3]]}

@@ -1,4 +1,4 @@
-"""The contract of ``pointer_generator`` for every arch and option, and its specific behaviour."""
+"""Test the contract of ``pointer_generator`` for every arch and option, and its specific behaviour."""
 
 import math
 from typing import Any, ClassVar
@@ -30,7 +30,7 @@ class TestPointerGeneratorContract(CopyContract):
 
 
 def batch_with_an_empty_source(**layout: int) -> dict[str, torch.Tensor]:
-    """The contract's batch and a source without a word, padded as fairseq pads them."""
+    """Return the contract's batch and a source without a word, padded as fairseq pads them."""
     rows = copy_batch()
     sources, targets = ([row[row != PAD] for row in rows[name]] for name in ("src_tokens", "target"))
     return collate([*sources, torch.tensor([EOS])], [*targets, torch.tensor([7, UNK, EOS])], **layout)
@@ -46,7 +46,7 @@ def build(options: dict[str, Any] | None = None, arch: str = "pointer_generator"
     [{}, {"coverage": True}, QUERIES, QUERIES | {"query_score": "concat"}, {"weight_init": "see2017"}],
 )
 def test_all_of_it_is_that_of_the_equations(options, left_pad_source):
-    """Expected: ``tests/reference/pointer_generator.py``, a word and a source position at a time."""
+    """The expected values come from ``tests/reference/pointer_generator.py``."""
     model = build(options)
     batch = batch_with_an_empty_source(left_pad_source=left_pad_source)
     loss = torch.zeros(())
@@ -66,7 +66,9 @@ def test_all_of_it_is_that_of_the_equations(options, left_pad_source):
 
 
 def test_a_hardly_attended_word_still_learns():
-    """Expected: the closed form. With attention exp(-90) on the target, d -log((1 - g) a_j) / d score_j = -(1 - a_j).
+    """The expected result is the closed form.
+
+    With attention exp(-90) on the target, d -log((1 - g) a_j) / d score_j = -(1 - a_j).
 
     In probabilities float32 would round a_j to 0, and the gradient with it.
     """
@@ -81,7 +83,7 @@ def test_a_hardly_attended_word_still_learns():
 
 
 def test_the_coverage_loss_is_that_of_a_loop():
-    """Expected: eq. 10 and 12 position by position, from the attention that the model reports."""
+    """The oracle applies eq. 10 and 12 position by position, from the attention that the model reports."""
     weight = 0.7
     model, batch = build(coverage=True, coverage_weight=weight), copy_batch(extra_target=2)
     with torch.no_grad():
@@ -99,7 +101,7 @@ def test_the_coverage_loss_is_that_of_a_loop():
 
 
 def test_the_coverage_loss_pulls_the_attention_away_from_what_is_covered():
-    """Expected: of min(a, c) with a > c only c gets the gradient, with a < c only a."""
+    """Of min(a, c), only c gets the gradient if a > c, and only a if a < c."""
     weights = torch.tensor([[[0.9, 0.1]]], requires_grad=True)
     coverage = torch.tensor([[[0.4, 0.6]]], requires_grad=True)
     coverage_loss(weights, coverage).sum().backward()
@@ -132,7 +134,7 @@ def count(module: torch.nn.Module) -> int:
 
 
 def test_the_parameters_of_the_paper():
-    """Expected: sec. 5 of the paper. 21,499,600 for the baseline, 1,153 for the gate and 512 for coverage.
+    """Section 5 of the paper has 21,499,600 for the baseline, 1,153 for the gate and 512 for coverage.
 
     PyTorch's LSTM has two biases where the paper's has one: 4 x 256 more in each of three.
     """
@@ -144,7 +146,10 @@ def test_the_parameters_of_the_paper():
 
 
 def test_the_weights_start_as_in_the_release():
-    """Expected: the paper's release. LSTMs in +-0.02, embedding, bridge and output below 2e-4, others Glorot."""
+    """The expected result is the paper's release.
+
+    LSTMs in +-0.02, embedding, bridge and output below 2e-4, others Glorot.
+    """
     model = build(weight_init="see2017", embed_dim=31, hidden_size=29, attention_dim=37, coverage=True)
     encoder, decoder = model.encoder, model.decoder
     for lstm in (encoder.lstm, decoder.cell):
@@ -235,7 +240,7 @@ def adagrad(**options: Any) -> tuple[torch.nn.Parameter, AccumulatorAdagrad]:
 
 
 def test_adagrad_starts_from_the_papers_accumulator():
-    """Expected: two updates by hand; w -= lr g / sqrt(0.1 + sum of g^2)."""
+    """Two updates are computed by hand: w -= lr g / sqrt(0.1 + sum of g^2)."""
     weight, optimizer = adagrad()
     expected, squares = 1.0, 0.1
     for gradient in (0.3, -2.0):

@@ -1,4 +1,4 @@
-"""The contract of ``ppg`` for every arch, its chunks against naive loops, and the inputs of each chunk."""
+"""Test the contract of ``ppg`` for every arch, its chunks against naive loops, and the inputs of each chunk."""
 
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ class TestPpgContract(TopicContract):
 
 @pytest.mark.parametrize("chunk", [CHUNK, 13, 5])
 def test_probabilities_and_attention_are_those_of_the_equations(chunk):
-    """Expected: the naive loops of ``tests/reference/ppg.py``, with fewer chunks, more chunks and the same number."""
+    """The oracle is the naive loops of ``tests/reference/ppg.py``, with fewer, more and as many chunks as topics."""
     model = build_model("ppg", **TINY | {"chunk_symbol": f"w{chunk - 4}"})
     batch = essay_batch(extra_source=2, extra_target=3)
     with torch.no_grad():
@@ -86,7 +86,7 @@ def test_the_last_chunk_ends_as_the_others_do():
 
 
 def test_label_smoothing_is_that_of_the_scores():
-    """Expected: (1 - e - e_i) nll - e_i sum over the words of log p, e_i = e / (V - 1), written out."""
+    """The oracle is (1 - e - e_i) nll - e_i sum over the words of log p, e_i = e / (V - 1), written out."""
     model, batch, eps = build_model("ppg", **TINY), essay_batch(), 0.1
     lprobs = log_probs(model, batch)
     nll = -lprobs.gather(2, batch["target"].unsqueeze(2)).squeeze(2)

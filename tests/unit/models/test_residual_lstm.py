@@ -1,4 +1,4 @@
-"""The contract of ``residual_lstm`` for every arch and option, and its specific behaviour."""
+"""Test the contract of ``residual_lstm`` for every arch and option, and its specific behaviour."""
 
 from typing import Any, ClassVar
 
@@ -45,7 +45,7 @@ class TestResidualLstmContract(ModelContract):
     ],
 )
 def test_the_scores_are_those_of_the_paper(arch, options):
-    """Expected: the naive forward pass of ``tests/reference/residual_lstm.py``, a layer and a word at a time."""
+    """The expected values come from the naive forward pass of ``tests/reference/residual_lstm.py``."""
     model = build_model(arch, **TINY | options)
     batch = make_batch()
     with torch.no_grad():
@@ -164,7 +164,7 @@ def test_two_dictionaries_are_refused():
 
 
 def test_label_smoothing_is_the_cross_entropy_of_the_smoothed_target():
-    """Expected: (1 - e - e_i) nll - e_i sum over the words of log p, e_i = e / (V - 1), written out."""
+    """The oracle is (1 - e - e_i) nll - e_i sum over the words of log p, e_i = e / (V - 1), written out."""
     model, batch, eps = build_model("residual_lstm", **TINY), make_batch(), 0.1
     lprobs = log_probs(model, batch)
     each = eps / 22

@@ -1,4 +1,4 @@
-"""The contract of ``rnn_distract``, its equations, and distraction in beam search."""
+"""Test the contract of ``rnn_distract``, its equations, and distraction in beam search."""
 
 from typing import Any, ClassVar
 
@@ -31,7 +31,7 @@ def distracting(**options):
 
 @pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}])
 def test_the_scores_are_those_of_the_equations(options):
-    """Expected: the naive forward pass of ``tests/reference/rnn_distract.py``, with any padding."""
+    """The expected values come from the naive forward pass of ``tests/reference/rnn_distract.py``, with any padding."""
     model, batch = distracting(**options), make_batch()
     found, _ = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
     for row, (source, target) in enumerate(zip(*unpad(batch), strict=True)):
@@ -41,7 +41,7 @@ def test_the_scores_are_those_of_the_equations(options):
 
 
 def test_a_search_ranks_hypotheses_by_the_distance_of_their_last_step():
-    """Expected: log-probabilities and the naive preference of the step before the end, in every hypothesis' score."""
+    """The score of every hypothesis is its log-probability and the naive preference of the step before the end."""
     model, batch = distracting(**PREFERRING).requires_grad_(False), make_batch()
     sample = {"net_input": {name: batch[name] for name in ("src_tokens", "src_lengths")}}
     generator = FastSequenceGenerator([model], make_dictionary(), beam_size=4, max_len_b=8, normalize_scores=False)

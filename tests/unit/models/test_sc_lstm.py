@@ -1,4 +1,4 @@
-"""The contract of ``sc_lstm`` for every arch, and its keywords against a vector as long as the dictionary."""
+"""Test the contract of ``sc_lstm`` for every arch, and its keywords against a vector as long as the dictionary."""
 
 from typing import Any, ClassVar
 
@@ -24,7 +24,10 @@ class TestScLstmContract(TopicContract):
     }
 
     def test_every_parameter_gets_a_gradient(self, model, case):
-        """As in the contract; of the rows of the keywords those of the batch's topics do."""
+        """As in the contract, every parameter learns.
+
+        Of the keyword rows only those of the topics in the batch learn.
+        """
         super().test_every_parameter_gets_a_gradient(model, case)
         assert model.decoder.gate.write.weight.grad.any(dim=1).sum() < len(model.decoder.gate.write.weight)
 
@@ -35,7 +38,10 @@ def essay_batch(**layout: Any) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("options", [{}, {"num_layers": 1}, {"num_layers": 3}])
 def test_probabilities_are_those_of_the_equations_with_all_keywords(options):
-    """Expected: the naive loops of ``tests/reference/sc_lstm.py``; a topic given twice is one keyword."""
+    """The expected values come from the naive loops of ``tests/reference/sc_lstm.py``.
+
+    A topic given twice is one keyword.
+    """
     model = build_model("sc_lstm", **TINY | options)
     with torch.no_grad():
         logits, extra = scored(model, essay_batch(extra_source=2, extra_target=3))
@@ -67,7 +73,7 @@ def test_the_keywords_decide_what_is_written():
 
 
 def test_the_control_loss_is_that_of_a_loop_whatever_the_padding():
-    """Expected: the loops of the reference."""
+    """The expected values come from the loops of the reference."""
     model = build_model("sc_lstm", **TINY, control_loss_weight=0.5)
     expected = torch.zeros(())
     for topics, essay in zip(TOPICS, ESSAYS, strict=True):

@@ -1,4 +1,4 @@
-"""The contract of ``srb``, its equations, and the relevance in its loss."""
+"""Test the contract of ``srb``, its equations, and the relevance in its loss."""
 
 from typing import Any, ClassVar
 
@@ -31,7 +31,7 @@ def pairs():
     "options", [{}, {"gate_input": "state"}, {"gate_input": "release"}, {"output_layer": "query_embedding"}]
 )
 def test_the_scores_are_those_of_the_paper(options):
-    """Expected: the naive forward pass of ``tests/reference/srb.py``, with any padding."""
+    """The expected values come from the naive forward pass of ``tests/reference/srb.py``, with any padding."""
     model, batch = build_model("srb", **SIZES | options), make_batch()
     found, _ = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])
     for row, (source, previous) in enumerate(pairs()):
@@ -40,7 +40,7 @@ def test_the_scores_are_those_of_the_paper(options):
 
 
 def test_the_loss_rewards_the_relevance_of_each_summary():
-    """Expected: the likelihood's loss less lambda times the sum of the naive cosines."""
+    """The expected result is the likelihood's loss less lambda times the sum of the naive cosines."""
     model = build_model("srb", **SIZES, relevance_weight=0.5)
     sums = model(**make_batch())
     cosines = sum(reference.logits_and_relevance(model, *pair)[1] for pair in pairs())

@@ -1,6 +1,6 @@
-"""Training mode of every family: tensors with dropout, deterministic evaluation, and initial weights.
+"""Test training mode of every family: tensors with dropout, deterministic evaluation, and initial weights.
 
-Expected: the tables of ``tests/training``, one file per family. The tests observe PyTorch's own functions and do not
+The tables of ``tests/training`` have the expected values. The tests observe PyTorch's own functions and do not
 depend on the implementation of a family.
 """
 
@@ -116,19 +116,22 @@ class Watch(TorchFunctionMode):
 
 @pytest.fixture(autouse=True)
 def watched_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the package's dropout, which cannot be observed, by PyTorch's; ``RATES`` need no rounding."""
+    """Replace the package's dropout, which cannot be observed, by PyTorch's.
+
+    The rates in ``RATES`` are multiples of 1 / DROP_LEVELS, so the package does not round them.
+    """
     stand_in = lambda values, dropped: nn.functional.dropout(values, dropped / dropout.DROP_LEVELS)  # noqa: E731
     monkeypatch.setattr(dropout._Dropout, "apply", stand_in)
 
 
 def make_batch() -> dict[str, Tensor]:
-    """Three sentences of equal length, so that there is no padding."""
+    """Return three sentences of equal length, so that there is no padding."""
     sources = [torch.tensor([(word + row) % 7 + 12 for word in TOPICS] + [EOS]) for row in range(3)]
     return collate(sources, [torch.tensor([12 + row, 4, 5 + row, EOS]) for row in range(3)])
 
 
 def watched(case: Case, *, train: bool) -> Watch:
-    """A model of ``case``, run once over a batch with its loss, and in evaluation over its scores too."""
+    """Return a model of ``case``, run once over a batch with its loss, and in evaluation over its scores too."""
     model = case.build(case.arch, **{**case.options, **RATES}).train(train)
     batch = make_batch()
     more = case.inputs(model, batch)

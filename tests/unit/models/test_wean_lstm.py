@@ -1,4 +1,4 @@
-"""The contract of ``wean_lstm`` for every arch and option, and its specific behaviour."""
+"""Test the contract of ``wean_lstm`` for every arch and option, and its specific behaviour."""
 
 from typing import Any, ClassVar
 
@@ -43,7 +43,7 @@ class TestWeanLstmContract(ModelContract):
     ],
 )
 def test_the_scores_are_those_of_the_equations(arch, options):
-    """Expected: the naive forward pass of ``tests/reference/wean_lstm.py``, a sentence and a word at a time."""
+    """The expected values come from the naive forward pass of ``tests/reference/wean_lstm.py``."""
     model = build_model(arch, **TINY, **options)
     batch = make_batch()
     with torch.no_grad():
@@ -57,7 +57,7 @@ def test_the_scores_are_those_of_the_equations(arch, options):
 
 
 def test_dropout_falls_on_the_query():
-    """Expected: a share p of the query's elements is 0 and the others are scaled by 1 / (1 - p)."""
+    """A share p of the query's elements is 0 and the others are scaled by 1 / (1 - p)."""
     model = build_model("wean_lstm", **TINY, dropout=0.25, encoder_layers=1, decoder_layers=1).train()
     batch = make_batch()
     encoder_out = model.encoder(batch["src_tokens"])
@@ -216,7 +216,7 @@ def test_left_padded_targets_are_refused():
 
 @pytest.mark.parametrize("arch", ["wean_lstm", "copynet"])
 def test_a_checkpoint_of_an_earlier_version_loads(arch):
-    """Its output layer was called ``query_embedding``; the parameters come in the order that the optimiser knows."""
+    """Its output layer was called ``query_embedding``. The parameters come in the order that the optimiser knows."""
     model, other = (build_model(arch, embed_dim=6, hidden_size=10, seed=seed) for seed in (1, 2))
     old = {
         name.replace("decoder.output.", "decoder.query_embedding."): value for name, value in model.state_dict().items()

@@ -1,4 +1,4 @@
-"""Additive attention against a loop over sentences and positions."""
+"""Test additive attention against a loop over sentences and positions."""
 
 import pytest
 import torch

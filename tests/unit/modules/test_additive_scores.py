@@ -1,4 +1,4 @@
-"""Additive scores: blocks, both ranges and autograd, against the tanh itself in float64."""
+"""Test additive scores: blocks, both ranges and autograd, against the tanh itself in float64."""
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_scores_are_those_of_the_tanh(inputs):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_parts_at_the_end_of_the_range_neither_overflow_nor_lose_digits(sign):
-    """Closed form: a = b = 20 gives tanh(40) = 1; a = 20, b = -20 + 1/8 gives tanh(1/8)."""
+    """In closed form, a = b = 20 gives tanh(40) = 1, and a = 20, b = -20 + 1/8 gives tanh(1/8)."""
     query = torch.full((1, 1), sign * LARGEST_PART)
     candidates = torch.tensor([[sign * LARGEST_PART], [sign * (0.125 - LARGEST_PART)]])
     scores = additive_scores.additive_scores(query, candidates, torch.ones(1))

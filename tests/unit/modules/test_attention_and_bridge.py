@@ -1,4 +1,4 @@
-"""Attention against a loop over positions, and the three bridges against the states that they document."""
+"""Test attention against a loop over positions, and the three bridges against the states that they document."""
 
 import pytest
 import torch
@@ -35,7 +35,7 @@ def test_attention_equals_a_loop_over_positions(tanh):
 
 
 def test_the_gradient_of_masked_softmax_is_that_of_a_softmax_with_large_negative_scores():
-    """Expected: autograd through a softmax whose masked scores are -1e30; where all are masked, none."""
+    """The oracle is autograd through a softmax whose masked scores are -1e30. If all are masked, no gradient flows."""
     mask = torch.tensor([[False, True, False], [True, True, True]])
     scores = torch.randn(2, 4, 3, dtype=torch.double, requires_grad=True)
     grad = torch.randn(2, 4, 3, dtype=torch.double)
@@ -53,7 +53,7 @@ def test_masked_softmax_gives_padding_nothing_and_an_all_padded_row_zeros():
 
 @pytest.mark.parametrize("mask", [None, torch.zeros(1, 300, dtype=torch.bool)])
 def test_half_precision_scores_are_normalised_in_float32(mask):
-    """Expected: the softmax of the same numbers in float64, rounded once to half precision."""
+    """The expected result is the softmax of the same numbers in float64, rounded once to half precision."""
     scores = (torch.randn(1, 1, 300, generator=torch.Generator().manual_seed(1)) * 4).half()
     exact = torch.softmax(scores.double(), dim=-1)
     torch.testing.assert_close(masked_softmax(scores, mask).double(), exact, rtol=2**-10, atol=1e-7)

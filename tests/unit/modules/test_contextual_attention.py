@@ -1,4 +1,4 @@
-"""Queries that know the context (PC-SAN, eq. 8 to 11), and the layer that is made of them."""
+"""Test queries that know the context (PC-SAN, eq. 8 to 11), and the layer that is made of them."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def query_map(context_dim: int = DIM) -> ContextualQuery:
 
 @pytest.mark.parametrize("inclusive", [False, True])
 def test_the_context_is_the_mean_of_the_past(inclusive):
-    """Expected: the naive mean, position by position."""
+    """The expected result is the naive mean, position by position."""
     states = torch.randn(BATCH, STEPS, DIM)
     found = TargetContext(inclusive=inclusive)(states, NOTHING)[0]
     for row in range(BATCH):
@@ -61,7 +61,7 @@ def test_step_by_step_it_is_the_same_after_a_prefix_and_a_reorder(inclusive):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_long_means_are_taken_in_float32(dtype):
-    """2,000 states of 100 have the sum 200,000, which float16 cannot hold; their mean is 100."""
+    """2,000 states of 100 have the sum 200,000, which float16 cannot hold. Their mean is 100."""
     found = TargetContext()(torch.full((1, 2001, 1), 100.0, dtype=dtype), NOTHING)[0]
     assert found.dtype == dtype
     assert found[0, 1:].eq(100.0).all()
@@ -76,7 +76,7 @@ def test_the_source_context_is_the_mean_of_the_topics_at_every_step():
 
 
 def test_queries_and_context_are_mixed_by_one_number_a_position():
-    """Expected: the naive formula; (Q^ - Q) / (C - Q) is the same number in all units, another at each position."""
+    """The oracle is the naive formula. (Q^ - Q) / (C - Q) is the same in all units and differs between positions."""
     layer, states, mean = query_map(), torch.randn(BATCH, STEPS, DIM), torch.randn(BATCH, STEPS, DIM)
     with torch.no_grad():
         found = layer(torch.cat([states, mean], dim=-1))
@@ -114,7 +114,7 @@ def make_layer(context: str, memory_index: int = 1) -> ContextualDecoderLayer:
 
 
 def read_all(layer: ContextualDecoderLayer, states: torch.Tensor, memories: torch.Tensor) -> Decoded:
-    """All steps at once, with the weights."""
+    """Compute all steps at once. Return the outputs with the weights."""
     bias = padding_bias(torch.zeros(1, TOPICS, dtype=torch.bool))
     read = WordsRead.empty(states).append(torch.ones(1, STEPS, dtype=torch.bool), 1)
     future = causal_bias(STEPS, states)

@@ -1,4 +1,4 @@
-"""One distribution over generating and copying: against naive loops, at the extremes, and its gradients."""
+"""Test one distribution over generating and copying: against naive loops, at the extremes, and its gradients."""
 
 import math
 
@@ -38,7 +38,7 @@ def both(kind: str, scale: float = 3.0) -> CopyDistribution:
 def mixed(
     kind: str, gate: torch.Tensor, generate: torch.Tensor, copy: torch.Tensor, no_copy: torch.Tensor = NO_COPY
 ) -> CopyDistribution:
-    """The distribution that ``mix`` gives, as decoders use it."""
+    """Return the distribution that ``mix`` gives, as decoders use it."""
     copying = Copying(copy, gate if kind == "gate" else None)
     normaliser, copies = mix(copying, generate.float().logsumexp(dim=-1), no_copy)
     return CopyDistribution(generate.float() - normaliser.unsqueeze(-1), copies, SOURCE)
@@ -114,7 +114,7 @@ def test_a_sentence_with_nothing_to_copy_only_generates(kind):
 @pytest.mark.parametrize("kind", ["gate", "shared"])
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
 def test_the_loss_has_the_gradient_of_the_dense_formula(kind, label_smoothing):
-    """Expected: autograd through all probabilities in float64, by the formula of fairseq's smoothing over V words."""
+    """The oracle is autograd through all probabilities in float64, with fairseq's smoothing over V words."""
     target = torch.tensor([[4, 7, 1], [6, 3, 5]])  # copied or generated, a slot, padding; a slot, two words
     leaves = [part.double().requires_grad_() for part in scores()]
     gate, generate, copy = leaves
@@ -144,7 +144,7 @@ def test_the_loss_has_the_gradient_of_the_dense_formula(kind, label_smoothing):
 
 
 def test_the_expected_number_of_copied_words_is_logged():
-    """Expected: the share p(copied) / p of each target, from the naive probabilities of generating."""
+    """The expected result is the share p(copied) / p of each target, from the naive probabilities of generating."""
     target = torch.tensor([[4, 7, 1], [6, 3, 5]])
     distribution, everything = both("shared"), naive("shared")
     expected = 0.0

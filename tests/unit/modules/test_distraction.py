@@ -1,4 +1,4 @@
-"""Distances of a step of a search to those before it: closed forms."""
+"""Test distances of a step of a search to those before it: closed forms."""
 
 import math
 
@@ -16,7 +16,7 @@ def test_a_content_is_distracted_by_those_before_element_by_element():
 
 
 def test_the_least_divergence_is_that_of_the_nearest_step():
-    """By hand: KL((1/2, 1/2) || (1/4, 3/4)) = 1/2 log 2 + 1/2 log(2/3); of the same weights it is 0."""
+    """By hand: KL((1/2, 1/2) || (1/4, 3/4)) = 1/2 log 2 + 1/2 log(2/3). Of the same weights it is 0."""
     now = torch.tensor([[0.25, 0.75, 0.0], [0.25, 0.75, 0.0]])
     before = torch.tensor([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]], [[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]]])
     expected = torch.tensor([0.5 * math.log(2) + 0.5 * math.log(2 / 3), 0.0])

@@ -1,4 +1,4 @@
-"""The parts of DNPG: soft labels, fractional positions, the inputs of the levels, the mixture."""
+"""Test the parts of DNPG: soft labels, fractional positions, the inputs of the levels, the mixture."""
 
 import math
 
@@ -29,7 +29,7 @@ NEVER = float("-inf")
 
 
 def test_noise_draws_a_class_as_often_as_it_is_probable():
-    """The Gumbel-max trick; of three classes, as with two the noise of the other sign would do as well."""
+    """The Gumbel-max trick. Of three classes, as with two the noise of the other sign would do as well."""
     torch.manual_seed(1)
     logits = torch.tensor([0.0, 1.0, 2.5])
     drawn = soft_labels(logits.expand(40_000, 3), 0.1, noisy=True).argmax(dim=-1)
@@ -38,7 +38,7 @@ def test_noise_draws_a_class_as_often_as_it_is_probable():
 
 
 def test_a_label_without_noise_is_a_softmax_at_its_temperature():
-    """Expected: exp(x / tau), normalised, by hand: x = (0, ln 3), tau = 1 and 1/2 -> (1, 3) / 4 and (1, 9) / 10."""
+    """With x = (0, ln 3), exp(x / tau) is (1, 3) / 4 for tau = 1 and (1, 9) / 10 for tau = 1/2, normalised."""
     logits = torch.tensor([0.0, math.log(3)])
     for temperature, expected in ((1.0, [0.25, 0.75]), (0.5, [0.1, 0.9])):
         found = soft_labels(logits, temperature, noisy=False).exp()
@@ -66,7 +66,7 @@ def test_labels_are_float32_and_finite_for_extreme_scores():
 
 @pytest.mark.parametrize("dim", [2, 6])
 def test_sinusoids_equal_the_formula_also_between_whole_numbers(dim):
-    """Expected: sin(p / 10000^(2k / D)) and cos, a number at a time."""
+    """The expected values are sin(p / 10000^(2k / D)) and cos, computed in a loop over the units."""
     positions = torch.tensor([[0.0, 0.25, 1.0, 17.5]])
     found = sinusoid(positions, dim)
     for place, p in enumerate(positions[0].tolist()):
@@ -108,7 +108,7 @@ def test_padding_that_is_far_from_words_reads_itself():
 
 
 def test_a_label_as_bias_renormalises_attention():
-    """Expected: alpha'_l = P_l alpha_l / sum P alpha, over the words, excluding padding."""
+    """The expected weights are alpha'_l = P_l alpha_l / sum P alpha, over the words, excluding padding."""
     torch.manual_seed(2)
     scores, probability = torch.randn(1, 1, 3, 4), torch.tensor([[0.2, 0.9, 1e-9, 0.5]])
     padding = torch.tensor([[False, False, False, True]])
@@ -126,7 +126,7 @@ def test_the_label_loss_counts_words_alone():
 
 
 def test_the_mixture_by_hand():
-    """P = 0.4 P_0 + 0.6 P_1, where P_0 generates (0.5, 0.25) and copies 0.25; copies are of the phrase level alone."""
+    """P = 0.4 P_0 + 0.6 P_1, where P_0 generates (0.5, 0.25) and copies 0.25. Copies are of the phrase level alone."""
     phrase, sentence = (
         torch.tensor([0.5, 0.25]).log() - 3.0,
         torch.tensor([0.1, 0.9]).log() + 7.0,

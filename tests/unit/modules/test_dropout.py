@@ -1,4 +1,4 @@
-"""Dropout from 16 random bits a number: how often, how much, and the same mask backwards."""
+"""Test dropout from 16 random bits a number: how often, how much, and the same mask backwards."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def test_numbers_are_dropped_or_divided_by_the_probability_of_being_kept(probabi
 
 
 def test_every_place_of_four_is_dropped_alike():
-    """Four numbers share one drawn integer; each gets separate bits."""
+    """Four numbers share one drawn integer. Each gets separate bits."""
     torch.manual_seed(2)
     kept = (dropout(torch.ones(100_000, 4), 0.3, training=True) != 0).double()
     torch.testing.assert_close(kept.mean(dim=0), torch.full((4,), 0.7).double(), rtol=0, atol=0.006)

@@ -1,4 +1,4 @@
-"""The masks of C-DNPG against the tables of their equations, and the attention against the naive loops."""
+"""Test the masks of C-DNPG against the tables of their equations, and the attention against the naive loops."""
 
 import pytest
 import torch
@@ -30,12 +30,12 @@ def mask_of(kind: str, granularities: torch.Tensor, length: int | None = None) -
 def self_attention(kind: str = "product", **options) -> GranularSelfAttention:
     attention = lively(GranularSelfAttention(DIM, HEADS, 0.1, kind=kind, **options))
     with torch.no_grad():
-        attention.granularity.weight.mul_(3.0)  # granularities over most of (0, 1)
+        attention.granularity.weight.mul_(3.0)  # spread the granularities over most of (0, 1)
     return attention
 
 
 def with_granularity(attention, value: float):
-    """The attention with z = ``value``, exactly, for every word: the logistic function is 0 or 1 at the ends."""
+    """Return the attention with z = ``value``, exactly, for every word: the logistic function is 0 or 1 at the ends."""
     with torch.no_grad():
         attention.granularity.weight.zero_()
         attention.granularity.bias.fill_(
@@ -147,7 +147,7 @@ def test_heads_start_near_one_half():
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_self_attention_is_the_naive_one(kind, normalize):
-    """Expected: the weights of every head, times M, and renormalised or not, one by one."""
+    """The expected result is the weights of every head, times M, and renormalised or not, one by one."""
     attention = self_attention(kind, normalize=normalize)
     settings = reference.Settings(kind, normalize)
     states = torch.randn(2, 7, DIM)
@@ -181,7 +181,7 @@ def test_cross_attention_is_the_naive_one(normalize):
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_templates_alone_are_plain_attention(kind, normalize):
-    """z = 0 everywhere: C = 1 and S = 1; to the last bit, since log 1 = 0 is added to the scores."""
+    """z = 0 everywhere: C = 1 and S = 1. To the last bit, since log 1 = 0 is added to the scores."""
     attention = with_granularity(self_attention(kind, normalize=normalize), 0.0)
     plain = MultiHeadAttention(DIM, HEADS, 0.1).eval()
     plain.load_state_dict(attention.state_dict(), strict=False)
@@ -198,7 +198,7 @@ def test_templates_alone_are_plain_attention(kind, normalize):
 
 @pytest.mark.parametrize("kind", ["scope", "product"])
 def test_details_alone_see_two_words_on_either_side(kind):
-    """z = 1 everywhere: C = 1, S = 1 up to a distance of 2. Expected: plain attention with everything else masked."""
+    """With z = 1, C is 1, and S is 1 up to a distance of 2. This is plain attention with everything else masked."""
     attention = with_granularity(self_attention(kind), 1.0)
     plain = MultiHeadAttention(DIM, HEADS, 0.1).eval()
     plain.load_state_dict(attention.state_dict(), strict=False)
@@ -277,7 +277,7 @@ def test_nothing_is_ever_not_a_number(kind, normalize, value, dtype):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_half_precision_is_close_to_float32(kind, dtype):
-    """Of 8 bits in bfloat16 half a dozen operations leave 2%; a mask whose logarithm were taken there would leave 0."""
+    """Of 8 bits in bfloat16 half a dozen operations leave 2%. A mask whose logarithm were taken there would leave 0."""
     attention = self_attention(kind)
     states = torch.randn(2, 9, DIM).to(dtype)
     with torch.no_grad():

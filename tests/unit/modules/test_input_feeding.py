@@ -1,4 +1,4 @@
-"""Global attention and the input-feeding LSTM against loops over positions, steps and layers, and against LSTMCell."""
+"""Compare global attention and the input-feeding LSTM with loops over positions, steps, layers, and with LSTMCell."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def test_attention_equals_a_loop_over_positions(score):
 
 @pytest.mark.parametrize("layers", [1, 3])
 def test_steps_equal_lstm_cells_that_are_fed(layers):
-    """Expected: PyTorch's LSTMCell of each layer on [word; attentional state of the step before]."""
+    """The oracle is PyTorch's LSTMCell of each layer, fed with [word; attentional state of the step before]."""
     torch.manual_seed(4)
     attention = GlobalAttention("general", H)
     stack = InputFeedingLstm(E, H, layers, attention, dropout=0.5).eval()
@@ -68,7 +68,7 @@ def test_steps_equal_lstm_cells_that_are_fed(layers):
 
 
 def parts_of(stack):
-    """Words, source and first state of a batch."""
+    """Return words, source and first state of a batch."""
     words, states = torch.randn(B, T, E), torch.randn(B, S, H)
     memory = stack.attention.remember(states, MASK)
     return words, memory, stack.start(torch.randn(2, B, H), torch.randn(2, B, H))

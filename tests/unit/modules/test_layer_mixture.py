@@ -1,4 +1,4 @@
-"""Mixtures of BERT's layers (PC-SAN, eq. 2)."""
+"""Test mixtures of BERT's layers (PC-SAN, eq. 2)."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def lively(kind: str) -> LayerMixture:
 
 @pytest.mark.parametrize("kind", ["softmax", "free"])
 def test_a_mixture_is_the_sum_over_layers(kind):
-    """Expected: the naive loop of ``tests/reference/pc_san.py``."""
+    """The expected values come from the naive loop of ``tests/reference/pc_san.py``."""
     mixture, layers = lively(kind), torch.randn(BATCH, TOPICS, LAYERS, WIDTH)
     with torch.no_grad():
         found = mixture(layers)

@@ -1,4 +1,4 @@
-"""The products of the output layer: exact results on every path, and the error bounds of products in bfloat16."""
+"""Test the products of the output layer: exact results on every path, and the error bounds of products in bfloat16."""
 
 import contextlib
 

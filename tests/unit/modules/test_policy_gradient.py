@@ -1,4 +1,4 @@
-"""The loss of REINFORCE against the expectation over all sentences, its curriculum and its baseline in closed form."""
+"""Test the loss of REINFORCE by the expectation over all sentences, and curriculum and baseline in closed form."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def reward(words):
 
 @pytest.mark.parametrize("baseline", [0.0, 0.4])
 def test_its_expected_gradient_is_that_of_the_reward(baseline):
-    """Expected: the gradient of sum_y P(y) r(y) over all 15 sentences, which no baseline changes."""
+    """The expected result is the gradient of sum_y P(y) r(y) over all 15 sentences, which no baseline changes."""
     torch.manual_seed(1)
     logits = torch.randn(LENGTH, WORDS, dtype=torch.double, requires_grad=True)
     lprobs = logits.log_softmax(dim=1)
@@ -45,7 +45,7 @@ def test_its_expected_gradient_is_that_of_the_reward(baseline):
 
 
 def test_given_words_cost_their_likelihood_and_padding_nothing():
-    """By hand: -(-1 - 2) - (0.5 - 0.2) (-4) = 3 + 1.2; the padding's probability is 0."""
+    """By hand: -(-1 - 2) - (0.5 - 0.2) (-4) = 3 + 1.2. The padding's probability is 0."""
     lprobs = torch.tensor([[-1.0, -2.0, -4.0, -torch.inf]], requires_grad=True)
     given, drawn = torch.tensor([[True, True, False, False]]), torch.tensor([[False, False, True, False]])
     rewards, baseline = torch.tensor([0.5], requires_grad=True), torch.full((1, 1), 0.2, requires_grad=True)
@@ -58,7 +58,7 @@ def test_given_words_cost_their_likelihood_and_padding_nothing():
 
 
 def test_given_words_fall_in_steps_to_none():
-    """The paper's schedule: 24 words, three fewer every second epoch; the last word is drawn, too, from epoch 17 on."""
+    """The paper's schedule: 24 words, three fewer every second epoch. The last word is drawn, too, from epoch 17 on."""
     assert [given_words(epoch, 24, 3, 2) for epoch in range(1, 20)] == [
         *(24, 24, 21, 21, 18, 18, 15, 15, 12, 12, 9, 9, 6, 6, 3, 3, 0, 0, 0)
     ]

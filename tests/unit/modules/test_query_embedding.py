@@ -1,4 +1,4 @@
-"""Scores and loss of the output layer against the naive loops of ``tests/reference/query_scores.py``."""
+"""Test scores and loss of the output layer against the naive loops of ``tests/reference/query_scores.py``."""
 
 from itertools import product
 
@@ -99,7 +99,7 @@ def test_uniform_scores_cost_the_logarithm_of_the_number_of_candidates():
 
 @pytest.mark.parametrize("scale", [1.0, 200.0])
 def test_certain_and_hopeless_targets_stay_exact(scale):
-    """Closed form: two candidates, scores s and -s; nll = log(1 + exp(-2 s)) or 2 s + log(1 + exp(-2 s))."""
+    """In closed form, two candidates, scores s and -s; nll = log(1 + exp(-2 s)) or 2 s + log(1 + exp(-2 s))."""
     layer = QueryEmbedding("dot", 1, 1, 5, unk_index=UNK)
     embeddings = torch.tensor([[-1e9], [-1e9], [-1e9], [1.0], [-1.0]])
     query = torch.tensor([[scale]], requires_grad=True)

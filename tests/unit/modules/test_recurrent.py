@@ -1,4 +1,4 @@
-"""Recurrent layers over padded batches against each sentence alone, without padding."""
+"""Recurrent layers give the same results over padded batches as over each sentence alone."""
 
 import pytest
 import torch
@@ -33,7 +33,10 @@ def test_each_sentence_is_read_as_if_it_stood_alone(kind, bidirectional, left_pa
 
 @pytest.mark.parametrize("left_pad", [False, True])
 def test_a_gru_that_resets_early_reads_each_sentence_as_if_it_stood_alone(left_pad):
-    """Expected: the same GRU on the sentence alone, from a state that is not 0; its equations have a naive loop."""
+    """The expected result is the same GRU on the sentence alone, from a state that is not 0.
+
+    Its equations have a naive loop.
+    """
     rnn, state = EarlyResetGru(E, H, batch_first=True, bidirectional=True), torch.randn(2, 2, H)
     inputs, padding_mask = torch.randn(2, 6, E), torch.zeros(2, 6, dtype=torch.bool)
     words = slice(2, None) if left_pad else slice(4)

@@ -1,4 +1,4 @@
-"""Topic vectors and BERT's states joined (PC-SAN, eq. 3). Expected values: by hand."""
+"""Test topic vectors and BERT's states joined (PC-SAN, eq. 3). The expected values are computed by hand."""
 
 import pytest
 import torch

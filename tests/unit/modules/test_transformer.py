@@ -1,4 +1,4 @@
-"""The Transformer's layers against the naive ones of ``tests/reference/transformer.py``, and effects of padding."""
+"""Compare the Transformer's layers with those of ``tests/reference/transformer.py``, and test effects of padding."""
 
 import pytest
 import torch
@@ -62,7 +62,7 @@ def test_a_gpus_kernel_attends_as_a_cpu_does_and_drops_weights_in_training_alone
 
 
 def test_log_weights_keep_a_gradient_where_weights_vanish():
-    """A key that scores 200 less has weight exp(-200), which is 0 in float32; its logarithm is -200, gradient 1."""
+    """A key that scores 200 less has weight exp(-200), which is 0 in float32. Its logarithm is -200, gradient 1."""
     query = torch.tensor([[[[1.0]]]])
     keys = torch.tensor([[[[0.0], [-200.0]]]], requires_grad=True)
     log_weights = attention_log_weights(query, keys, None)
@@ -85,7 +85,7 @@ def test_heads_must_divide_the_width():
 
 @pytest.mark.parametrize("with_weights", [False, True])
 def test_dropout_falls_on_attention_weights(with_weights):
-    """Expected: of 400 weights of 1 / 400 over values 1, 3 / 4 are kept at 4 / 3: a mean of 1 that varies by 0.03."""
+    """Of 400 weights of 1 / 400 over values 1, 3 / 4 are kept at 4 / 3. Their mean of 1 varies by 0.03."""
     attention = MultiHeadAttention(1, 1, 0.25).train()
     with torch.no_grad():
         for parameter in attention.parameters():
@@ -140,7 +140,10 @@ def test_steps_are_those_of_the_whole_after_a_reorder():
 
 
 def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
-    """Expected: each hypothesis alone. They grow out of one another, and the first sentence of three is dropped."""
+    """The oracle computes each hypothesis alone.
+
+    Hypotheses grow out of one another, and the first sentence of three is dropped.
+    """
     network = decoder()
     source = torch.randn(3, 4, DIM)
     with torch.no_grad():
@@ -168,7 +171,7 @@ def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
 
 
 def test_two_can_go_on_from_the_same_state():
-    """Expected: each alone. The cached words grow in place, for one of them."""
+    """The oracle computes each alone. The cached words of one of them grow in place."""
     network = decoder()
     with torch.no_grad():
         memory = network.remember(torch.randn(1, 4, DIM), torch.zeros(1, 4, dtype=torch.bool))
@@ -250,7 +253,7 @@ class NearestWordsOnly(EncoderLayer):
 
 
 def test_a_layer_can_add_its_own_bias_to_the_attention():
-    """Expected: with a bias of 0 the plain layers; with an extreme one each word sees itself alone."""
+    """A bias of 0 gives the plain layers. With an extreme bias each word sees only itself."""
     network, plain = encoder(NearestWordsOnly), encoder()
     tokens, mask = torch.tensor([[5, 9, 4, 2]]), torch.zeros(1, 4, dtype=torch.bool)
     torch.testing.assert_close(network(tokens, mask), plain(tokens, mask))
@@ -274,7 +277,7 @@ def test_gradients_reach_a_bias_through_the_fused_kernel():
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 def test_the_tied_output_and_its_loss(label_smoothing):
-    """Expected: scores by hand; their cross entropy by fairseq's own smoothing."""
+    """The scores are computed by hand, and their cross entropy by fairseq's own smoothing."""
     from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
     layer, words = lively(TiedOutput(DIM, WORDS, 3)), torch.randn(WORDS, DIM)

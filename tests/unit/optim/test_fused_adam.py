@@ -24,7 +24,7 @@ def parameters() -> list[torch.nn.Parameter]:
 
 
 def train(optimizer: Any, params: list[torch.nn.Parameter], steps: range, scale: float) -> None:
-    """Updates with gradients that depend on the step; in step 2 the second parameter is out of use."""
+    """Updates with gradients that depend on the step. In step 2 the second parameter is out of use."""
     for step in steps:
         generator = torch.Generator().manual_seed(step)
         for parameter in params:
@@ -40,7 +40,7 @@ def train(optimizer: Any, params: list[torch.nn.Parameter], steps: range, scale:
 @pytest.mark.parametrize(("scale", "eps"), [(1.0, 1e-8), (1e-8, 1e-8), (1.0, 0.1)])
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_updates_are_fairseqs(scale: float, eps: float, decay: float) -> None:
-    """Expected: ``fairseq.optim.adam.Adam``, whose counts differ where a parameter had no gradient."""
+    """The oracle is ``fairseq.optim.adam.Adam``, whose counts differ where a parameter had no gradient."""
     ours, theirs = parameters(), parameters()
     optimizer = make(ours, adam_eps=eps, adam_betas="(0.8, 0.98)", weight_decay=decay)
     peer = Adam(theirs, lr=0.1, betas=(0.8, 0.98), eps=eps, weight_decay=decay)
@@ -65,7 +65,7 @@ def test_goes_on_from_its_checkpoint() -> None:
 
 
 def test_goes_on_from_the_state_of_fairseqs_adam() -> None:
-    """Expected: ``fairseq.optim.adam.Adam`` itself, continuing."""
+    """The expected values come from ``fairseq.optim.adam.Adam`` itself, continuing."""
     theirs = parameters()
     peer = Adam(theirs, lr=0.1)
     train(peer, theirs, range(3), 1.0)
@@ -79,7 +79,7 @@ def test_goes_on_from_the_state_of_fairseqs_adam() -> None:
 
 @pytest.mark.parametrize("layout", ["transposed", "expanded"])
 def test_gradients_of_any_layout_in_memory(layout: str) -> None:
-    """Expected: fairseq's ``adam`` on the same numbers in plain order."""
+    """The expected values come from fairseq's ``adam`` on the same numbers in plain order."""
     ours, theirs = (torch.nn.Parameter(torch.ones(5, 3)) for _ in range(2))
     numbers = torch.arange(1.0, 16.0).view(3, 5).t() - 8.0 if layout == "transposed" else torch.arange(-1.0, 2.0)
     ours.grad = numbers.expand(5, 3)

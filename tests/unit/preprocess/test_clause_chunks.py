@@ -1,4 +1,4 @@
-"""Essays split into chunks of clauses: all words are kept, chunk sizes are most equal, topics are reordered."""
+"""Test essays split into chunks of clauses: all words are kept, chunk sizes are most equal, topics are reordered."""
 
 import itertools
 import json
@@ -41,7 +41,7 @@ def test_clauses_end_at_their_punctuation(essay, clauses):
 
 
 def test_groups_are_the_most_equal_of_all_groupings():
-    """Expected: the best of all groupings; for ties, the one with the longest last group."""
+    """The expected result is the best of all groupings; for ties, the one with the longest last group."""
     random = Random(4)
     for _ in range(200):
         lengths = [random.randint(1, 9) for _ in range(random.randint(1, 8))]
@@ -75,7 +75,7 @@ def test_topics_come_in_the_order_of_the_essay():
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Three splits of one pair each; x does not occur."""
+    """Return three splits of one pair each; x does not occur."""
     for split in ("train", "valid", "test"):
         write(tmp_path / "data" / f"{split}.src", [f"x b{split} a"])
         write(tmp_path / "data" / f"{split}.tgt", [f"the a , then b{split} , and so it is ."])

@@ -1,4 +1,4 @@
-"""CopyNet's rule data: every target follows from its rule and its source, and counts and lengths are the paper's.
+"""Test CopyNet's rule data: every target follows from its rule and its source, and counts and lengths are the paper's.
 
 The numbers are those of Gu et al. (ACL 2016), section 5.1: 1,000 symbols, 200 rules of five types, 5 to 20 items a
 template, 1 to 15 symbols a variable, 100 + 100 instances a rule. Rules are matched here by regular expressions, one for
@@ -52,7 +52,7 @@ def read(directory, split):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """The default output: as large as the paper's."""
+    """Return the default output: as large as the paper's."""
     folder = tmp_path_factory.mktemp("rules") / "data"
     result = run(folder)
     assert result.returncode == 0, result.stderr
@@ -65,7 +65,7 @@ def rules(published):
 
 
 def derive(rule, source):
-    """Every target that the rule can give for the source, found by trying all lengths of x and y."""
+    """Return every target that the rule can give for the source, found by trying all lengths of x and y."""
     found = set()
     surplus = len(source.split()) - len(rule["source"].split())  # symbols beyond one for each variable
     for x in range(1, 16) if "y" in rule["source"] else [surplus + 1]:
@@ -208,7 +208,7 @@ def test_manifest(published):
 
 
 def ceiling_by_hand(rule, source):
-    """The accuracy of a model that knows the rule: the share of the likeliest of the possible targets."""
+    """Return the accuracy of a model that knows the rule: the share of the likeliest of the possible targets."""
     targets = Counter()
     words, items = source.split(), rule["source"].split()
     for x in range(1, 16):
@@ -254,7 +254,7 @@ def test_touching_variables_leave_a_choice():
 
 def test_only_the_stable_method_of_random_is_used():
     class OnlyRandom:
-        """`random()` is the one method whose numbers Python promises to keep."""
+        """`random()` is the only method whose numbers Python promises to keep the same between versions."""
 
         def __init__(self):
             self.random = Random(5).random

@@ -1,4 +1,4 @@
-"""One line of a user's text: removed, counted and escaped characters; files of lines; text steps and their inverse."""
+"""Test the text steps and their inverse on lines and files: removed, counted and escaped characters."""
 
 import gzip
 import importlib

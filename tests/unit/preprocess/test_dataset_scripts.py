@@ -1,4 +1,4 @@
-"""The script of every data set on small files in the published format."""
+"""Test the script of every data set on small files in the published format."""
 
 import csv
 import importlib
@@ -16,12 +16,12 @@ SCRIPTS = (
 
 
 def run(script, *arguments):
-    """Run a script in this process; return the exit status."""
+    """Run a script in this process. Return the exit status."""
     return importlib.import_module(script).main([str(argument) for argument in arguments])
 
 
 def prepared(folder):
-    """The text files of an output, as lists of lines."""
+    """Return the text files of an output, as lists of lines."""
     return {
         path.name: path.read_text(encoding="utf-8").split("\n")[:-1]
         for path in folder.iterdir()
@@ -161,7 +161,7 @@ def write_pwkp(folder):
 
 
 def torch7(value):
-    """A value as Torch writes it."""
+    """Return a value as Torch writes it."""
     count = 0
 
     def dump(value):
@@ -337,7 +337,7 @@ def test_asset_and_files_by_name(tmp_path, capsys):
 
 
 def write_lcsts(folder, documents):
-    """The released files: (score, text, summary) by part."""
+    """Return the released files: (score, text, summary) by part."""
     for part, rows in documents.items():
         lines = []
         for number, (score, text, summary) in enumerate(rows):
@@ -418,7 +418,7 @@ def write_quora(path, delimiter, rows):
 
 
 def duplicates(number):
-    """Pairs, many of which share a question with another."""
+    """Return pairs, many of which share a question with another."""
     return [(f"question {index % 29} ?", f"is it {index} ?", 1) for index in range(number)]
 
 

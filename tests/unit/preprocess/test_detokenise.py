@@ -1,4 +1,4 @@
-"""Running text from Moses tokens, word pieces and jieba's words: everyday lines are restored without exceptions."""
+"""Moses tokens, word pieces and jieba's words become running text: all everyday lines are restored."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The dialogue sets: shares and sizes of the description, responses that follow from the source, no shared fillers.
+"""The dialogue sets have the described sizes and shares, responses follow from the source, and no filler is shared.
 
 The expected responses are derived from the written files: a pattern becomes a regular expression, which extracts the
 fillers from the source, and the response is built from them.
@@ -77,7 +77,7 @@ def named(text):
 
 
 def expression(pattern, pools):
-    """A regular expression with a group for each slot; the same slot twice has to hold the same."""
+    """Return a regular expression with a group for each slot. The same slot twice has to hold the same."""
     parts, seen = [], set()
     for part in re.split(r"(\{[a-z]+\d?\})", pattern):
         name = part.strip("{}")
@@ -347,7 +347,7 @@ def test_too_many_pairs_are_one_clear_line(tmp_path):
 
 
 def test_jieba_units(tmp_path):
-    """Words instead of characters; the text is the same without the spaces."""
+    """Words instead of characters. The text is the same without the spaces."""
     pytest.importorskip("jieba")
     for unit in ("jieba", "characters"):
         line = ["--output", tmp_path / unit, *SMALL, "--set", "ds1", "--unit", unit]

@@ -1,4 +1,4 @@
-"""Placeholders of named entities: their words are found from the two forms of a sentence in bounded time."""
+"""Test placeholders of named entities: their words are found from the two forms of a sentence in bounded time."""
 
 import re
 
@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 
 
 def align_by_regex(anonymised: str, original: str) -> dict[str, str] | None:
-    """A naive reference: one regular expression with a lazy group for each placeholder. Its time is exponential."""
+    """Return a naive reference: one regular expression with a lazy group for each placeholder.
+
+    Its time is exponential.
+    """
     parts, names = [], []
     for word in anonymised.split():
         group = word.replace("@", "_")

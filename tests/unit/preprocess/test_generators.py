@@ -31,7 +31,7 @@ each = pytest.mark.parametrize("script", SMALL)
 
 
 def run(script, output, *options):
-    """Run a generator in this process with its small sizes; return the exit status."""
+    """Run a generator in this process with its small sizes. Return the exit status."""
     return importlib.import_module(script).main(["--output", str(output), *map(str, SMALL[script]), *options])
 
 

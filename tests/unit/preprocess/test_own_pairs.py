@@ -1,4 +1,4 @@
-"""A user's pairs: every file format gives the same pairs, and no source is in two splits."""
+"""Test a user's pairs: every file format gives the same pairs, and no source is in two splits."""
 
 import csv
 import importlib
@@ -25,7 +25,7 @@ def prepare(*arguments: object) -> int:
 
 
 def write(folder: Path, kind: str) -> list[Path]:
-    """The pairs as a file of some kind."""
+    """Return the pairs as a file of some kind."""
     path = folder / f"pairs.{kind.split('-', maxsplit=1)[0]}"
     if kind == "txt":
         paths = [folder / "mine.a", folder / "mine.b"]
@@ -78,7 +78,7 @@ def test_every_kind_of_file_gives_the_pairs_it_has(tmp_path: Path, kind: str):
 
 
 def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
-    """Expected: the lines of the prepared files, token for token, with the steps learnt from the training text."""
+    """The expected tokens are those of the prepared files, made by the steps learnt from the training text."""
     for number, options in enumerate(
         (["--lowercase"], ["--truecase"], ["--truecase", "--bpe", "30"], ["--unit", "characters", "--lowercase"])
     ):
@@ -94,7 +94,7 @@ def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
 
 
 def test_sources_alone_are_what_they_were_at_training(tmp_path: Path):
-    """The same tokens, with the learnt case and pieces; the output can be used like any prepared text."""
+    """The same tokens, with the learnt case and pieces. The output can be used like any prepared text."""
     file = write(tmp_path, "csv")[0]
     learnt = ["--columns", "text,rewritten", "--truecase", "--bpe", "30"]
     assert prepare("--data", file, *learnt, "--output", tmp_path / "mine") == 0
@@ -142,7 +142,7 @@ def test_topics_that_are_a_text_are_refused(tmp_path: Path, capsys, arguments, s
 
 @pytest.mark.parametrize("kind", ["text", "model"])
 def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
-    """Expected: the tokens of the earlier text for the same pairs, although no step is learnt from them again."""
+    """The tokens are those of the earlier text for the same pairs, although no step is learnt from them again."""
     [data] = write(tmp_path, "csv")
     first, again = tmp_path / "first", tmp_path / "again"
     common = ("--data", data, "--columns", "text,rewritten")
@@ -374,7 +374,7 @@ def save(folder: Path, rows: list[tuple[str, str]], files: int = 1) -> None:
 
 
 def test_a_saved_table_has_the_pairs_of_a_text_file(tmp_path: Path):
-    """Expected: the splits that a table in JSON lines with the same rows gives."""
+    """The expected result is the splits that a table in JSON lines with the same rows gives."""
     save(tmp_path / "saved", PAIRS)
     [table] = write(tmp_path, "jsonl")
     assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "a") == 0

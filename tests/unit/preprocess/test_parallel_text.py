@@ -1,4 +1,4 @@
-"""The text preparation as a command: its outputs, and invalid input, which leaves no files behind."""
+"""Test the text preparation as a command: its outputs, and invalid input, which leaves no files behind."""
 
 import json
 import subprocess
@@ -50,7 +50,7 @@ def test_an_unknown_word_becomes_the_dictionary_s(pair, tmp_path):
 
 
 def test_an_option_that_is_not_given_leaves_outputs_of_earlier_versions_complete(pair, tmp_path):
-    """Their manifests lack --unknown; new options in a manifest would make a recipe refuse its own earlier text."""
+    """Their manifests lack --unknown. New options in a manifest would make a recipe refuse its own earlier text."""
     assert run("--output", tmp_path / "out", "--train", *pair).returncode == 0
     assert "unknown" not in json.loads((tmp_path / "out" / "manifest.json").read_text())["options"]
 

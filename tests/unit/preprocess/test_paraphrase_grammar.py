@@ -1,4 +1,4 @@
-"""The grammar of the synthetic paraphrase pairs: its English, its changes to a sentence, and its tables.
+"""Test the grammar of the synthetic paraphrase pairs: its English, its changes to a sentence, and its tables.
 
 Expected values come from English grammar, from the rule that the target adds no content, or from the tables from which
 the sentences are drawn; none is a recorded output.

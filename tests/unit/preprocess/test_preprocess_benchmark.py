@@ -1,4 +1,4 @@
-"""The benchmark of the LCSTS script at toy size: the script reads the released format and loses no pair."""
+"""Test the benchmark of the LCSTS script at toy size: the script reads the released format and loses no pair."""
 
 import importlib
 import json

@@ -110,7 +110,7 @@ def spoilt(name):
 
 
 def contents(extra):
-    """Files: any bytes, pieces that mean something, and well-formed lines."""
+    """Return files: any bytes, pieces that mean something, and well-formed lines."""
     pieces = st.lists(st.sampled_from([*FRAGMENTS, *extra, *extra, *extra]), max_size=12).map(b"".join)
     lines = st.integers(0, 4).map(lambda number: (b"".join(extra) + b"one two\n") * number)
     header = st.just(extra[0] if extra else b"")
@@ -118,7 +118,7 @@ def contents(extra):
 
 
 def run_script(script, folder, arguments, names):
-    """Run in-process with the paths inside ``folder``; return status, messages."""
+    """Run in-process with the paths inside ``folder``. Return status, messages."""
     words = [str(folder / word) if word in names or word == "." else word for word in arguments]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -1,4 +1,4 @@
-"""Retrieval of similar pairs: by naive loops over all of them, without leaks, and as a command."""
+"""Test retrieval of similar pairs: by naive loops over all of them, without leaks, and as a command."""
 
 import json
 import math
@@ -25,7 +25,7 @@ def naive_vectors(sources):
 
 
 def naive_best(sentence, pairs, forbidden=()):
-    """The greatest cosine of an allowed pair, over all of them."""
+    """Return the greatest cosine of an allowed pair, over all of them."""
     vector = naive_vectors([p for p, _ in pairs])
     asked = vector(sentence)
     likeness = [sum(asked.get(word, 0) * weight for word, weight in vector(p).items()) for p, _ in pairs]
@@ -33,7 +33,7 @@ def naive_best(sentence, pairs, forbidden=()):
 
 
 def random_pairs(seed, number):
-    """Pairs of few words, so that sentences come again."""
+    """Return pairs of few words, so that sentences come again."""
     rng = random.Random(seed)
 
     def sentence():
@@ -70,7 +70,7 @@ def run(data, output, *options):
 
 
 def test_every_sentence_gets_the_most_similar_pair_and_none_that_tells_its_target(data, tmp_path, monkeypatch):
-    """Expected: the greatest cosine over all pairs; in training over those with neither the sentence nor its target."""
+    """The oracle is the greatest cosine over all pairs, in training without pairs that have this sentence or target."""
     monkeypatch.setattr(retrieve_pairs, "CELLS", 7 * SPLITS["train"])
     assert run(data, tmp_path / "out") == 0
     train = read(data, "train")
@@ -97,7 +97,7 @@ def test_a_sentence_without_a_common_word_has_no_pair(tmp_path, capsys):
 
 
 def test_memory_does_not_grow_with_sentences_times_pairs(monkeypatch):
-    """With more pairs, fewer sentences are processed at a time; one if there are more pairs than cells."""
+    """With more pairs, fewer sentences are processed at a time. One if there are more pairs than cells."""
     monkeypatch.setattr(retrieve_pairs, "CELLS", 20)
     pairs = random_pairs(3, 50)
     retriever = retrieve_pairs.Retriever(pairs)

@@ -1,4 +1,4 @@
-"""The unit joiner: text to tokens to text is the identity, and tokens are what a model should read."""
+"""Test the unit joiner: text to tokens to text is the identity, and tokens are what a model should read."""
 
 import importlib
 import tempfile

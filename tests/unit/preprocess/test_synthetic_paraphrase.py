@@ -1,4 +1,4 @@
-"""The quickstart's generator: identical bytes for one seed, files and manifest, refusals, no leak between splits."""
+"""Test the quickstart's generator: bytes are the same for a seed, bad input is refused, and splits share nothing."""
 
 import hashlib
 import json

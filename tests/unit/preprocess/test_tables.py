@@ -1,4 +1,4 @@
-"""Tables of pairs in common formats: every format and dialect gives the pairs that were written into it.
+"""Test tables of pairs in common formats: every format and dialect gives the pairs that were written into it.
 
 Expected pairs are the ones that the test wrote, by the rules of the format (RFC 4180 for CSV, json for JSON).
 """
@@ -48,7 +48,7 @@ def escaped(text: str) -> str:
 
 
 class Reader:
-    """Reads a table; ``said`` is the printed text."""
+    """Reads a table. ``said`` is the printed text."""
 
     def __init__(self, folder: Path, capsys) -> None:
         self.folder = folder

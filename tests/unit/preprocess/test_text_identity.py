@@ -1,4 +1,4 @@
-"""The benchmark of text to tokens to text: its numbers are those of the lines, and a difference fails."""
+"""Test the benchmark of text to tokens to text: its numbers are those of the lines, and a difference fails."""
 
 import importlib
 import struct
@@ -34,7 +34,7 @@ def test_a_difference_fails(benchmark, tmp_path: Path, monkeypatch, capsys) -> N
 
 
 def catalogue(messages: dict[str, str]) -> bytes:
-    """A catalogue in the format of GNU gettext: a head, two tables of (length, offset), and the texts."""
+    """Return a catalogue in the format of GNU gettext: a head, two tables of (length, offset), and the texts."""
     head, texts = 28, b""
     tables: list[bytes] = []
     for column in (sorted(messages), [messages[key] for key in sorted(messages)]):

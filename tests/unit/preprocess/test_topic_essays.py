@@ -1,4 +1,4 @@
-"""The topic essays: every sentence is one of the grammar for its topics, and exactly the given topics occur.
+"""Test the topic essays: every sentence is one of the grammar for its topics, and exactly the given topics occur.
 
 The test lists every sentence that the grammar's file can produce and compares the sentences of an essay with that list.
 """

@@ -1,4 +1,4 @@
-"""Word alignment, phrases that fit it, and the labels made from them: by hand, by naive loops, and as a command."""
+"""Test word alignment, its phrases and their labels by hand, by naive loops, and as a command."""
 
 import json
 import math
@@ -29,7 +29,7 @@ def sides(pairs):
 
 
 def naive_align(pairs, iterations):
-    """The model of Dyer et al. a cell at a time: places from the last table, -1 = no word."""
+    """Return the model of Dyer et al. a cell at a time: places from the last table, -1 = no word."""
     rows = defaultdict(set)
     for source, target in pairs:
         for e in [None, *source.split()]:
@@ -109,14 +109,14 @@ def test_symmetrisation_by_hand():
 
 
 def test_growing_stops_where_both_words_are_linked():
-    """(0, 1) touches (0, 0) and (1, 1), but both of its words have a link by then; below, word 1 has none."""
+    """(0, 1) touches (0, 0) and (1, 1), but both of its words have a link by then. Below, word 1 has none."""
     assert symmetrise([0, 1], [1, 1], grow=False) == {(1, 1)}
     assert symmetrise([0, 1], [1, 1], grow=True) == {(0, 0), (1, 1)}
     assert symmetrise([0, 0], [0, 1], grow=True) == {(0, 0), (0, 1), (1, 1)}
 
 
 def test_smallest_phrases_by_hand():
-    """Words 1 and 2 cross over to 2 and 1; word 3 has two words, with an unlinked one between them; 5 has none."""
+    """Words 1 and 2 cross over to 2 and 1. Word 3 has two words, with an unlinked one between them; 5 has none."""
     links = {(0, 0), (1, 2), (2, 1), (3, 3), (3, 5)}
     blocks = list(smallest_blocks(links))
     assert blocks == [

@@ -1,4 +1,4 @@
-"""Vectors learnt from text: the task's own reader takes them, words that share contexts are near."""
+"""Test vectors learnt from text: the task's own reader takes them, words that share contexts are near."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_vectors_are_read_back_and_mean_something(text, tmp_path, capsys):
 
 
 def test_the_same_options_give_the_same_bytes(text, tmp_path):
-    """In processes with other hash seeds; another seed gives others."""
+    """In processes with other hash seeds. Another seed gives others."""
     content = []
     for number, seed in ((1, 5), (2, 5), (3, 6)):
         output = tmp_path / f"out{number}"

@@ -1,4 +1,4 @@
-"""Figures: drawn values are read back from the axes; words of every kind; Chinese; reproducible files."""
+"""Test figures: drawn values are read back from the axes; words of every kind; Chinese; reproducible files."""
 
 import json
 import logging

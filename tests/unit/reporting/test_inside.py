@@ -1,4 +1,4 @@
-"""Figures and tables of checkpoints in a report; an unusable checkpoint is reported and raises no error."""
+"""Test figures and tables of checkpoints in a report. An unusable checkpoint is reported and raises no error."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ ROWS = {"piano": [1.0, 0.0], "learn": [0.8, 0.6], "book": [0.0, 1.0]}
 
 @pytest.fixture(name="folder")
 def run_with_checkpoints(tmp_path):
-    """A run whose first checkpoint has an embedding and whose second is cut off."""
+    """Return a run whose first checkpoint has an embedding and whose second is cut off."""
     folder = make_run(tmp_path / "run")
     (folder / "bin").mkdir()
     (folder / "bin" / "dict.src.txt").write_text("".join(f"{word} 1\n" for word in WORDS))

@@ -1,4 +1,4 @@
-"""Experiments that were scored on the same sentences, side by side."""
+"""Test experiments that were scored on the same sentences, side by side."""
 
 import pytest
 from msgspec.structs import replace
@@ -15,7 +15,10 @@ STANDARD = "standard"
 
 @pytest.fixture(name="entries")
 def two_experiments(tmp_path) -> list[scores.Entry]:
-    """Two experiments on the same questions, one of which has a system of the other's name; a third has other text."""
+    """Return two experiments on the same questions, one of which has a system of the other's name.
+
+    A third has other text.
+    """
     runs = [
         make_run(tmp_path / "copying" / "quora", preset=STANDARD),
         make_run(tmp_path / "plain" / "quora", outputs={"transformer": OUTPUTS["copy_transformer"]}, preset=STANDARD),

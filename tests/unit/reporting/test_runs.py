@@ -1,4 +1,4 @@
-"""Reading run directories: files of a score are found by their hash, and broken files are reported, not shown."""
+"""Test reading run directories: files of a score are found by their hash, and broken files are reported, not shown."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Outputs next to their source: copied, new and omitted words."""
+"""Test outputs next to their source: copied, new and omitted words."""
 
 import json
 
@@ -19,7 +19,7 @@ def words(text: str) -> list[Piece]:
 
 
 def test_signs_are_no_part_of_the_words_that_they_are_attached_to():
-    """The word "car" is the source's, with a comma or without; tokens, pieces and marks stay unchanged."""
+    """The word "car" is the source's, with a comma or without. Tokens, pieces and marks stay unchanged."""
     source, output = words('He said: "I like my car, O\'Neil."'), words("O'Neil (he) likes the car.")
     assert (
         "".join(" " * (not piece.attached) + piece.text for piece in source)[1:] == 'He said: "I like my car, O\'Neil."'
@@ -31,7 +31,7 @@ def test_signs_are_no_part_of_the_words_that_they_are_attached_to():
 
 
 def test_words_are_compared_with_the_source():
-    """By hand; the second "the" of the output is one more than the source has."""
+    """By hand. The second "the" of the output is one more than the source has."""
     found = samples.mark_words(words("The cat and a dog and a bird"), words("the bird the cat sees"))
     assert marked(found) == "=the =bird +the =cat +sees -and -a -dog -and -a"
 

@@ -1,4 +1,4 @@
-"""Scores over seeds: means, significance, the copy row, and the papers' numbers next to ours."""
+"""Test scores over seeds: means, significance, the copy row, and the papers' numbers next to ours."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,10 @@ def entry_of(*tests: ScoredSet) -> scores.Entry:
 
 
 def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, difference: float = 1.0) -> ScoredSet:
-    """A test set with one metric; ``p`` and ``difference`` are of the tests of the last system against the first."""
+    """Return a test set with one metric.
+
+    ``p`` and ``difference`` are of the tests of the last system against the first.
+    """
     systems = {
         name: {key: {"score": value, "signature": "s", "ci": [value - 1, value + 1]}} for name, value in values.items()
     }
@@ -45,7 +48,7 @@ def test_mean_and_sample_deviation_over_seeds():
 
 
 def test_seeds_have_the_systems_and_signatures_of_all():
-    """If seeds were scored differently, both signatures are shown; the copy row comes first in any case."""
+    """If seeds were scored differently, both signatures are shown. The copy row comes first in any case."""
     first, second = scored({"a": 20.0, "copy-source": 1.0}), scored({"a": 22.0, "b": 3.0})
     second.evaluation.columns["bleu"] = replace(second.evaluation.columns["bleu"], signature="t")
     entry = entry_of(first, second)
@@ -114,7 +117,7 @@ def test_columns_of_older_files_are_described_by_their_keys(key, expected):
 
 
 def test_a_missing_optional_library_changes_no_direction(monkeypatch):
-    """METEOR needs NLTK to be computed, but not to know that more is better, neither in older nor in newer files."""
+    """Computing METEOR needs NLTK. Knowing that higher is better does not, in older and in newer score files."""
     monkeypatch.setitem(sys.modules, "nltk", None)
     older = scored({"copy-source": 5.0, "a": 4.0}, key="meteor-exact-stem").evaluation
     newer = convert(older.as_json(), Evaluation)

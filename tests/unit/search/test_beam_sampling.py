@@ -1,4 +1,4 @@
-"""Candidates that are drawn: from which distribution, from how many, and in which order."""
+"""Test candidates that are drawn: from which distribution, from how many, and in which order."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def search(continuations: int = 50) -> BeamSampling:
 
 
 def test_candidates_are_drawn_by_the_sums_of_their_hypotheses():
-    """Expected: the softmax over the sums of both hypotheses, -0.2 and -0.9 so far, normalised over all eight."""
+    """The oracle is the softmax over the sums of both hypotheses, -0.2 and -0.9 so far, over all eight candidates."""
     torch.manual_seed(1)
     sentences = 40_000
     lprobs = LPROBS.repeat(sentences, 2, 1)

@@ -234,7 +234,7 @@ def test_the_stop_rules_are_those_of_the_plain_class(arch, rule, wanted, stock_i
 
 @pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "dnpg"])
 def test_without_unknown_words_the_others_have_all_probability(arch, stock_is_not_used):
-    """Expected: the plain class, and its scores from log_softmax over all words but ``<unk>``."""
+    """The expected result is the plain class, and its scores from log_softmax over all words but ``<unk>``."""
     model = make_model(*FAMILIES[arch])
     sample = make_sample(model)
     options = {"max_len_b": 10, "renormalise": True}
@@ -311,7 +311,7 @@ def test_the_longest_output_must_be_as_long_as_the_shortest():
 
 @pytest.mark.parametrize("case", ["wean_lstm", "dnpg, queries"])
 def test_scores_in_bfloat16_are_those_of_an_output_layer_that_rounds(case, stock_is_not_used, monkeypatch):
-    """Expected: teacher forcing with an output layer that uses bfloat16 only for its products.
+    """The expected values come from teacher forcing with an output layer that uses bfloat16 only for its products.
 
     The search of that model is not comparable, because many of its scores are equal.
     """
@@ -345,7 +345,10 @@ def test_integers_that_a_machine_cannot_multiply_are_refused(monkeypatch):
     "arch", ["wean_lstm", "copynet", "copy_transformer", "granularity_transformer_product", "dnpg"]
 )
 def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used):
-    """Expected: teacher forcing in float32. A step of 1/127 of the largest number moves no score by much."""
+    """The expected values come from teacher forcing in float32.
+
+    A step of 1/127 of the largest number moves no score by much.
+    """
     needs_int8()
     model = make_model(arch, {})
     sample = make_sample(model)
@@ -378,7 +381,7 @@ def test_maps_that_are_packed_give_the_same_outputs(case, all_maps_are_packed, s
 
 @pytest.mark.parametrize("arch", ["paraphrase_transformer", "copy_transformer"])
 def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_packed, stock_is_not_used, monkeypatch):
-    """Expected: teacher forcing with every map computed by ``Int8Linear``, which has its own test.
+    """The expected values come from teacher forcing with every map computed by ``Int8Linear``, which has its own test.
 
     It rounds each row independently of the others, so that beams and batches make no difference.
     """
@@ -415,7 +418,10 @@ def _rounded_words(self: TiedOutput, query: torch.Tensor, embeddings: torch.Tens
 
 
 def test_weights_are_packed_once_for_all_batches_until_they_change(monkeypatch):
-    """Expected: a search without cached weights. fairseq's optimisers bypass PyTorch's version counter."""
+    """The expected scores come from a search without cached weights.
+
+    fairseq's optimisers change weights without PyTorch's version counter noticing.
+    """
     model, packed = make_model("wean_lstm", {}), []
     pack = packed_linear.pack
     monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: packed.append(len(weight)) or pack(weight, rows))

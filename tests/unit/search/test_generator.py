@@ -1,4 +1,4 @@
-"""The end of a search: the right output of a peaked model must not be lost to prematurely ended hypotheses."""
+"""Test the end of a search: the right output of a peaked model must not be lost to prematurely ended hypotheses."""
 
 import math
 from types import SimpleNamespace
@@ -66,7 +66,7 @@ def test_the_right_output_is_found_where_early_ends_fill_the_beam(model, diction
     options = {"beam_size": BEAM, "max_len_a": 0, "max_len_b": 30, "len_penalty": len_penalty}
     patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=1, **options)
     for hypotheses in search(patient):
-        # Expected: closed form. No other output is close; an empty output has 0.05.
+        # The expected scores have a closed form. No other output is close. An empty output has 0.05.
         assert hypotheses[0]["tokens"].tolist() == [*WORDS, EOS]
         expected = sum(map(math.log, RIGHT)) / 13**len_penalty
         assert hypotheses[0]["score"].item() == pytest.approx(expected, rel=1e-4)
@@ -79,7 +79,7 @@ def test_the_right_output_is_found_where_early_ends_fill_the_beam(model, diction
 
 
 def test_the_nbest_are_the_best_of_all_that_the_beam_saw(model, dictionary):
-    """Expected: the right output, then outputs at least as good as an early end after k right words, for k = 11, 10."""
+    """The right output comes first, then outputs at least as good as an early end after 11 and 10 right words."""
     options = {"beam_size": BEAM, "max_len_a": 0, "max_len_b": 30}
     patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=3, **options)
     for hypotheses in search(patient, sentences=1):
@@ -143,7 +143,7 @@ def test_a_beam_too_wide_to_draw_is_refused(model, dictionary):
 
 
 def test_nothing_better_compares_with_the_last_of_the_wanted_outputs():
-    """Sums of log-probabilities: the open hypothesis has -2; two outputs are requested, so the second best decides."""
+    """Sums of log-probabilities: the open hypothesis has -2. Two outputs are requested, so the second best decides."""
     generator = SimpleNamespace(
         stop_when_nothing_better=2, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=False
     )
@@ -155,7 +155,7 @@ def test_nothing_better_compares_with_the_last_of_the_wanted_outputs():
 
 
 def test_an_unknown_word_is_replaced_by_a_word_never_by_the_end():
-    """Attention is highest at the end symbol, then at padding; the words have 0.1 and 0.2, on the left is padding."""
+    """Attention is highest at the end symbol, then at padding. The words have 0.1 and 0.2, on the left is padding."""
     generator = SimpleNamespace(pad=1, eos=EOS)
     attention = torch.tensor([[0.3], [0.1], [0.2], [0.4]])
     assert PaperSequenceGenerator._source_positions(generator, torch.tensor([1, 7, 8, EOS]), attention) == [1]

@@ -1,4 +1,4 @@
-"""The benchmark for a GPU: one call measures every table, even if one of them fails. No test measures time."""
+"""Test the benchmark for a GPU: one call measures every table, even if one of them fails. No test measures time."""
 
 import importlib
 import json
@@ -84,7 +84,7 @@ def required(name: str, found: set[str] | None = None) -> set[str]:
 
 
 def test_every_package_to_carry_is_named(gpu):
-    """Expected: the metadata of the packages. Three are build tools; torchaudio is not needed."""
+    """The expected result is the metadata of the packages. Three are build tools. Torchaudio is not needed."""
     needed = required("fairseq-fixed") - required("torch") - {"cffi", "cython", "pycparser", "torchaudio"}
     named = gpu.__doc__.partition("carry these wheels:")[2].partition("to be compared with")[0]
     named = {canonicalize_name(name) for name in re.findall(r"[a-z][\w-]+[a-z0-9]", named)}

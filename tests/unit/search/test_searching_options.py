@@ -45,7 +45,7 @@ def paraphrase_task(words: int = WORDS, slots: int = 0, **options: Any) -> Parap
 
 
 def search(task: ParaphraseTask, models: list[torch.nn.Module], sample: dict[str, Any], **options: Any) -> Any:
-    """The hypotheses, and whether they come from the faster search."""
+    """Return the hypotheses, and whether they come from the faster search."""
     generator = task.build_generator(models, Namespace(**{"max_len_b": 12} | options))
     torch.manual_seed(7)  # for random draws
     return generator.generate(models, sample), getattr(generator, "is_fast", False)
@@ -168,7 +168,7 @@ def test_a_search_out_of_range_is_refused(options, says):
     ],
 )
 def test_a_training_out_of_range_is_refused(section, options, says):
-    """Each of these trained with exit status 0, or ended with a traceback of PyTorch."""
+    """Without the check, each of these values trained with exit status 0 or ended with a traceback of PyTorch."""
     sections = {"optimization": Namespace(lr=[0.1]), "dataset": Namespace()} | {section: Namespace(lr=[0.1], **options)}
     with pytest.raises(UserError, match=says):
         check_training(sections)

@@ -1,4 +1,4 @@
-"""Traces of the search against the model's own account of the same words, computed for all steps at once."""
+"""Test traces of the search against the model's own account of the same words, computed for all steps at once."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def searched(model: torch.nn.Module, sample: dict[str, Any], **options: Any) -> 
 
 
 def read_words(tokens: torch.Tensor) -> torch.Tensor:
-    """The decoder's input for an output (T,): (1, T)."""
+    """Return the decoder's input for an output (T,): (1, T)."""
     return tokens.roll(1).unsqueeze(0)
 
 

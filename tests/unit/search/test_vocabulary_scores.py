@@ -1,4 +1,4 @@
-"""Scores in chunks and blocks against all of them at once: ``QueryEmbedding.scores``, log_softmax and one topk."""
+"""Test scores in chunks and blocks against all of them at once: ``QueryEmbedding.scores``, log_softmax and one topk."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def build(vocabulary: int, score: str = "general", **options):
 
 @pytest.fixture(params=[64, 700, 10**6, None], ids=["a block", "blocks", "one chunk", "whole"])
 def scores_class(request, monkeypatch):
-    """Scores in chunks of one block, of several, of all, and as on a GPU."""
+    """Return scores in chunks of one block, of several, of all, and as on a GPU."""
     if request.param is None:
         return WholeScores
     monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", request.param)
@@ -53,7 +53,7 @@ def test_scores_their_sum_and_the_best_are_those_of_the_plain_form(scores_class,
 
 @torch.no_grad()
 def test_two_scores_are_mixed_as_the_plain_forms_are(scores_class):
-    """Expected: logaddexp of all scores with their weights, twice, as the memory of the first step is used again."""
+    """The oracle is logaddexp of all weighted scores, twice, because the memory of the first step is used again."""
     first, first_words, _ = build(300)
     second, second_words, _ = build(300)
     scores, others = scores_class(first, first_words, 300, ROWS), scores_class(second, second_words, 300, ROWS)
@@ -87,7 +87,7 @@ class CountedExponentials(TorchDispatchMode):
 
 @torch.no_grad()
 def test_what_concat_needs_of_the_words_is_computed_once_a_search(scores_class):
-    """Closed form: exp(2b) of every word once; exp(2a) of the hypotheses in every step, in each chunk."""
+    """In closed form, exp(2b) of every word once; exp(2a) of the hypotheses in every step, in each chunk."""
     output, embeddings, features = build(300, "concat")
     scores = scores_class(output, embeddings, 300, ROWS)
     chunks = sum(number * scores.width < 300 for number in range(scores.num_chunks))
@@ -169,7 +169,7 @@ def test_a_row_without_numbers_is_never_chosen(scores_class):
 
 @torch.no_grad()
 def test_bfloat16_is_for_the_product_alone(scores_class):
-    """Expected: the product of rounded factors, rounded, and everything afterwards in float32."""
+    """The expected result is the product of rounded factors, rounded, and everything afterwards in float32."""
     output, embeddings, features = build(300)
     scores = scores_class(output, embeddings, 300, ROWS, BF16)
     log_sum = scores.compute(features)
@@ -224,7 +224,7 @@ def test_a_product_of_integers_does_not_depend_on_the_other_rows():
 
 @torch.no_grad()
 def test_int8_is_for_the_product_alone(scores_class):
-    """Expected: ``Int8Linear`` for all words, and all later operations in float32."""
+    """The expected values come from ``Int8Linear`` for all words, and all later operations in float32."""
     needs_int8()
     output, embeddings, features = build(300)
     scores = scores_class(output, embeddings, 300, ROWS, INT8)

@@ -1,4 +1,4 @@
-"""The task on data binarised in the test: nothing dropped, limits as named, the same batches after a restart."""
+"""Test the task on data binarised in the test: nothing dropped, limits as named, the same batches after a restart."""
 
 from argparse import Namespace
 
@@ -77,7 +77,7 @@ def test_every_pair_is_in_exactly_one_batch(data, split):
 
 @pytest.mark.parametrize("options", [{}, {"no_source_end": True}, {"required_seq_len_multiple": 8}])
 def test_the_share_of_padding_is_said(data, caplog, options):
-    """Expected: the padding counted in the batches themselves."""
+    """The expected result is the padding counted in the batches themselves."""
     task = make_task(data, **options)
     task.load_dataset("train")
     sizes = {"max_sentences": 4, "max_positions": (99, 99), "seed": 1}
@@ -199,7 +199,7 @@ def test_sources_alone_take_the_dictionary_of_the_sources(data):
 
 @pytest.mark.parametrize("written", ["zebra", "w1 zebra yak", "<unk>"])
 def test_an_unknown_word_of_a_constraint_is_named_with_its_line(data, written):
-    """fairseq-interactive packs the constraints of a buffer like this; the second buffer begins with line 3."""
+    """fairseq-interactive packs the constraints of a buffer like this. The second buffer begins with line 3."""
     task = make_task(data)
     lines = [torch.tensor([*words(3), EOS])] * 2
     encoded = [task.target_dictionary.encode_line(text, append_eos=False) for text in ("w1", "w2 w3", written)]
@@ -327,7 +327,7 @@ def test_the_wean_search_finds_what_full_search_finds_sooner(data):
 
 
 def test_the_wean_search_waits_for_the_best_hypothesis_to_end(data):
-    """Expected: a plain Python search that continues until the best candidate of a step is an end."""
+    """The oracle is a plain Python search that continues until the best candidate of a step is an end."""
     task = make_task(data, search_preset="wean")
     model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10, query_bias=True)
     with torch.no_grad():  # the end among the candidates from the first step on, but not the best at once
@@ -344,7 +344,7 @@ def test_the_wean_search_waits_for_the_best_hypothesis_to_end(data):
 
 @torch.no_grad()
 def plain_search(model, source, beam, max_len):
-    """Search one sentence by whole prefixes; return the outputs, best first, and how often an end was not best."""
+    """Search one sentence by whole prefixes. Return the outputs, best first, and how often an end was not best."""
     encoder_out = model.encoder(source.unsqueeze(0))
     alive, done, passed = [(0.0, [])], [], 0
     for step in range(max_len + 1):
@@ -414,7 +414,7 @@ def test_scores_are_rounded_in_one_way(data):
 
 
 def test_replace_unk_positions_are_the_most_attended_words(data):
-    """Expected: the argmax of the attention over the sentence's own words, counted without its padding."""
+    """The expected result is the argmax of the attention over the sentence's own words, counted without its padding."""
     task = make_task(data)
     model = build_model("wean_lstm", task, embed_dim=6, hidden_size=10)
     sample = sample_of(task)

@@ -1,4 +1,4 @@
-"""The batches of the task for training, validation and search, on data written in the test, and invalid input."""
+"""Test the batches of the task for training, validation and search, on data written in the test, and invalid input."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,7 +141,7 @@ def test_without_options_a_batch_is_that_of_the_paraphrase_task(data, monkeypatc
 
 
 def test_features_come_with_every_batch(data, bert, monkeypatch):
-    """The words of each row are read back and BERT is asked for them; binary data has lost one word's spelling."""
+    """The words of each row are read back and BERT is asked for them. Binary data has lost one word's spelling."""
     task = make_task(data, bert=str(bert))
     model = build(task, "reads", monkeypatch)
     sample = batch_of(task)

@@ -1,4 +1,4 @@
-"""Settings of wean-train: invalid settings are refused before files are written, and TOML restores the settings."""
+"""wean-train refuses invalid settings before it writes files, and TOML restores the settings."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ PAIRS = "source,target\nA dog barks.,The dog is barking.\n"
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder with a table of pairs, which is the working directory."""
+    """Return a folder with a table of pairs, which is the working directory."""
     (tmp_path / "pairs.csv").write_text(PAIRS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -236,7 +236,7 @@ def test_a_name_with_the_character_nul_is_refused(here, given):
 
 
 def test_data_frames_are_saved_by_split(here):
-    """Expected: one JSON object per row, in which NaN is null and other scripts stay readable."""
+    """The file has one JSON object per row, in which NaN is null and other scripts stay readable."""
     frame = pd.DataFrame({"a": ["Zoë", None], "b": ["x", "y"]})
     assert tables.save_tables(frame, here / "one") == {"data": str(here / "one" / "data.jsonl")}
     assert (here / "one" / "data.jsonl").read_text(encoding="utf-8") == '{"a":"Zoë","b":"x"}\n{"a":null,"b":"y"}\n'
@@ -271,7 +271,7 @@ def test_a_table_is_not_saved_in_a_folder_of_others(here):
 
 
 def test_sizes_follow_the_number_of_pairs():
-    """Expected: the table of docs/own_pairs.md and of the measurements in results/few_pairs_*.json."""
+    """The expected result is the table of docs/own_pairs.md and of the measurements in results/few_pairs_*.json."""
     assert sizes_for(1999) == (64, 40, 0.003, "copynet")
     assert sizes_for(2000) == (64, 30, 0.003, "copynet")
     assert sizes_for(10_000) == (128, 25, 0.002, "copynet")
@@ -290,7 +290,7 @@ def essays(tmp_path):
 
 
 def test_lengths_of_essays_are_those_of_the_text(essays):
-    """Expected: the mean of 10 words and the end symbol, half and twice of it."""
+    """The expected result is the mean of 10 words and the end symbol, half and twice of it."""
     chosen = options_for("mta_lstm", "8", "0.003", essays)
     search = " ".join(chosen.search)
     assert search.startswith("--max-topics 6 --essay-length 11 --beam 5 --max-len-a 0 --max-len-b 22 --min-len 5 ")

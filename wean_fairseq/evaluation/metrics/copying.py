@@ -1,6 +1,7 @@
 """Copying and length, without which quality scores of paraphrases mislead.
 
-None of the four papers reports them. The copy-the-source rows in ``docs/evaluation.md`` show why they are needed.
+The papers of WEAN, CopyNet, C-DNPG and PC-SAN report none of them except exact match (CopyNet). The copy-the-source
+rows in ``docs/evaluation.md`` show why they are needed.
 """
 
 from collections import Counter
