@@ -15,7 +15,7 @@
 #   SEED     random seed (default: 1)
 #   SEEDS    several seeds, each in RUN/seed<N>. They are scored together, as mean and deviation, if they share the test set
 #   JOBS     systems and seeds trained at a time, with one core or GPU each (default: 1). Logs are in RUN/jobs
-#   GPUS     number of GPUs (default: those found); 0 = CPU
+#   GPUS     number of GPUs (default: those found); 0 = CPU. With SBATCH, 1 = one per job
 #   PROCESSES  processes of one training, each with its own batches, also on a CPU (default: GPUS, or one)
 #   SBATCH   file to write the trainings to as a Slurm job array, instead of running them
 #   TRAIN_FLAGS  more fairseq-train options for every system, as in TRAIN_FLAGS="--lr 0.0005"
