@@ -199,7 +199,7 @@ class Table(Pairs):
         columns: Sequence[str] = (),
         header: str | None = None,
         partly: bool = False,
-        advice: str = "Name two of them with --columns A,B, or number them from 1.",
+        advice: str = "Name two of them with --columns A,B (one with a comma in double quotes), or number them from 1.",
     ) -> None:
         super().__init__(preparation, str(path))
         self.source = open_source(preparation, path)

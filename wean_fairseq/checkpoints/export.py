@@ -150,7 +150,10 @@ def _check_free(folder: Path, overwrite: bool) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not overwrite or not folder.is_dir():
-        raise UserError(f"{folder} is a file or has files already: delete it, or choose another directory.")
+        raise UserError(
+            f"{folder} is a file or has files already: delete it, choose another directory, or replace an older "
+            "exported model with --overwrite."
+        )
     recorded = Manifest(folder).digests
     if not {WEIGHTS, CONFIG} <= recorded.keys():  # folders of data and of checkpoints have recorded checksums, too
         raise UserError(f"{folder} is not an exported model: delete it, or choose another directory.")

@@ -40,6 +40,7 @@ from .outputs import Generated, describe_outputs
 
 BATCH = 64  # sentences
 _TOKENS = 8192  # of a batch, including padding, unless a single line has more
+_LISTS_OF_WORDS = "give a list of words or phrases, and for several sentences a list of such lists"
 
 
 @contextmanager
@@ -308,7 +309,7 @@ class TextModel:
         _check_generation(generation)
         lines = _sentences(text)
         if constraints is not None and not isinstance(constraints, Sequence):
-            raise UserError(f"the constraints are {constraints!r:.40}: give a list of strings for each sentence.")
+            raise UserError(f"the constraints are {constraints!r:.40}: {_LISTS_OF_WORDS}.")
         forced = None if constraints is None else [constraints] if isinstance(text, str) else constraints
         if forced is not None:
             if len(forced) != len(lines):
@@ -365,7 +366,7 @@ class TextModel:
         Raises ``UserError`` for a word that is not in the dictionary.
         """
         if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
-            raise UserError(f"{where}the constraints are {phrases!r:.40}: give a list of strings for each sentence.")
+            raise UserError(f"{where}the constraints are {phrases!r:.40}: {_LISTS_OF_WORDS}.")
         dictionary, found = self.task.target_dictionary, []
         for phrase in phrases:
             tokens = self.text.tokens(self.text.clean(phrase)).removeprefix(f"{CASE_MARK} ")

@@ -178,7 +178,9 @@ class TrainingRun:
         inputs += [self.base.weights] if self.base else []
         changes = state.record_settings(self.work / "settings", lines + state.input_lines(inputs))
         if changes:
-            raise UserError(f"{self.work} was made with other settings ({changes}): give another --work, or delete it.")
+            raise UserError(
+                f"{self.work} was made with other settings ({changes}): give another --work or --output, or delete it."
+            )
         if (self.data / "manifest.json").is_file():
             say("text: done before")
         else:
