@@ -76,7 +76,7 @@ def write(options: Namespace, output: Output) -> str:
         output.facts["pretraining"] = pretrain(options, tokenizer, model)
     tokenizer.save_pretrained(output.folder)
     model.save_pretrained(output.folder)
-    # transformers writes only tokenizer.json; --wordpiece-vocab and older readers need this file.
+    # transformers writes only tokenizer.json. --wordpiece-vocab and older readers need this file.
     output.write_text("vocab.txt", "".join(f"{piece}\n" for piece in vocabulary))
     return f"wrote {options.output}"
 

@@ -15,7 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def _reliability(config: pytest.Config) -> Reliability:
     record = config.getoption("--reliability-record")
-    # pytest-xdist hands its workers the options; they run in the same directory.
+    # pytest-xdist hands its workers the options. The workers run in the same directory.
     return Reliability(None if record is None else Path(record).resolve())
 
 

@@ -1,4 +1,4 @@
-"""Every registered model family with small sizes; tests over all families include new ones automatically."""
+"""Build every registered model family with small sizes. Tests over all families include new ones automatically."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields

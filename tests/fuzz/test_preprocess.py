@@ -96,7 +96,7 @@ def test_outputs_are_turned_back_line_by_line(examples, reliability):
             )
             for name in ("undone", "joined", "named"):
                 assert lines_written(folder / name) == len(lines)
-            # Tokens are restored; white space between them becomes one space.
+            # Tokens are restored. White space between them becomes one space.
             if not options and "&lt;" not in "".join(lines):
                 assert read_plain(folder / "undone") == [" ".join(line.split()) for line in lines]
             wanted = [" ".join(word for word in line.split() if word != "<chunk>") for line in lines]

@@ -29,7 +29,7 @@ from tests.integration.commands import (
 )
 from wean_fairseq.data.integrity import record_once
 
-# 2,000 pairs are 63 updates of 32, the last one smaller; 50 and 60 are not multiples of 8 (see tasks/paraphrase.py).
+# 2,000 pairs are 63 updates of 32, the last one smaller. 50 and 60 are not multiples of 8 (see tasks/paraphrase.py).
 SIZES = {"train": 2000, "valid": 50, "test": 60}
 Made = TypeVar("Made")
 

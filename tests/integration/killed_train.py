@@ -64,7 +64,7 @@ def wait_for_moment(folder: Path, chance: random.Random) -> str:
 
 
 def append(path: Path, entry: object) -> None:
-    """One more line of JSON."""
+    """Append a line of JSON."""
     with path.open("a") as file:
         file.write(f"{json.dumps(entry)}\n")
 

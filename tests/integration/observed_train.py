@@ -36,6 +36,6 @@ def train_step(self: TranslationTask, *args: Any, **kwargs: Any) -> Any:
 
 
 def cli_main() -> None:
-    """As fairseq's."""
+    """Run fairseq's ``cli_main`` with the recording."""
     TranslationTask.train_step = train_step
     train.cli_main()

@@ -61,7 +61,7 @@ def test_stock_translation_as_users_first_call_it(data, tmp_path):
 
 def test_training_learns_the_data(training):
     _, result = training
-    # With all words known the loss is that of the <unk>s alone; a uniform guess costs log2(47 words) = 5.6.
+    # With all words known, only <unk> causes a loss. A uniform guess costs log2(47 words) = 5.6.
     assert result.logged("valid_loss")[-1] < 0.2
 
 

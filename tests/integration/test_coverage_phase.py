@@ -1,4 +1,4 @@
-"""Two-phase training of pointer_generator by real commands: first without coverage, then with it."""
+"""Train pointer_generator by real commands in two phases, first without coverage and then with coverage."""
 
 import torch
 

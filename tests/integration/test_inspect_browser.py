@@ -99,7 +99,7 @@ def test_a_word_that_no_training_had_is_copied_from_where_it_stood(systems: dict
 def test_granularities_are_those_of_the_dump(
     text_data: Path, checkpoints: dict[str, Path], systems: dict[str, System], tmp_path: Path
 ):
-    """The dump of fairseq-interactive."""
+    """The page shows the granularities in the dump of fairseq-interactive."""
     shown = decode(systems["granular"], question("kept1 said2"))
     dump = tmp_path / "z.jsonl"
     run(

@@ -20,7 +20,7 @@ from tests.reliability import Reliability
 
 SCRIPT = ROOT / "examples" / "train_until_done.sh"
 KILLS, SEED = 20, 9
-# 310 updates with a checkpoint after every sixth one; 63 are an epoch (see conftest.py).
+# 310 updates with a checkpoint after every sixth update. An epoch has 63 updates (see conftest.py).
 SETTINGS = ["--lr", 0.003, "--max-update", 310, "--save-interval-updates", 6, "--keep-interval-updates", 2]
 SETTINGS += ["--no-epoch-checkpoints", "--log-interval", 50]
 

@@ -80,7 +80,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
         assert "rarity" in words_of(run / "bin")
         assert "rarity" not in words_of(run / "bin-cutoff")
     before = {path: path.stat().st_mtime_ns for path in made_once(run)}
-    # Of DRESS also its two models of rewards; of a re-ranked system two beams, on two sets.
+    # DRESS also has two reward models. A re-ranked system has two beams on two sets.
     assert len(before) == len(systems) + 2 * ("dress" in systems) + 4 * (recipe in RERANKED)
     again = run_recipe(f"nts/{recipe}", run, SMOKE=1, **layout)
     assert again.returncode == 0, again.stdout + again.stderr

@@ -1,4 +1,4 @@
-"""Two searches of a real system, re-ranked on the validation set, and the chosen search applied to the test set."""
+"""Two searches of a real system are re-ranked on validation, and the chosen search is applied to the test set."""
 
 import json
 import re

@@ -13,7 +13,7 @@ from tests.integration.observed import assert_same_end, assert_same_random_numbe
 from tests.reliability import Reliability
 from wean_fairseq.checkpoints.resume import updates_of
 
-# 63 updates an epoch (see conftest.py), the default dropout of 0.4; --eval-bleu puts arrays into the checkpoints.
+# 63 updates an epoch (see conftest.py), the default dropout of 0.4. --eval-bleu puts arrays into the checkpoints.
 SETTINGS = ["--lr", 0.003, "--max-epoch", 2, "--log-interval", 1, "--no-epoch-checkpoints"]
 BLEU = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 10}', "--best-checkpoint-metric", "bleu"]
 BLEU += ["--maximize-best-checkpoint-metric"]
@@ -124,7 +124,7 @@ def test_checkpoints_hold_nothing_that_the_safe_loader_refuses(checkpoint: Path)
 
 
 def test_bleu_counts_are_the_only_exception(uninterrupted: Path) -> None:
-    # Types that --eval-bleu stores; numpy.dtypes.Int64DType is needed too, but PyTorch does not list it.
+    # Types that --eval-bleu stores. numpy.dtypes.Int64DType is needed too, but PyTorch does not list it.
     expected = {"numpy._core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype"}
     assert needed_globals(uninterrupted) == expected
     assert torch.load(uninterrupted, weights_only=True)["cfg"]["task"]["_name"] == "paraphrase"

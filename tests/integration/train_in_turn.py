@@ -18,7 +18,7 @@ _wrapper, _step = host.DistributedDataParallel, Trainer.train_step
 
 
 def step_with_one_batch(trainer: Trainer, samples: list[dict[str, Any]]) -> Any:
-    """As fairseq's, with all batches in one."""
+    """Run fairseq's training step with all batches joined into one."""
     pairs = trainer.task.dataset("train")
     return _step(trainer, [pairs.collater([pairs[number] for sample in samples for number in sample["id"].tolist()])])
 

@@ -43,7 +43,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
     "CUDA_VISIBLE_DEVICES": "",  # the same machine everywhere: one without a GPU
     "PYTHONIOENCODING": "utf-8",
 }
-# Command -> its function, as entry points name it; the last ones are of tests.
+# Command -> its function, as entry points name it. The last commands belong to tests.
 COMMANDS = {
     f"fairseq-{name}": f"fairseq_cli.{name}:cli_main"
     for name in ("train", "generate", "preprocess", "interactive", "validate")
@@ -62,7 +62,7 @@ _FORKS.set_forkserver_preload(["preloaded"])
 _STREAMS = ("stdin", "stdout", "stderr")
 _STARTING = threading.Lock()  # one at a time, while the table of all children is changed
 _SHORT = "/tmp"  # folder of sockets: an address has about 100 characters, and TMPDIR may be longer
-# A program of ``programs``; its path may contain any characters.
+# A program of ``programs``. The path of the program may contain any characters.
 _PROGRAM = """#!/bin/sh
 exec {python} -IS {client} "$0" "$@"
 """

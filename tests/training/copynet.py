@@ -2,7 +2,7 @@
 
 from . import DECODER, ENCODER, Case, Dropped, constant, normal, uniform
 
-# Sections 5.1 and 5.2, and the authors' released configurations; all three systems have the same sizes.
+# Sizes of sections 5.1 and 5.2 and of the authors' configurations. All three systems have the same sizes.
 SYMBOLS = {"embed_dim": 150, "hidden_size": 300, "cell": "gru", "readout": "state", "location_width": 0, "dropout": 0.0}
 SUMMARIES = SYMBOLS | {"embed_dim": 350, "hidden_size": 500}
 FULL = SYMBOLS | {"attention_dim": 1000, "readout": "full", "attention_coverage": True}

@@ -15,6 +15,6 @@ SETTINGS = {
 }
 CASES = [
     Case("granularity_transformer", SIZES, PARTS, STARTS),
-    # Eq. 9 multiplies the weights themselves; dropout falls on the product.
+    # Eq. 9 multiplies the weights themselves. Dropout applies to the product.
     Case("granularity_transformer", SIZES | {"ga_normalize": "none", "ga_cross": "resonance"}, PARTS, STARTS),
 ]

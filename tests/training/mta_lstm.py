@@ -2,7 +2,7 @@
 
 from . import BETWEEN_LAYERS, DECODER, Case, Dropped, uniform
 
-# Section 4.2; the small ones are this project's.
+# Section 4.2. We chose the small sizes.
 LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2, "dropout": 0.5}
 SETTINGS = {
     "mta_lstm": {"topic_mode": "mta", "init_range": 0.04, "coverage_loss_weight": 0.1, **LSTM},

@@ -2,7 +2,7 @@
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal, uniform
 
-# NTS, section 2; its authors' code does not reverse the source and initialises word vectors like other weights.
+# Section 2 of NTS. The authors' code does not reverse the source and initialises word vectors like other weights.
 NTS = {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"}
 NTS |= {"reverse_source": False, "local_dim": 0, "missing_vector_std": 0.0}
 # EncDecA, section 5 (Zhang and Lapata, EMNLP 2017); DRESS-LS by the release's train_lexical_simp.sh and run_std.sh.

@@ -4,7 +4,7 @@ from tests.unit.models.test_pc_san import build_with_features, features
 
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, glorot, normal, pytorch
 
-# Lin et al., 2020; the small ones are this project's.
+# Lin et al., 2020. We chose the small sizes.
 SETTINGS = {
     "pc_san": {"embed_dim": 768, "ffn_dim": 3072, "decoder_layers": 6, "attention_heads": 8},
     "pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 2, "attention_heads": 4},

@@ -2,7 +2,7 @@
 
 from . import DECODER, Case, Dropped, uniform
 
-# Wang et al., 2016; the small ones are this project's.
+# Wang et al., 2016. We chose the small sizes.
 SETTINGS = {
     "ppg": {"embed_dim": 512, "hidden_size": 512, "dropout": 0.0, "init_range": 0.0},
     "ppg_small": {"embed_dim": 128, "hidden_size": 256, "dropout": 0.3},

@@ -46,7 +46,7 @@ def training_step():
 
 @pytest.fixture
 def threads():
-    """The number of threads, put back afterwards."""
+    """Restore the number of threads after the test."""
     before = torch.get_num_threads()
     yield before
     torch.set_num_threads(before)
@@ -271,7 +271,7 @@ def test_memory_is_the_median_of_the_processes(training_step, monkeypatch):
 
 
 def test_growth_with_the_batch_is_the_difference_of_the_peaks(training_step):
-    """In closed form, 30 - 10 and 50 - 10."""
+    """The growth is 30 - 10 and 50 - 10."""
     rows = {
         "mine": {"25000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 30.0})},
         "peer": {"50000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 50.0})},
@@ -321,7 +321,7 @@ def test_the_granularity_benchmark_compares_the_variants(monkeypatch, threads, t
     whole, layers = data["time"]["1"]["whole step"], data["time"]["1"]["layers alone"]
     assert list(whole) == list(layers) == names
     assert whole["paraphrase_transformer"]["cpu_ratio"] == 1.0
-    # Six heads of 8 weights and a bias, and with cross-attention nine; DNPG is another network.
+    # Six heads of 8 weights and a bias, and with cross-attention nine. DNPG is another network.
     plain = whole["paraphrase_transformer"]["parameters"]
     more = {name: row["parameters"] - plain for name, row in whole.items() if name.startswith("C-DNPG")}
     assert set(more.values()) == {54, 81} and more["C-DNPG, as released"] == 81

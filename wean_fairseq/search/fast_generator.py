@@ -216,7 +216,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         """
         if isinstance(self.search, TopAwareBeamSearch):
             self.search.observe(totals, ends)
-        # Only the best K candidates may end a hypothesis, as in fairseq; -inf marks ends before the minimum length.
+        # Only the best K candidates may end a hypothesis, as in fairseq. -inf marks ends before the minimum length.
         ending = ends[:, : self.beam_size] & totals[:, : self.beam_size].ne(NEVER)
         rows, places = ending.nonzero(as_tuple=True)
         if not len(rows):

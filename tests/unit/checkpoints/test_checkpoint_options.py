@@ -152,7 +152,7 @@ def test_what_fairseq_writes_is_copied():
 
 
 def test_fairseq_is_given_the_copy(tmp_path):
-    """True for any type of dictionary in the file."""
+    """fairseq gets the copy for any type of dictionary in the file."""
     path = tmp_path / "checkpoint.pt"
     model = collections.OrderedDict(_name="wean_lstm")
     torch.save(state(cfg={"model": model, "task": {"_name": "paraphrase"}}), path)

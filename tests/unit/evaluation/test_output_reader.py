@@ -8,7 +8,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation import read_generated, read_plain
 from wean_fairseq.evaluation.output_reader import join_pieces, parse_log
 
-# Written by hand after the line formats in fairseq_cli/generate.py (0.12); ids come out of order there.
+# Written by hand after the line formats in fairseq_cli/generate.py (0.12), which prints ids out of order.
 LOG = """2026-01-01 00:00:00 | INFO | fairseq_cli.generate | loading model(s)
 S-1\tthe red ca@@ t
 T-1\ta <unk>

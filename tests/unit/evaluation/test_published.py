@@ -66,7 +66,7 @@ def kept_scores(experiment: str, key: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("key", "data"), [("wean-table1", "pwkp"), ("wean-table2", "ew-sew")])
 def test_rows_of_released_outputs_are_what_they_score_here(key: str, data: str) -> None:
-    """The rows copied from Zhang and Lapata, to the last digit, from the kept evaluations of the outputs."""
+    """The rows copied from Zhang and Lapata equal the kept evaluations of the outputs, to the last digit."""
     scored = kept_scores(f"published_{data.replace('-', '_')}", f"paper:wean-{data}/BLEU")
     released = {row.outputs: f"{row.scores[0]:.2f}" for row in rows(key, data).values() if row.scorer == "mteval"}
     assert len(released) == (5 if data == "pwkp" else 4)
@@ -155,7 +155,7 @@ def test_shares_of_raters_add_up() -> None:
 
 
 def test_weights_of_the_output_layer() -> None:
-    """In closed form, V d of the baseline, 2 d^2 + d of the score concat, in millions."""
+    """The baseline has V d weights, and the score concat 2 d^2 + d, in millions."""
     for name, count in (("Seq2seq", lambda v, d: v * d), ("WEAN", lambda v, d: 2 * d * d + d)):
         expected = tuple(round(count(v, d) / 1e6, 2) for v, d in ((50_000, 256), (50_000, 256), (4_000, 512)))
         assert rows("wean-table5", "output layer")[name].scores == pytest.approx(expected, abs=0.0051)

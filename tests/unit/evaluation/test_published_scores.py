@@ -30,7 +30,7 @@ def folder(name: str) -> Path:
     return DATA / name
 
 
-# Data of the recorded results; the folders are those of their commands.
+# Data of the recorded results, in the folders that their commands name.
 @pytest.mark.parametrize("experiment", ["published_pwkp", "published_ew_sew", "published_nts"])
 def test_kept_scores_of_released_outputs_are_measured_again(
     experiment: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -96,7 +96,7 @@ COPY_ANCHORS = {
     },
 }
 COPY_ROUGE = {"quora": 54.77, "twitter_url": 43.25}  # ROUGE-L with beta 1.2, ibid.
-# The available Quora data lacks final question marks; more is cut from Twitter's texts, one eighth of the words.
+# The available Quora data lacks final question marks. One eighth of the words is cut from Twitter's texts.
 COPY_SETS = pytest.mark.parametrize(("name", "ending", "tolerance"), [("quora", " ?", 0.1), ("twitter_url", "", 0.25)])
 
 

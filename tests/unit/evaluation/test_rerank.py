@@ -10,7 +10,7 @@ from wean_fairseq.evaluation.cli import main
 
 TUNE_SOURCES = ["the old cat sat down", "a big dog ran away fast", "rain fell on the wide roof"]
 TUNE_REFERENCES = ["the cat sat down", "a dog ran away fast", "rain fell on the roof"]
-# Search 5 is right in its second hypotheses, search 12 nowhere; of search 12, hypothesis 1 is a copy.
+# The second hypotheses of search 5 are right. Search 12 is never right, and its hypothesis 1 is a copy.
 FIVE = [["cats", "the cat sat down"], ["dogs", "a dog ran away fast"], ["rains", "rain fell on the roof"]]
 TWELVE = [[source, "a a a"] for source in TUNE_SOURCES]
 TEST_FIVE = [["one wrong", "one right"], ["two wrong", "two right"]]

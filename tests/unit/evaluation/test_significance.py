@@ -197,7 +197,7 @@ def rejections(name: str, rate: float, repetitions: int, draws: Draws) -> tuple[
 @pytest.mark.parametrize("rate", [0.03, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("name", ["rouge-l", "sari"])
 def test_both_tests_hold_their_level(name: str, rate: float) -> None:
-    """A sentence-level and a corpus-level metric, 300 pairs of equal systems, from 3 differing sentences to all."""
+    """Test a sentence metric and a corpus metric on 300 pairs of equal systems that differ in 3 sentences up to all."""
     found = rejections(name, rate, 300, Draws(101, 300, 300))
     assert max(found) <= most_rejections(300), found
 

@@ -131,7 +131,7 @@ def test_without_copying_a_slot_counts_as_unk():
     ],
 )
 def test_with_and_without_copying_the_network_is_the_same(mode, copying):
-    """The same parameters apart from those that copy, and from one seed the same values."""
+    """The two networks have the same parameters, except for copying, and the same values from one seed."""
     with_copying = build_model("copy_transformer", copy_mode=mode, **TINY).state_dict()
     without = build_model("paraphrase_transformer", **TINY).state_dict()
     assert set(with_copying) - set(without) == copying

@@ -23,7 +23,7 @@ class TestDrgdContract(ModelContract):
 
 
 def read(model, noise):
-    """The naive scores and divergences of each pair of the batch, with noise (B, T, Z)."""
+    """Return the naive scores and divergences of each pair of the batch, with noise (B, T, Z)."""
     sources, targets = unpad(make_batch())
     for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
         previous = torch.cat([target[-1:], target[:-1]])

@@ -10,7 +10,7 @@ from tests.reference import mta_lstm as reference
 from tests.topic_contract import ESSAYS, TOPICS, TopicContract, essay_batch, scored
 from wean_fairseq.errors import UserError
 
-# The contract's sources have up to seven words; its losses are likelihoods alone.
+# The contract's sources have up to seven words. The losses of the contract are likelihoods alone.
 TINY = {"embed_dim": 6, "hidden_size": 8, "attention_dim": 5, "init_range": 0.5}
 CONTRACT = TINY | {"topic_slots": 7, "coverage_loss_weight": 0.0}
 ARCHS = ("mta_lstm", "tat_lstm", "tav_lstm", "mta_lstm_small")

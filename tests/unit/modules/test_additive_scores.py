@@ -120,7 +120,7 @@ def test_a_batch_of_hardly_any_tokens(count):
 
 
 def test_gradients_of_some_inputs_alone(target):
-    """The candidates detached, as in the ablation of the third source."""
+    """Detach the candidates, as in the ablation of the third source."""
     inputs = parts()
     _, _, expected = naive_loss(inputs, target, 0.0)
     leaves = [tensor.clone().requires_grad_(index != 1) for index, tensor in enumerate(inputs)]

@@ -49,7 +49,7 @@ def attend(attention, states: torch.Tensor, bias: torch.Tensor | None) -> torch.
 
 
 def test_resonance_is_that_of_the_table():
-    """The published formula, worked out by hand for z_i (rows) and z_j in quarters."""
+    """The expected values are the published formula, worked out by hand for z_i (rows) and z_j in quarters."""
     expected = [
         [1.0, 0.75, 0.5, 0.25, 0.0],
         [0.75, 0.625, 0.4375, 0.25, 0.25],

@@ -28,7 +28,7 @@ def loss_and_gradients(query, weight, bias, target, *options):
 
 
 def exact(query, weight, bias, target):
-    """In float64: scores (N, V), nll (N,), gradient at the scores (N, V)."""
+    """Return scores (N, V), nll (N,) and the gradient at the scores (N, V), in float64."""
     scores = query.double() @ weight.double().t() + bias.double()
     nll = torch.nn.functional.cross_entropy(scores, target, reduction="none")
     return scores, nll, torch.softmax(scores, dim=1) - torch.nn.functional.one_hot(target, V)

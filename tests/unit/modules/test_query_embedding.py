@@ -99,7 +99,7 @@ def test_uniform_scores_cost_the_logarithm_of_the_number_of_candidates():
 
 @pytest.mark.parametrize("scale", [1.0, 200.0])
 def test_certain_and_hopeless_targets_stay_exact(scale):
-    """In closed form, two candidates, scores s and -s; nll = log(1 + exp(-2 s)) or 2 s + log(1 + exp(-2 s))."""
+    """Two candidates have the scores s and -s, so nll = log(1 + exp(-2 s)) or 2 s + log(1 + exp(-2 s))."""
     layer = QueryEmbedding("dot", 1, 1, 5, unk_index=UNK)
     embeddings = torch.tensor([[-1e9], [-1e9], [-1e9], [1.0], [-1.0]])
     query = torch.tensor([[scale]], requires_grad=True)
@@ -207,7 +207,7 @@ def test_contradictions_are_refused(arguments, options, message):
 @pytest.mark.parametrize(
     ("kind", "width", "words", "expected"),
     [
-        # Table 5 of the paper: Seq2seq 12.80 M / 2.05 M; WEAN 0.13 M / 0.52 M, which is concat, 2 d^2 + d.
+        # Table 5 of the paper: Seq2seq has 12.80 M / 2.05 M. WEAN has 0.13 M / 0.52 M, which is concat, 2 d^2 + d.
         ("linear", 256, 50_000, 12_800_000 + 50_000),  # the paper leaves the bias out
         ("linear", 512, 4_000, 2_048_000 + 4_000),
         ("concat", 256, 50_000, 131_328),

@@ -58,7 +58,7 @@ def test_gates_are_those_of_pytorchs_cells():
 
 
 def test_coverage_by_hand():
-    """Two topics and an empty slot; scores log 3 and 0, so alpha = (3/4, 1/4) at first; phi = (3/2, 1/2)."""
+    """Two topics have the scores log 3 and 0, so alpha is (3/4, 1/4) at first. phi is (3/2, 1/2). A slot is empty."""
     mask = torch.tensor([[False, False, True]])
     scores, phi = torch.tensor([[3.0, 1.0, 5.0]]).log(), torch.tensor([[1.5, 0.5, 2.0]])
     first, coverage = attend_uncovered(scores, torch.ones(1, 3), phi, mask)

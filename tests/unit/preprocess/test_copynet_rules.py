@@ -239,7 +239,7 @@ def test_highest_accuracy(published, rules):
 
 
 def test_touching_variables_leave_a_choice():
-    """Three symbols for x and y together: two borders, two equally likely targets, unless a symbol tells."""
+    """Three symbols for x and y have two borders, so two targets are equally likely, unless a symbol decides."""
     touching = generator.Rule("xy-to-x", ("001", "x", "y", "002", "003"), ("004", "x", "005", "006", "007"))
     apart = touching._replace(source=("001", "x", "008", "y", "002", "003"))
     kept = touching._replace(target=("004", "x", "y", "005", "006"))

@@ -100,7 +100,7 @@ def test_there_are_173_different_patterns(patterns):
 
 
 def test_shares_of_the_patterns(patterns):
-    """The description: some 30% with 2 or 3 responses, 15% or more with one without entity, 5% with a foreign one."""
+    """By the description, about 30% have 2 or 3 responses, 15% one without entity, and 5% one with a foreign entity."""
     several = [entry for entry in patterns if len(entry["responses"]) > 1]
     free = [entry for entry in patterns if not all(named(response) for response in entry["responses"])]
     foreign = [

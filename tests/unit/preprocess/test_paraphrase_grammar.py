@@ -180,7 +180,7 @@ def test_target_does_what_the_source_does(pairs):
 
 
 def test_every_synonym_set_occurs_on_both_sides(pairs):
-    """Two words of every set in the sources; in the targets of nine sets in ten two words, and one of every set."""
+    """The sources have two words of every set, and the targets one word of every set and two of nine sets in ten."""
     texts = [" ".join(f" {pair[side]} " for pair in pairs) for side in (0, 1)]
     occurring = []
     for entry in lexicon.LEXICON.values():

@@ -84,7 +84,7 @@ MAP = struct.pack("<iii", 3, 1, 2) + b"".join(
     + b"".join(struct.pack("<idiii", 1, line, 3, index + line, 0) for line in (1, 2))
     for index, split in ((10, b"train"), (20, b"test"))
 )  # fmt: skip
-# Valid files by name; all other files are two lines of text.
+# Valid files by name. All other files are two lines of text.
 SOUND = {
     "N.map.t7": MAP,
     "pairs.csv": b"".join(b"no. %d,number %d\n" % (n, n) for n in range(12)),

@@ -9,7 +9,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.reporting.curves import check_metrics, read_history, summarise, validation_table
 from wean_fairseq.reporting.plot_cli import main
 
-# 4 updates an epoch, validated every 2; lines as fairseq 0.12 writes them to --log-file (without the time in front).
+# 4 updates per epoch, validated every 2 updates. fairseq 0.12 writes these lines to --log-file, with the time in front.
 SIMPLE = """\
 training on 1 devices (GPUs/TPUs)
 epoch 001:      2 / 4 loss=9.5, nll_loss=9.5, ppl=724.08, wps=1052.8, num_updates=2, lr=0.001

@@ -87,7 +87,7 @@ class CountedExponentials(TorchDispatchMode):
 
 @torch.no_grad()
 def test_what_concat_needs_of_the_words_is_computed_once_a_search(scores_class):
-    """In closed form, exp(2b) of every word once; exp(2a) of the hypotheses in every step, in each chunk."""
+    """exp(2b) of every word is computed once, and exp(2a) of the hypotheses in every step and chunk."""
     output, embeddings, features = build(300, "concat")
     scores = scores_class(output, embeddings, 300, ROWS)
     chunks = sum(number * scores.width < 300 for number in range(scores.num_chunks))
@@ -193,7 +193,7 @@ def test_a_packed_product_is_a_product(rows, bias, packs, monkeypatch):
 
 
 def off_by_rounding(inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """The bound in the docstring of ``Int8Linear``, from (x + dx)(w + dw) - x w with |dx| <= s/2 and |dw| <= t/2."""
+    """Return the bound of ``Int8Linear``, from (x + dx)(w + dw) - x w with |dx| <= s/2 and |dw| <= t/2."""
     of_inputs, of_weight = (rows.abs().amax(dim=1, keepdim=True) / 127 for rows in (inputs, weight))
     half = inputs.abs().sum(dim=1, keepdim=True) * of_weight.t() + of_inputs * weight.abs().sum(dim=1)
     return half / 2 + inputs.size(1) * of_inputs * of_weight.t() / 4
