@@ -95,7 +95,7 @@ class LossStep:
         self.loss = loss
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Return one forward and backward. The gradients are kept until the next call."""
+        """Compute the loss and its gradients once. The gradients are kept until the next call."""
         self.query.grad = self.weight.grad = None
         self.loss(self.query, self.weight, self.target).backward()
         wait()

@@ -108,7 +108,7 @@ def short_goodbyes() -> Iterator[None]:
 
 
 def measure_run(words: Sequence[str], size: Size, device: torch.device, updates: int, seed: int) -> dict[str, Any]:
-    """Return one call of ``fairseq-train``, without validation and checkpoints."""
+    """Run ``fairseq-train`` once, without validation and checkpoints."""
     each = max(1, updates // INTERVALS)
     fixed = ["--source-lang", "src", "--target-lang", "tgt", "--batch-size", str(size.batch_size), "--seed", str(seed)]
     fixed += ["--max-update", str(updates), "--log-format", "json", "--log-interval", str(each)]

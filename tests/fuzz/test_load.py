@@ -94,7 +94,7 @@ def test_what_is_no_text_is_one_sentence(model, given):
     ids=repr,
 )
 def test_numbers_that_are_none_are_one_sentence(model, options):
-    with pytest.raises(UserError, match="whole numbers of 1 or more"):
+    with pytest.raises(UserError, match=f"{next(iter(options))} must be a whole number of 1 to 2147483647, but is "):
         model.generate("w1", **options)
 
 
