@@ -117,7 +117,7 @@ def render(words: int, numbers: dict[str, int]) -> list[str]:
         [name, f"{n:,}", f"{4 * n / 2**20:.1f}", f"{2 * n / 2**20:.1f}", f"{n / numbers[baseline]:.2f}"]
         for name, n in numbers.items()
     ]
-    return [f"{words:,} words; the baseline is {baseline}:", "", *harness.table(header, rows)]
+    return [f"With {words:,} words, and {baseline} as the baseline:", "", *harness.table(header, rows)]
 
 
 def exchange_ms(parameters: int, gpus: int, between: float) -> float:
