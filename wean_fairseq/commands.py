@@ -15,7 +15,7 @@ def _run(program: str, function: str) -> int:
 
     status = exit_status(program, command)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while Python ends is no traceback
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while Python ends prints no traceback
     return status
 
 

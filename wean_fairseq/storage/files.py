@@ -363,7 +363,7 @@ def sha256_of(path: Path) -> str:
     """SHA-256 of a file. Raises ``OSError`` if it cannot be read, or is larger than its disk because it is sparse."""
     with open_regular(path) as file:
         if _is_hollow(file):
-            raise OSError(errno.EFBIG, "it is a sparse file, of which nearly nothing is on the disk", str(path))
+            raise OSError(errno.EFBIG, "it is a sparse file, of which less than a tenth is on the disk", str(path))
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
