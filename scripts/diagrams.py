@@ -6,7 +6,6 @@ from results/, benchmarks/results/, docs/replication.toml and the imports of the
 """
 
 import argparse
-import json
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -16,18 +15,13 @@ from typing import Any
 
 import imports
 import replication
+from page_block import read_record
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 INK, PALE, TEAL, GREY = "#222", "#d9d9d9", "#00796b", "#8a8a8a"
 COPY = "copy-source"
 RANGES = {"bleu": ("BLEU", 20.0, 36.0), "sari": ("SARI", 14.0, 48.0)}
-
-
-def read(path: str) -> dict[str, Any]:
-    """Return a record of results/ or benchmarks/."""
-    content: dict[str, Any] = json.loads((ROOT / path).read_text(encoding="utf-8"))
-    return content
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", color: str = INK, size: int = 12) -> str:
@@ -83,7 +77,7 @@ def score_rows() -> Iterable[tuple[str, str, dict[str, Any], dict[str, Any]]]:
     """Return the rows of the README's table of scores: pairs, system, its scores, those of a copy of the source."""
     content = tomllib.loads((ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))
     for entry in content["score"]:
-        found = read(f"results/{entry['result']}.json")["evaluation"]["systems"]
+        found = read_record(f"results/{entry['result']}.json")["evaluation"]["systems"]
         for system, name in entry["systems"].items():
             yield entry["pairs"], name.replace("`", ""), found[system], found[COPY]
 
@@ -125,9 +119,9 @@ def scores() -> str:
 
 def speed_groups() -> Iterable[tuple[str, list[tuple[str, float]]]]:
     """Return the times relative to fairseq, by benchmark."""
-    step = read("benchmarks/results/training_step.json")["time"]["1"]
-    search = read("benchmarks/results/decoding.json")["time"]["1"]
-    both = read("benchmarks/results/transformer_families.json")["search"]["32 sentences, threads: 1"][1]
+    step = read_record("benchmarks/results/training_step.json")["time"]["1"]
+    search = read_record("benchmarks/results/decoding.json")["time"]["1"]
+    both = read_record("benchmarks/results/transformer_families.json")["search"]["32 sentences, threads: 1"][1]
     chosen = [
         (
             "Training step",

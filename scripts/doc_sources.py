@@ -12,8 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import yaml
-from diagrams import read
-from page_block import table
+from page_block import read_record, table
 
 ROOT = Path(__file__).resolve().parents[1]
 _VARIABLE = re.compile(r"#   ([A-Z][A-Z_]+\S*(?:, [A-Z_]+)*)  +(\S.*)")
@@ -100,7 +99,7 @@ def benchmarks(_content: object) -> str:
 
 def speed(_content: object) -> str:
     """Return the tables of a training step and of beam search, as recorded."""
-    step, search = (read(f"benchmarks/results/{name}.json") for name in ("training_step", "decoding"))
+    step, search = (read_record(f"benchmarks/results/{name}.json") for name in ("training_step", "decoding"))
     one, two = (step["time"][threads] for threads in "12")
     rows = [
         [

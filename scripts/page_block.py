@@ -1,6 +1,16 @@
-"""Generated blocks of documents, between two markers, and their tables."""
+"""Generated blocks of documents, between two markers, their tables, and the records that they are written from."""
 
+import json
 from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def read_record(path: str) -> dict[str, Any]:
+    """Return a record of results/ or benchmarks/."""
+    content: dict[str, Any] = json.loads((ROOT / path).read_text(encoding="utf-8"))
+    return content
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

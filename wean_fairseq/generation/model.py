@@ -435,7 +435,9 @@ class TextModel:
     def _build_generator(self, n_best: int, beam: int | None, length: int, generation: Mapping[str, Any]) -> Any:
         options = self._search_options(n_best, beam, generation)
         options["lenpen"] = float(options.get("lenpen", 1))  # whole powers of lengths may have more than 64 bits
-        options["max_len_b"] = max(options.get("max_len_b", 200), length) if length else options.get("max_len_b", 200)
+        options.setdefault("max_len_b", 200)
+        if length:
+            options["max_len_b"] = max(options["max_len_b"], length)
         if self._generator is None or self._generator[0] != options:
             task = copy.copy(self.task)
             if _replaces_preset(options):
