@@ -110,7 +110,8 @@ class GranularityAttention(MultiHeadAttention):
         if self.normalize:
             bias = log_mask if bias is None else bias + log_mask
             return super().forward(states, memory, bias, with_weights=with_weights)
-        return self.read(self.log_weights(states, memory, bias) + log_mask, memory["values"])  # eq. 9
+        log_weights = self.log_weights(states, memory, bias) + log_mask  # eq. 9
+        return self.read(log_weights, memory["values"], with_weights=with_weights)
 
 
 class GranularSelfAttention(GranularityAttention):

@@ -8,7 +8,7 @@ Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` steps, ``S`
 features.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
@@ -27,18 +27,25 @@ class Rows:
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
         """Select the rows (R,) of every tensor. A field that is itself ``Rows`` gets all the arguments."""
-        return type(self)(
-            **{member.name: self._select_value(getattr(self, member.name), rows, *more) for member in fields(self)}
+        return self._change(
+            lambda tensor: tensor.index_select(self.row_axis, rows), lambda inner: inner.select(rows, *more)
         )
 
-    def _select_value(self, value: Any, rows: Tensor, *more: Tensor | None) -> Any:
-        if isinstance(value, Rows):
-            return value.select(rows, *more)
-        if isinstance(value, dict):
-            return {name: self._select_value(member, rows, *more) for name, member in value.items()}
-        if isinstance(value, tuple):
-            return tuple(self._select_value(member, rows, *more) for member in value)
-        return value.index_select(self.row_axis, rows) if isinstance(value, Tensor) else value
+    def contiguous(self) -> Self:
+        """Store every tensor without gaps, so that products of its slices need no copies."""
+        return self._change(Tensor.contiguous, Rows.contiguous)
+
+    def _change(self, change: Callable[[Tensor], Tensor], change_rows: Callable[["Rows"], "Rows"]) -> Self:
+        def changed(value: Any) -> Any:
+            if isinstance(value, Rows):
+                return change_rows(value)
+            if isinstance(value, dict):
+                return {name: changed(member) for name, member in value.items()}
+            if isinstance(value, tuple):
+                return tuple(changed(member) for member in value)
+            return change(value) if isinstance(value, Tensor) else value
+
+        return type(self)(**{member.name: changed(getattr(self, member.name)) for member in fields(self)})
 
 
 @dataclass(frozen=True)

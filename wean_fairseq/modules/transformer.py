@@ -80,8 +80,7 @@ class MultiHeadAttention(nn.Module):
         """
         # A CPU's fused kernel has no dropout, and multiplies the small matrices of the heads one by one.
         if with_weights or states.device.type == "cpu":
-            attended = self.read(self.log_weights(states, memory, bias), memory["values"])
-            return attended if with_weights else Attended(attended.output, None)
+            return self.read(self.log_weights(states, memory, bias), memory["values"], with_weights=with_weights)
         query = self._split_heads(self.query_proj(states))  # (B, A, T, d)
         if bias is not None:
             bias = bias.to(query.dtype)
@@ -98,10 +97,14 @@ class MultiHeadAttention(nn.Module):
         """Logarithms of the attention weights: (B, A, T, S), float32. The arguments are those of ``forward``."""
         return attention_log_weights(self._split_heads(self.query_proj(states)), memory["keys"], bias)
 
-    def read(self, log_weights: Tensor, values: Tensor) -> Attended:
-        """Return the sum of the values (B, A, S, d), weighted by (B, A, T, S), with dropout on the weights."""
-        weights = dropout(log_weights.exp(), self.dropout, self.training)
-        return Attended(self._output(weights.to(values.dtype) @ values), log_weights)
+    def read(self, log_weights: Tensor, values: Tensor, *, with_weights: bool) -> Attended:
+        """Return the sum of the values (B, A, S, d), weighted by (B, A, T, S), with dropout on the weights.
+
+        Without ``with_weights``, ``log_weights`` may be overwritten.
+        """
+        kept = with_weights or torch.is_grad_enabled()
+        weights = dropout(log_weights.exp() if kept else log_weights.exp_(), self.dropout, self.training)
+        return Attended(self._output(weights.to(values.dtype) @ values), log_weights if with_weights else None)
 
     def _output(self, heads: Tensor) -> Tensor:
         output: Tensor = self.out_proj(heads.transpose(1, 2).flatten(2))  # (B, A, T, d) -> (B, T, D)

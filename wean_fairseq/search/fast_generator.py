@@ -23,8 +23,8 @@ from ..modules import Memory, State
 from ..modules.copying import NEVER
 from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
 from .hypotheses import Finished, Grown, trace
-from .packed_decoder import PackedDecoder
 from .packed_linear import int8_is_exact
+from .packed_model import PackedModel
 from .traces import add_traces
 from .vocabulary_scores import EXACT, INT8, VocabularyScores
 
@@ -65,7 +65,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
 
     Args:
         factors: precision of the scores' products. ``EXACT`` rounds nothing, ``BF16`` is faster on hardware that
-            supports it, and ``INT8`` is even faster on a CPU, where it also applies to the decoder's large linear maps.
+            supports it, and ``INT8`` is even faster on a CPU, where it also applies to the model's large linear maps.
             Searches by fairseq's loop are not rounded.
         kwargs: as for ``PaperSequenceGenerator``.
 
@@ -91,7 +91,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
 
     def release(self) -> None:
         """Free the packed weights, which the next search packs again."""
-        self.__dict__.pop("_packed_decoder", None)
+        self.__dict__.pop("_packed_model", None)
 
     @staticmethod
     def supports(models: list[torch.nn.Module]) -> bool:
@@ -114,14 +114,14 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
         if self.min_len > max_len:
             raise UserError(f"--min-len {self.min_len} is more than the {max_len} words that an output may have.")
-        encoder_out = self.model.forward_encoder(sample["net_input"])[0]
         # Removed during the search, so that a concurrent search cannot use the same memory.
-        packed: PackedDecoder | None = self.__dict__.pop("_packed_decoder", None)
-        search_arguments = (decoder, self.vocab_size, source.size(0) * self.beam_size, self.factors)
+        packed: PackedModel | None = self.__dict__.pop("_packed_model", None)
+        search_arguments = (self.model.models[0], self.vocab_size, source.size(0) * self.beam_size, self.factors)
         if packed is None or not packed.fits(*search_arguments):
             packed = None  # free it before the new one is allocated
-            packed = PackedDecoder(*search_arguments)
-        memory = packed.decoder.remember(encoder_out)
+            packed = PackedModel(*search_arguments)
+        encoder_out = packed.encoder.forward_torchscript(sample["net_input"])
+        memory = packed.decoder.remember(encoder_out).contiguous()
         # Padding and <unk> get their penalties at every step. The end symbol is forbidden until the minimum length.
         special = torch.tensor([[self.pad, self.unk, self.eos]], device=source.device)
         never, unknown = NEVER, -self.unk_penalty
@@ -136,7 +136,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             if beams is None:
                 break
         if packed.can_be_kept:
-            self._packed_decoder = packed
+            self._packed_model = packed
         hypotheses, tensors = self._results(search, source.device)
         if self.traces:
             add_traces(self.model.models[0], sample, encoder_out, hypotheses, tensors)

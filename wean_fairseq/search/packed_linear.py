@@ -49,25 +49,25 @@ class Int8Linear:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int) -> None:
-        weight = weight.float()
+        weight = weight.detach().float()
         step = _steps(weight)
         codes = (weight / step).round_().to(torch.int8)
         self.steps = step.squeeze(1)
         self.zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.packed = torch.ops.onednn.qlinear_prepack(codes, [rows, weight.size(1)])
-        self.bias = None if bias is None else bias.float()
+        self.bias = None if bias is None else bias.detach().float()
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """(N, D) -> (N, V), float32."""
         inputs = inputs.float()
         step = _steps(inputs)
-        codes = (inputs / step).add_(ZERO_CODE + 0.5).to(torch.uint8)  # the conversion truncates
+        # The conversion truncates. By way of 16 bits it takes a third of the time of the direct one.
+        codes = (inputs / step).add_(ZERO_CODE + 0.5).to(torch.int16).to(torch.uint8)
         weights = (self.packed, self.steps, self.zeros)
         # Arguments of the output and of operations that the kernel could fuse.
         output_arguments: tuple[Any, ...] = (1.0, 0, torch.float32, "none", [], "")
         product: Tensor = torch.ops.onednn.qlinear_pointwise(codes, 1.0, ZERO_CODE, *weights, None, *output_arguments)
-        product.mul_(step)
-        return product if self.bias is None else product.add_(self.bias)
+        return product.mul_(step) if self.bias is None else torch.addcmul(self.bias, product, step, out=product)
 
 
 def _steps(rows: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ class SearchingConfig(GuardedConfig):
     )
     int8_scores: bool = option(
         False,
-        "compute word scores and the decoder's large linear maps with 8-bit integers in generation on a CPU: not "
+        "compute word scores and the model's large linear maps with 8-bit integers in generation on a CPU: not "
         "exact, but faster than --bf16-scores; not for --query-score concat",
     )
 

@@ -19,7 +19,7 @@ from tests.model_contract import EOS, build_model, collate, make_dictionary, mak
 from tests.processors import needs_int8
 from wean_fairseq.errors import UserError
 from wean_fairseq.modules import QueryEmbedding, TiedOutput
-from wean_fairseq.search import fast_generator, packed_decoder, packed_linear, vocabulary_scores
+from wean_fairseq.search import fast_generator, packed_linear, packed_model, vocabulary_scores
 from wean_fairseq.search.fast_generator import FastSequenceGenerator
 from wean_fairseq.search.generator import PaperSequenceGenerator
 from wean_fairseq.search.vocabulary_scores import BF16, INT8
@@ -361,7 +361,7 @@ def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used)
 @pytest.fixture
 def all_maps_are_packed(monkeypatch):
     """Even at these sizes."""
-    monkeypatch.setattr(packed_decoder, "FEWEST_WEIGHTS", 0)
+    monkeypatch.setattr(packed_model, "FEWEST_WEIGHTS", 0)
 
 
 @pytest.mark.parametrize("case", ["wean_lstm", "copynet", "paraphrase_transformer", "granularity, product", "dnpg"])
@@ -371,7 +371,7 @@ def test_maps_that_are_packed_give_the_same_outputs(case, all_maps_are_packed, s
     sample = make_sample(model)
     compare(model, sample)
     with torch.no_grad():
-        for parameter in model.decoder.parameters():
+        for parameter in model.parameters():
             if parameter.dim() == 2 and len(parameter) < WORDS:  # the maps alone
                 parameter.mul_(-0.5)
     compare(model, sample)
@@ -390,9 +390,10 @@ def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_packe
     sample = make_sample(model)
     found = search(FastSequenceGenerator, [model], sample, factors=INT8)
     exact = teacher_forced(model, sample, found)
-    encoder_out = model.encoder(**sample["net_input"])
-    monkeypatch.setattr(model.encoder, "forward", lambda *_inputs, **_more: encoder_out)
     monkeypatch.setattr(nn.Linear, "forward", _rounded_map)
+    with torch.no_grad():
+        encoder_out = model.encoder(**sample["net_input"])
+    monkeypatch.setattr(model.encoder, "forward", lambda *_inputs, **_more: encoder_out)
     monkeypatch.setattr(TiedOutput, "scores", _rounded_words)
     decoder = model.decoder
     for row, hypotheses in enumerate(found):

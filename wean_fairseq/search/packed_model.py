@@ -1,4 +1,4 @@
-"""A decoder prepared for a search: the weights of its products are packed once for all steps and batches.
+"""An encoder and a decoder prepared for a search: the weights of their products are packed once for all batches.
 
 Legend: ``N`` hypotheses, ``I`` width in, ``O`` width out.
 """
@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 import torch
+from fairseq.models import FairseqEncoder
 from torch import Tensor, nn
 
-from ..models.base import StepDecoder
+from ..models.base import LossModel, StepDecoder
 from .packed_linear import Int8Linear, PackedLinear
 from .vocabulary_scores import INT8, build_scores
 
@@ -18,21 +19,22 @@ from .vocabulary_scores import INT8, build_scores
 FEWEST_WEIGHTS = 2**17
 
 
-class PackedDecoder:
-    """A copy of a decoder whose large linear maps are packed, and the scores of its words.
+class PackedModel:
+    """Copies of an encoder and a decoder whose large linear maps are packed, and the scores of the decoder's words.
 
     The generator keeps it for the next batch while the weights are unchanged.
 
     Args:
-        original: the decoder. Its parameters are shared.
+        original: the model. Its parameters are shared.
         num_words: number of words in the dictionary.
         max_rows: maximum number of hypotheses of a step.
         factors: precision of the products, see ``FastSequenceGenerator``.
     """
 
-    def __init__(self, original: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> None:
+    def __init__(self, original: LossModel, num_words: int, max_rows: int, factors: str) -> None:
         self._sketches = _sketches(original)
-        self.decoder: StepDecoder[Any, Any] = _pack_large_maps(original, max_rows, factors)
+        self.encoder: FairseqEncoder = _pack_large_maps(original.encoder, max_rows, factors)
+        self.decoder: StepDecoder[Any, Any] = _pack_large_maps(original.decoder, max_rows, factors)
         build = partial(build_scores, num_words=num_words, max_rows=max_rows, factors=factors)
         self.scores = self.decoder.search_scores(build)
 
@@ -41,7 +43,7 @@ class PackedDecoder:
         """Return True if a later search may use this object, see ``fits``."""
         return bool(self._sketches)
 
-    def fits(self, original: StepDecoder[Any, Any], num_words: int, max_rows: int, factors: str) -> bool:
+    def fits(self, original: LossModel, num_words: int, max_rows: int, factors: str) -> bool:
         """Return True if the packed weights are still valid for these arguments."""
         if not self.scores.fits(num_words, max_rows, factors):
             return False
@@ -92,17 +94,17 @@ def _pack_large_maps(module: Any, rows: int, factors: str) -> Any:
     return copied
 
 
-def _sketches(decoder: StepDecoder[Any, Any]) -> list[Tensor]:
+def _sketches(model: LossModel) -> list[Tensor]:
     """A checksum of every parameter, to detect changes. Empty if packed weights are not kept between batches.
 
     They are not kept on a GPU or in half precision. The checksum of a matrix is the weighted sum of its columns, each
     with a different weight. It takes an eighth of the time of packing. It detects every change larger than rounding
     errors.
     """
-    embeddings = decoder.word_embeddings
+    embeddings = model.decoder.word_embeddings
     if embeddings.dtype not in (torch.float, torch.double) or embeddings.device.type != "cpu":
         return []
-    weights = [weight.detach() for weight in decoder.parameters()]
+    weights = [weight.detach() for weight in model.parameters()]
     return [
         weight @ torch.arange(1, weight.size(1) + 1).to(weight).sqrt() if weight.dim() == 2 else weight.clone()
         for weight in weights
