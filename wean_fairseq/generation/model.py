@@ -27,6 +27,7 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
 from ..capabilities import capabilities_of
+from ..checkpoints.dictionaries import padding_words
 from ..checkpoints.loading import Loaded, chosen_search
 from ..checkpoints.search import GENERATION, TASK_OPTIONS, options_line
 from ..data.topics import SEPARATOR
@@ -368,10 +369,11 @@ class TextModel:
         if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
             raise UserError(f"{where}the constraints are {phrases!r:.40}: {_LISTS_OF_WORDS}.")
         dictionary, found = self.task.target_dictionary, []
+        padding = set(padding_words(dictionary))
         for phrase in phrases:
             tokens = self.text.tokens(self.text.clean(phrase)).removeprefix(f"{CASE_MARK} ")
             ids = dictionary.encode_line(tokens, append_eos=False, add_if_not_exist=False).long()
-            if not tokens or not all(are_known(ids, dictionary)):
+            if not tokens or not all(are_known(ids, dictionary)) or not padding.isdisjoint(tokens.split()):
                 raise UserError(
                     f"{where}the constraint {phrase!r:.60} has no word, or one that is not in the dictionary of the "
                     "model: choose other words."
