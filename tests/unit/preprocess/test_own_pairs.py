@@ -77,6 +77,16 @@ def test_every_kind_of_file_gives_the_pairs_it_has(tmp_path: Path, kind: str):
     assert sum(map(len, sources)) == len(set.union(*sources)) == 40
 
 
+@pytest.mark.parametrize(("sizes", "warned"), [((2, 3), ["test", "valid"]), ((100, 99), ["valid"]), ((100, 100), [])])
+def test_small_held_out_sets_are_named_once(tmp_path: Path, capsys, sizes, warned):
+    table = tmp_path / "pairs.csv"
+    table.write_text("a,b\n" + "".join(f"s {n},t {n}\n" for n in range(400)), encoding="utf-8")
+    test, valid = sizes
+    assert prepare("--data", table, "--output", tmp_path / "out", "--test", test, "--valid", valid) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "warning" in line]
+    assert [re.search(r"the (\w+) set has \d+ pairs, and .* unreliable", line)[1] for line in lines] == warned
+
+
 def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
     """The expected tokens are those of the prepared files, made by the steps learnt from the training text."""
     for number, options in enumerate(
