@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn, TextIO
 
-from .errors import UserError, printable, sentence_of
+from .errors import UserError, printable, sentence_of, similar
 from .ranges import LARGEST
 
 #: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
@@ -26,6 +26,9 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error message and exit with status 2."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            message += similar(unknown.partition(" ")[0].partition("=")[0], [*self._option_string_actions])
         self.exit(2, f"{self.prog}: {UserError(message)}; see --help.\n")
 
 

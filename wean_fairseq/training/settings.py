@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, ValidationError, convert, structs
 
 from ..checkpoints.search import check_generation, parse_search
 from ..console import whole_number
-from ..errors import UserError, name_some
+from ..errors import UserError, name_some, similar
 from ..ranges import check_positive
 from ..storage.files import read_regular
 from .defaults import ARCHS_OF, HEADS, Sizes
@@ -134,7 +134,8 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
     prefix = f"{where}: " if where else ""
     unknown = [name for name in values if name not in NAMES]
     if unknown:
-        raise UserError(f"{prefix}unknown setting {name_some(unknown)}: choose from {', '.join(NAMES)}.")
+        hint = similar(unknown[0], NAMES)
+        raise UserError(f"{prefix}unknown setting {name_some(unknown)}{hint}: choose from {', '.join(NAMES)}.")
     checked = {}
     for name, value in values.items():
         kind = Settings.__annotations__[_attribute(name)]

@@ -161,7 +161,7 @@ def test_unusable_tables_are_refused(here, capsys, content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("epoch = 3", "unknown setting epoch: choose from data, output, work, from, "),
+        ("epoch = 3", "unknown setting epoch (did you mean epochs?): choose from data, output, work, from, "),
         ("epochs = 'many'", "epochs is 'many': expected `int | null`, got `str`."),
         ("epochs = 0", "epochs is 0: expected `int` >= 1."),
         ("epochs = true", "epochs is True: expected `int | null`, got `bool`."),
@@ -217,7 +217,7 @@ def test_written_settings_are_read_again_unchanged(here):
 
 
 def test_an_unknown_argument_of_the_function_is_named(here):
-    with pytest.raises(UserError, match="unknown setting epoch: choose from data, output, "):
+    with pytest.raises(UserError, match=r"unknown setting epoch \(did you mean epochs\?\): choose from data, output, "):
         run.train("pairs.csv", "model", epoch=3)
     with pytest.raises(UserError, match="data is 7: expected"):
         run.train(7, "model")
