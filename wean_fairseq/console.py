@@ -6,8 +6,9 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import wraps
 from typing import NoReturn, TextIO
 
 from .errors import UserError, printable, sentence_of, similar
@@ -153,6 +154,23 @@ def is_interrupt(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
+
+
+def command(program: str) -> Callable[[Callable[[list[str]], str | int | None]], Callable[..., int]]:
+    """Return a decorator for the function of a program, which gets the arguments as a list.
+
+    The decorated function takes the arguments, by default those of the process, and returns the exit status of
+    ``exit_status``.
+    """
+
+    def decorate(work: Callable[[list[str]], str | int | None]) -> Callable[..., int]:
+        @wraps(work)
+        def main(arguments: Sequence[str] | None = None) -> int:
+            return exit_status(program, lambda: work(list(sys.argv[1:] if arguments is None else arguments)))
+
+        return main
+
+    return decorate
 
 
 def exit_status(program: str, work: Callable[[], str | int | None]) -> int:

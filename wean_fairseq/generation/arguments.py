@@ -35,7 +35,7 @@ def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked(name: str, value: Any) -> Any:
     kind, least, most = _NUMBERS[name]
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Real):
         value = int(value) if isinstance(value, Integral) else float(value)
     types = (int, float) if kind is float else kind
     is_of_kind = isinstance(value, types) and isinstance(value, bool) == (kind is bool)

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from ..checkpoints.loading import StoredModel
 from ..checkpoints.search import GENERATION, SEARCH_PRESETS, add_generation_options
-from ..console import SEED, command_parser, configure_logging, counted, exit_status, print_message, whole_number
+from ..console import SEED, command, command_parser, configure_logging, counted, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from .growing import GrowingFile
@@ -214,8 +214,9 @@ def _to_list(values: Float32Array) -> list[Any]:
     return [rounded(value) for value in values.tolist()]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
+@command("wean-generate")
+def main(arguments: Sequence[str]) -> None:
+    """Run the command line."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-generate")
-    return exit_status("wean-generate", lambda: rewrite(args))
+    rewrite(args)

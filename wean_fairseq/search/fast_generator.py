@@ -148,7 +148,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         """Return the decoder to search with, or ``None`` if fairseq's loop must be used."""
         models = list(self.model.models)
         # Other searches and these options need the log-probabilities of all words.
-        plain = self.repeat_ngram_blocker is None and self.lm_model is None and not self.match_source_len
+        other_searches = (self.repeat_ngram_blocker, self.lm_model)
+        plain = all(search is None for search in other_searches) and not self.match_source_len
         if not (plain and self.supports(models) and type(self.search) in (BeamSearch, TopAwareBeamSearch)):
             return None
         decoder = models[0].decoder
