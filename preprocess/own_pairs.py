@@ -29,6 +29,7 @@ from corpus.preparation import Preparation
 from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
+from wean_fairseq.console import counted
 from wean_fairseq.storage.saved_tables import split_folders, table_files
 from wean_fairseq.text import Cleaner, prepared_text, small_splits
 from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
@@ -211,7 +212,8 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
     if len(pairs) < FEWEST:
         left_out = pairs.reasons().replace(":", "; left out:", 1)
         raise InputError(
-            f"{pairs.name} has {len(pairs)} pairs: there must be {FEWEST} at least to draw splits from{left_out}."
+            f"{pairs.name} has {counted(len(pairs), 'pair')}: there must be {FEWEST} at least to draw splits from"
+            f"{left_out}."
         )
     draw = Draw(options.seed, disjoint=True, key=options.leak_key)
     uncounted = Cleaner(options.unicode)

@@ -51,7 +51,7 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
     Args:
         names: the names to check.
         known: the names that a user may give.
-        place: what has the known names, for the message.
+        place: the function or model with the known names, for the message.
 
     Raises:
         UserError: with a similar name, if there is one, and all known names.

@@ -157,7 +157,8 @@ def _device(name: str | torch.device) -> torch.device:
         return probe.device
     except (RuntimeError, AssertionError, TypeError) as error:  # an assertion if torch was built without CUDA
         reason = str(error).partition("\n")[0]
-        raise UserError(f"the device {name!r} cannot be used ({reason}): give cpu, or cuda with a GPU.") from error
+        reason = "" if reason.startswith("Expected one of") else f" ({reason})"  # a list of 20 kinds
+        raise UserError(f"the device {name!r} cannot be used{reason}: choose cpu, or cuda with a GPU.") from error
 
 
 def _check_engine(engine: str, compute_type: str) -> None:

@@ -119,7 +119,7 @@ class TextModel:
     """
 
     def __init__(self, loaded: Loaded, text: Text, engine: CTranslate2Engine | None = None) -> None:
-        self.model, self.task, search = loaded
+        self.model, self.task, search, self._arch = loaded
         self.text = text
         self.engine = engine
         self.search_options = dict(search)
@@ -141,9 +141,9 @@ class TextModel:
 
     @property
     def arch(self) -> str:
-        """The name of the model's family."""
+        """The name of the model's arch, or of its family if the arch is not recorded."""
         kind = type(self.model)
-        return next((name for name, model in MODEL_REGISTRY.items() if model is kind), kind.__name__)
+        return self._arch or next((name for name, model in MODEL_REGISTRY.items() if model is kind), kind.__name__)
 
     @property
     def reads_topics(self) -> bool:

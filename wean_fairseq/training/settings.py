@@ -200,7 +200,9 @@ def _check_training(settings: Settings) -> None:
     """Refuse settings of the training that do not fit together. Raises ``UserError``."""
     archs = ARCHS_OF[settings.task]
     if settings.arch is not None and settings.arch not in archs:
-        raise UserError(f"there is no arch {settings.arch} for {settings.task}: choose from {', '.join(archs)}.")
+        task = next((task for task, others in ARCHS_OF.items() if settings.arch in others), None)
+        hint = f" (it is for the task {task})" if task else similar(settings.arch, archs)
+        raise UserError(f"there is no arch {settings.arch} for {settings.task}{hint}: choose from {', '.join(archs)}.")
     if settings.rate is not None:
         check_positive("rate", [settings.rate])
     if settings.width is not None and "_transformer" in (settings.arch or "") and settings.width % HEADS:

@@ -68,6 +68,12 @@ def test_a_card_shows_data_settings_scores_and_limits(tmp_path):
     assert "attention dim" not in card and "the valid set" not in card
 
 
+def test_a_model_of_essays_reads_topics():
+    assert "--input sentences.txt --output rewritten.txt`" in write_card(STATE, 9, None, None, "")
+    state = STATE | {"cfg": STATE["cfg"] | {"task": {"_name": "topic_essay"}}}
+    assert "--input topics.txt --output essays.txt`" in write_card(state, 9, None, None, "")
+
+
 def test_several_test_sets_have_a_table_each(tmp_path):
     scores = saved(tmp_path / "test.json", {"sets": {"test": SCORES, "old-test": SCORES}})
     card = write_card(STATE, 9, None, scores, "")

@@ -129,7 +129,7 @@ def test_many_unknown_words_are_said(tmp_path: Path, caplog: pytest.LogCaptureFi
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert warnings == [found.unknown]  # once
     assert model.explain("zorblax way")[0].unknown.endswith(
-        "1 of 2 words are not in the dictionary: is this the text it is for?"
+        "1 of 2 words are not in the dictionary: was the model trained on such text?"
     )
     assert model.explain("what is the best zorblax")[0].unknown == ""  # a fifth is not more than a fifth
 
@@ -340,6 +340,7 @@ def test_a_table_is_not_a_list_of_texts(table, tmp_path):
         ({"bf16_scores": "${oc.env:HOME}"}, "bf16_scores cannot be "),
         ({"device": "cuda:99"}, "'cuda:99' cannot be used"),
         ({"device": "meta"}, "'meta' cannot be used"),
+        ({"device": "gpu"}, "^the device 'gpu' cannot be used: choose cpu, or cuda with a GPU.$"),
     ],
 )
 def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, options, says):
@@ -371,6 +372,8 @@ def test_whole_numbers_of_numpy_are_accepted(tmp_path: Path):
 def test_printed_models_and_results_are_short(tmp_path: Path):
     """They are one line without arrays. The number of parameters is that of the weights."""
     model = build(tmp_path, "copynet", MOSES)
+    named = TextModel(Loaded(model.model, model.task, model.search_options, "copynet_full"), model.text)
+    assert repr(named).startswith("TextModel(copynet_full, ")
     number = sum(parameter.numel() for parameter in model.model.parameters())
     assert (
         repr(model)

@@ -207,7 +207,7 @@ def test_pwkp_anonymised_and_names_restored(tmp_path, with_map, capsys):
     assert run("restore_entities", *restore, "--input", tmp_path / "out" / "bad") == 2
     write(tmp_path / "hyp", ["a", "b"])
     assert run("restore_entities", *restore, "--input", tmp_path / "hyp") == 2
-    assert "has 1 lines, but there are 2 outputs" in capsys.readouterr().err
+    assert "has 1 line, but there are 2 outputs" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # importing the evaluation takes long
