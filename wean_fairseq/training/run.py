@@ -275,14 +275,8 @@ class TrainingRun:
 
     def systems(self) -> dict[str, list[str]]:
         """Return the models to score, as options of wean-generate: the original model and the one trained from it."""
-        checkpoint = [
-            "--model",
-            str(self.system / "checkpoint_best.pt"),
-            "--data",
-            str(self.data),
-            "--text",
-            str(self.text),
-        ]
+        weights = str(self.system / "checkpoint_best.pt")
+        checkpoint = ["--model", weights, "--data", str(self.data), "--text", str(self.text)]
         if self.base is None:
             return {self.arch: checkpoint}
         own_data = [] if is_export(self.base.weights) else ["--data", str(self.base.dictionaries[0].parent)]
