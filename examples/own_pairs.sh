@@ -24,6 +24,7 @@
 #   BPE          merges of byte pair encoding (default: 0 = whole words)
 #   LANGUAGE     language of UNIT=moses, two letters (default: en)
 #   WIDTH, EPOCHS, RATE  width of embeddings and layers, epochs, learning rate (default: by the number of pairs)
+#   SMOKE=1      trial run: 2 epochs, at most 400 training and validation pairs, and 20 test sentences
 #   FROM         model folder or checkpoint from which the training continues, by wean-train
 #   OLD_TEST     test set of that model, as in OLD_TEST="old.src old.tgt" (default: the one in the run of the model)
 #
@@ -183,14 +184,11 @@ done
 # --- scores, report and model -----------------------------------------------------------------------------------------
 
 # shellcheck disable=SC2034 # recipe.sh reads it
-continue_with="EPOCHS=$((2 * EPOCHS)) DATA=... bash examples/own_pairs.sh"
+continue_with=$(same_command EPOCHS "$((2 * EPOCHS))")
 restore_outputs test
 samples test 20
 [[ $CASE != lowercase ]] || metrics+=(--lowercase)
 score test "$RUN"/plain-test/test.tgt* -- "${metrics[@]}"
-if grep -qF '"note": ' "$RUN/trainings.json"; then
-  say "to train on: $(same_command EPOCHS "$((2 * EPOCHS))")"
-fi
 number=0
 for system in $ARCH; do
   folder=$RUN/model$( ((number == 0)) || printf -- '-%s' "$system")
@@ -203,5 +201,7 @@ runs=("$RUN")
 tool wean-report "${runs[@]/#/${SEEDS:+$TABLE/seed}}" --output "$TABLE/report" >"$TABLE/report.log"
 say "a page about all systems: $TABLE/report/report.html"
 say "the model, to be used by one of these:"
-printf '    wean-generate --model %q --input sentences.txt --output rewritten.txt\n' "$RUN/model"
+texts='sentences.txt --output rewritten.txt'
+[[ $TASK == pairs ]] || texts='topics.txt --output essays.txt'
+printf '    wean-generate --model %q --input %s\n' "$RUN/model" "$texts"
 printf '    python -P -c '\''import wean_fairseq; print(wean_fairseq.load("%s").generate("..."))'\''\n' "$RUN/model"

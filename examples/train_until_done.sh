@@ -20,11 +20,10 @@ set -euo pipefail
 : "${TRIES:=5}" "${WAIT:=10}"
 readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are more than the longest
 
-# Control characters are removed from names, because a terminal would execute them.
-say() {
-  printf '[until done] %s\n' "$*" | tr -d '\000-\010\013-\037\177' |
-    LC_ALL=C sed 's/\xc2[\x80-\x9f]//g; s/\xe2\x80[\x8e\x8f\xa8-\xae]//g; s/\xe2\x81[\xa6-\xa9]//g' >&2
-}
+# shellcheck source=examples/lib/checks.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/checks.sh"
+
+say() { printf '[until done] %s\n' "$*" | printable >&2; }
 
 die() { # die STATUS WHAT
   say "error: $2"

@@ -29,8 +29,9 @@ from corpus.preparation import Preparation
 from corpus.sampling import Draw
 from corpus.tables import Pairs, Table, Texts, open_pairs
 
+from wean_fairseq.console import counted
 from wean_fairseq.storage.saved_tables import split_folders, table_files
-from wean_fairseq.text import Cleaner, prepared_text
+from wean_fairseq.text import Cleaner, prepared_text, small_splits
 from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
 
 FEWEST = 10  # pairs
@@ -211,7 +212,8 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
     if len(pairs) < FEWEST:
         left_out = pairs.reasons().replace(":", "; left out:", 1)
         raise InputError(
-            f"{pairs.name} has {len(pairs)} pairs: there must be {FEWEST} at least to draw splits from{left_out}."
+            f"{pairs.name} has {counted(len(pairs), 'pair')}: there must be {FEWEST} at least to draw splits from"
+            f"{left_out}."
         )
     draw = Draw(options.seed, disjoint=True, key=options.leak_key)
     uncounted = Cleaner(options.unicode)
@@ -251,6 +253,8 @@ def build(options: Namespace, preparation: Preparation) -> None:
     with preparation.split("train") as writer:
         train = zip(splits, texts_of(preparation, data), strict=True)
         writer.add_all(texts[:2] for chosen, texts in train if chosen == "train")
+    for sentence in small_splits({name: split.kept for name, split in preparation.output.splits.items()}):
+        say("own_pairs", f"warning: {sentence}: give more pairs, or your own files as test and valid")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,6 +16,8 @@ from corpus.json_values import parse_line
 from corpus.outputs import outputs_parser, rewrite_outputs
 from corpus.reading import read_lines
 
+from wean_fairseq.console import counted
+
 
 def read_entities(path: Path) -> list[dict[str, str]]:
     """Return the entities of each line.
@@ -41,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def restored(outputs: list[str]) -> Iterator[str]:
         entities = read_entities(args.entities)
         if len(entities) != len(outputs):
-            raise InputError(f"{args.entities} has {len(entities)} lines, but there are {len(outputs)} outputs.")
+            raise InputError(
+                f"{args.entities} has {counted(len(entities), 'line')}, but there are {len(outputs)} outputs."
+            )
         return map(restore, outputs, entities)
 
     return rewrite_outputs("restore_entities", args, restored)

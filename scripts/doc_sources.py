@@ -7,12 +7,16 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from importlib import import_module
+from inspect import Parameter, getdoc, isclass, ismodule, signature
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import patch
 
 import yaml
 from page_block import read_record, table
+
+import wean_fairseq
 
 ROOT = Path(__file__).resolve().parents[1]
 _VARIABLE = re.compile(r"#   ([A-Z][A-Z_]+\S*(?:, [A-Z_]+)*)  +(\S.*)")
@@ -145,6 +149,53 @@ def parts(_content: object) -> str:
     return table(["part", "content"], [[f"`{path.parent.name}/`", escaped(first_sentence(path))] for path in found])
 
 
+# --- Python ---------------------------------------------------------------------------------------------------------
+
+
+def api(_content: object) -> str:
+    """Return the functions, classes and methods of docs/api.md: signature, first sentence of the docstring."""
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    directive = r"^::: (?P<name>\S+)\n(?: +options:\n +members: \[(?P<members>.*)\]\n)?"
+    rows: list[list[str]] = []
+    for found in re.finditer(directive, page, flags=re.MULTILINE):
+        name, part = found["name"], resolve_name(found["name"])
+        members = found["members"].split(", ") if found["members"] else _public(part) if ismodule(part) else []
+        for label, member in [(f"{name}.{member}", getattr(part, member)) for member in members] or [(name, part)]:
+            rows += _described(label, member)
+    return table(["name", "purpose"], rows)
+
+
+def _public(part: Any) -> list[str]:
+    """Return the names of the public functions and classes, with a docstring, that a module or class defines."""
+    module = part.__name__ if ismodule(part) else part.__module__
+    return [
+        name
+        for name, member in vars(part).items()
+        if callable(member) and not name.startswith("_") and member.__doc__ and member.__module__ == module
+    ]
+
+
+def _described(label: str, member: Any) -> Iterable[list[str]]:
+    name = label.rpartition(".")[2]
+    if getattr(wean_fairseq, name, None) is member:
+        label = f"wean_fairseq.{name}"
+    yield _row(label, member)
+    if isclass(member):
+        yield from (_row(f"{name}.{method}", getattr(member, method)) for method in _public(member))
+
+
+def _row(label: str, member: Any) -> list[str]:
+    arguments = [_argument(each) for name, each in signature(member).parameters.items() if name != "self"]
+    sentence = re.split(r"\.(?=\s|$)", " ".join((getdoc(member) or "").split()))[0]
+    return [f"`{label}({', '.join(arguments)})`", escaped(sentence.replace("``", "`"))]
+
+
+def _argument(parameter: Parameter) -> str:
+    """Return an argument with its default, if that is a plain value, and without its type."""
+    default = parameter.default if isinstance(parameter.default, int | float | str | None) else Parameter.empty
+    return str(parameter.replace(annotation=Parameter.empty, default=default))
+
+
 # --- commands -------------------------------------------------------------------------------------------------------
 
 
@@ -176,7 +227,11 @@ def argument_rows(parser: argparse.ArgumentParser) -> Iterable[list[str]]:
             continue
         else:
             names = ", ".join(f"`{name}`" for name in action.option_strings or [str(action.metavar or action.dest)])
-            yield [names, escaped(str(action.help) % {**vars(action), "prog": parser.prog})]
+            meaning = str(action.help) % {**vars(action), "prog": parser.prog}
+            choices = [str(choice) for choice in action.choices or ()]
+            if not all(choice in meaning for choice in choices):
+                meaning += f"; one of {', '.join(choices)}"
+            yield [names, escaped(meaning)]
 
 
 def commands(_content: object) -> str:
@@ -217,8 +272,6 @@ def option_table(name: str, config: type) -> str:
 
 def options(_content: object) -> str:
     """Return the options of every arch, task, criterion and optimiser of the package."""
-    import wean_fairseq
-
     wean_fairseq.register()
     from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
     from fairseq.registry import REGISTRIES

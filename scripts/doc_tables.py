@@ -115,6 +115,7 @@ BLOCKS = {
     ("docs/options.md", "options"): doc_sources.options,
     ("docs/recipes.md", "recipes"): doc_sources.recipes,
     ("docs/architecture.md", "parts"): doc_sources.parts,
+    ("docs/api.md", "api"): doc_sources.api,
     ("docs/own_pairs.md", "variables"): doc_sources.variables("own_pairs.sh"),
     ("benchmarks/README.md", "benchmarks"): doc_sources.benchmarks,
     ("preprocess/README.md", "scripts"): doc_sources.scripts,

@@ -1,6 +1,7 @@
 """The commands ``wean-*``. Each is imported when it is called, so that Ctrl-C is one line even then."""
 
 import signal
+from collections.abc import Callable
 from functools import partial
 from pkgutil import resolve_name
 
@@ -8,12 +9,12 @@ from .console import exit_status
 
 
 def _run(program: str, function: str) -> int:
-    """Import the function of a command and call it. Returns the exit status."""
+    """Import the function of a command and call it. Returns the exit status.
 
-    def command() -> int:
-        return int(resolve_name(f"{__package__}.{function}")())
-
-    status = exit_status(program, command)
+    The function handles the errors of its work, as ``console.command`` has decorated it.
+    """
+    main: list[Callable[[], int]] = []
+    status = exit_status(program, lambda: main.append(resolve_name(f"{__package__}.{function}"))) or main[0]()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while Python ends prints no traceback
     return status

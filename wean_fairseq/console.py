@@ -6,11 +6,12 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import wraps
 from typing import NoReturn, TextIO
 
-from .errors import UserError, printable, sentence_of
+from .errors import UserError, printable, sentence_of, similar
 from .ranges import LARGEST
 
 #: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
@@ -26,6 +27,9 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error message and exit with status 2."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            message += similar(unknown.partition(" ")[0].partition("=")[0], [*self._option_string_actions])
         self.exit(2, f"{self.prog}: {UserError(message)}; see --help.\n")
 
 
@@ -150,6 +154,23 @@ def is_interrupt(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
+
+
+def command(program: str) -> Callable[[Callable[[list[str]], str | int | None]], Callable[..., int]]:
+    """Return a decorator for the function of a program, which gets the arguments as a list.
+
+    The decorated function takes the arguments, by default those of the process, and returns the exit status of
+    ``exit_status``.
+    """
+
+    def decorate(work: Callable[[list[str]], str | int | None]) -> Callable[..., int]:
+        @wraps(work)
+        def main(arguments: Sequence[str] | None = None) -> int:
+            return exit_status(program, lambda: work(list(sys.argv[1:] if arguments is None else arguments)))
+
+        return main
+
+    return decorate
 
 
 def exit_status(program: str, work: Callable[[], str | int | None]) -> int:

@@ -4,6 +4,7 @@ import errno
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 # Characters that end a line, move the cursor, start a terminal's commands or change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -34,6 +35,12 @@ def name_some(items: Sequence[object], limit: int = 5) -> str:
     """Name the first items and count the others: ``3, 5, 8, 9, 11 and 40 more``."""
     named = ", ".join(map(str, items[:limit]))
     return named + (f" and {len(items) - limit} more" if len(items) > limit else "")
+
+
+def similar(name: str, known: Sequence[str]) -> str:
+    """Return ``" (did you mean beam?)"`` for a wrong name that is spelt like a known one, otherwise nothing."""
+    found = get_close_matches(name, known, 1, 0.75)
+    return f" (did you mean {found[0]}?)" if found else ""
 
 
 @contextmanager

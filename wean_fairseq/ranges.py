@@ -25,7 +25,7 @@ def check_range(name: str, values: Iterable[Any], least: float, most: float = AN
     """
     for value in values:
         if isinstance(value, int) and value > LARGEST:
-            most = min(most, LARGEST)
+            raise UserError(f"--{name.replace('_', '-')} must be at most {min(most, LARGEST)}, but is {value}.")
         if not isinstance(value, int | float) or not least <= value <= most or math.isinf(value):
             bound = f"{least} or more" if most == ANY else f"from {least} to {most}"
             raise UserError(f"--{name.replace('_', '-')} must be {bound}, but is {value}.")

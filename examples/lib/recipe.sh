@@ -24,7 +24,7 @@
 #   TOKENS   batch size in tokens of the longer side, padding included (default: the batch is counted in pairs)
 #   LIMIT, TEST_LIMIT  maximum number of training and of validation pairs, and of test sentences
 #   GENERATE  arguments of the generator, for generated data
-#   SMOKE=1  run everything on a few lines, in a few minutes on a CPU
+#   SMOKE=1  trial run in a few minutes on a CPU, with the LIMIT, TEST_LIMIT and EPOCHS that are first in the recipe
 #   RATE, BATCH, BEAM, WORDS, DROPOUT  learning rate, pairs per batch, beam, dictionary words, dropout (some recipes)
 #   WIDTH, EMBED_DIM, HIDDEN_SIZE, SIZES  sizes of the network, or options of them (some recipes)
 #   SET      quora or twitter_url (quora.sh of copy_transformer, dnpg, fset and residual_lstm)

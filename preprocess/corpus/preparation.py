@@ -14,6 +14,7 @@ from corpus.errors import InputError, say
 from corpus.leaks import LeakCheck
 from corpus.output import SIDES, Output, Split
 from corpus.reading import read_aligned, read_lines
+from wean_fairseq.console import counted
 from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
@@ -276,13 +277,13 @@ def describe(output: Output, name: str, remarks: Iterable[str]) -> None:
         say(name, remark)
     for split, part in output.splits.items():
         left_out = f"; left out: {_list_counts(part.dropped)}" if part.dropped else ""
-        say(name, f"{split}: {part.kept:,} lines{left_out}")
+        say(name, f"{split}: {counted(part.kept, 'line')}{left_out}")
     for what, fact in (("of the input, in no split", "left_out"), ("cleaned", "cleaning")):
         if output.facts.get(fact):
             say(name, f"{what}: {_list_counts(output.facts[fact])}")
     for both, counts in output.facts.get("leaks", {}).items():
         first, second = both.split(" / ")
-        shown = f"{counts['pairs']:,} pairs, {counts['sources']:,} sources, {counts['targets']:,} targets"
+        shown = ", ".join(counted(counts[f"{noun}s"], noun) for noun in ("pair", "source", "target"))
         say(name, f"{first} lines that also occur in {second}: {shown}, {counts['any']:,} on whichever side")
 
 

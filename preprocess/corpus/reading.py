@@ -15,6 +15,7 @@ from typing import BinaryIO, NoReturn, cast
 from tqdm import tqdm
 
 from corpus.errors import InputError
+from wean_fairseq.console import counted
 from wean_fairseq.storage.files import open_input
 
 LONGEST_LINE = 1 << 26  # bytes: 64 MiB without a line end cannot be a text file with one sentence per line
@@ -179,7 +180,7 @@ def read_aligned(
             short = paths[lines.index(None)]
             long = next(path for path, line in zip(paths, lines, strict=True) if line is not None)
             raise InputError(
-                f"{short} has {number - 1} lines but {long} has more: the sides must be aligned line by line."
+                f"{short} has {counted(number - 1, 'line')} but {long} has more: the sides must be aligned."
             )
         yield f"line {number} of {' / '.join(map(str, paths))}", list(lines)
 

@@ -81,7 +81,7 @@ def test_a_failing_step_shows_its_log(tmp_path):
     (tmp_path / "data" / "train.tgt").write_text("only one line\n", encoding="utf-8")
     done = run_recipe("quora", tmp_path / "run", **layout)
     assert done.returncode != 0
-    assert "train.tgt has 1 lines but" in done.stderr
+    assert "train.tgt has 1 line but" in done.stderr
     assert "text.log" in done.stderr
 
 

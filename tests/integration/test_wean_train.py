@@ -94,7 +94,9 @@ def test_a_table_becomes_a_scored_model(site: Path, trained: tuple[Path, str, st
     folder, out, err = trained
     assert "source = column 2 long, target = column 3 short" in err
     assert "copynet was ended by the number of epochs" in err
-    assert "wean-train ... --epochs 4" in (folder / "model" / "note.txt").read_text(encoding="utf-8")
+    note = (folder / "model" / "note.txt").read_text(encoding="utf-8")
+    assert note.startswith("The training of copynet was ended by the number of epochs")
+    assert note.endswith(": wean-train --config model/run.toml --epochs 4\n")
     assert out.splitlines()[2].split() == ["system", "BLEU", "SARI", "ROUGE-L", "copy%", "len/ref"]
     assert [line.split()[0] for line in out.splitlines()[3:5]] == ["copy-source", "copynet"]
     scores = json.loads((folder / "model.work" / "test.json").read_text(encoding="utf-8"))

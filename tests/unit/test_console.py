@@ -113,6 +113,15 @@ def test_a_long_argument_is_cut_in_the_message(capsys: pytest.CaptureFixture[str
     assert "\x1b" not in error and len(error) < 20_000  # 4,000 characters, escaped
 
 
+def test_an_unknown_option_that_is_spelt_like_a_known_one_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = OneLineParser(prog="prog")
+    parser.add_argument("--n-best")
+    for option, hint in (("--n_best", " (did you mean --n-best?)"), ("--other=3", "")):
+        with pytest.raises(SystemExit):
+            parser.parse_args([option, "2"])
+        assert f"unrecognized arguments: {option} 2{hint}; see --help." in capsys.readouterr().err
+
+
 def test_output_that_is_no_longer_read() -> None:
     """141 is the status of a program that SIGPIPE ended."""
     assert run_in_shell("| true") == (141, "")

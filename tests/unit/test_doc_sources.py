@@ -69,11 +69,31 @@ def test_arguments_of_a_program_are_read_from_its_parser():
         parser = argparse.ArgumentParser(description="Do it.")
         parser.add_argument("--number", type=int, default=3, help="a number (default: %(default)s)")
         parser.add_argument("--hidden", help=argparse.SUPPRESS)
+        parser.add_argument("--place", choices=("here", "there"), help="a place")
+        parser.add_argument("--kind", choices=("a", "b"), help="a or b")
         parser.add_subparsers().add_parser("more", help="a subcommand")
         parser.parse_args()
 
     rows = list(doc_sources.argument_rows(doc_sources.parser_of("program", main)))
-    assert rows == [["`--number`", "a number (default: 3)"], ["`more`", "a subcommand"]]
+    choices = [["`--place`", "a place; one of here, there"], ["`--kind`", "a or b"]]
+    assert rows == [["`--number`", "a number (default: 3)"], *choices, ["`more`", "a subcommand"]]
+
+
+def test_functions_and_methods_have_their_arguments_and_first_sentence(tmp_path, monkeypatch):
+    """The expected sentences are the first ones of the docstrings of this package."""
+    (tmp_path / "docs").mkdir()
+    page = "::: wean_fairseq.training.run.train\n\n::: wean_fairseq.text\n    options:\n      members: [TextSettings]\n"
+    (tmp_path / "docs" / "api.md").write_text(page, encoding="utf-8")
+    monkeypatch.setattr(doc_sources, "ROOT", tmp_path)
+    rows = doc_sources.api({}).splitlines()
+    assert rows[2] == (
+        "|`wean_fairseq.train(data=None, output=None, config=None, **settings)`"
+        "|Train a model on sentence pairs, and load it|"
+    )
+    assert rows[3].startswith("|`wean_fairseq.text.TextSettings(unit='words', language='en', lowercase=False,")
+    assert rows[4:] == [
+        '|`TextSettings.describe()`|Return a short description, such as "Moses tokens (en), lower-cased"|'
+    ]
 
 
 def test_the_pages_have_every_arch_and_command():

@@ -11,7 +11,7 @@ from .. import __version__
 from ..errors import UserError, printable
 from ..storage.files import read_json
 from ..templates import render_template
-from ..text.settings import MANIFEST, Text
+from ..text.settings import MANIFEST, Text, small_splits
 
 CARD = "README.md"
 _SIZES = ("width", "dim", "size", "layers", "heads", "dropout")
@@ -98,6 +98,7 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
         "sentences per batch": (cfg.get("dataset") or {}).get("batch_size"),
         "criterion": (cfg.get("criterion") or {}).get("_name"),
     }
+    manifest = _manifest(text)
     return render_template(
         __package__,
         "card.md.j2",
@@ -110,7 +111,8 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
         training={name: value for name, value in training.items() if value is not None},
         words=words,
         longest=cfg["task"].get("max_source_positions"),
-        manifest=_manifest(text),
+        manifest=manifest,
+        small_splits=small_splits({name: split.kept for name, split in manifest.splits.items()}),
         text="" if text is None else text.settings.describe(),
         sets={} if scores is None else read_evaluations(scores),
         note=note,

@@ -4,15 +4,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..console import OneLineParser, exit_status, whole_number
+from ..console import OneLineParser, command, configure_logging, whole_number
 from ..errors import UserError
 from .average import average, newest
 from .export import export
 from .search import add_search_options
 
 
-def main_average(arguments: list[str] | None = None) -> int:
-    """Run ``wean-average`` and return the exit status."""
+@command("wean-average")
+def main_average(arguments: list[str]) -> str:
+    """Run ``wean-average``."""
     parser = OneLineParser(prog="wean-average", description="Average the parameters of several checkpoints.")
     parser.add_argument("checkpoints", nargs="+", help="files, or with --last the folder of a training")
     parser.add_argument(
@@ -20,11 +21,13 @@ def main_average(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--output", required=True, metavar="FILE", help="checkpoint to write")
     args = parser.parse_args(arguments)
-    return exit_status(parser.prog, lambda: _average(args))
+    configure_logging("wean-average")
+    return _average(args)
 
 
-def main_export(arguments: list[str] | None = None) -> int:
-    """Run ``wean-export`` and return the exit status."""
+@command("wean-export")
+def main_export(arguments: list[str]) -> str:
+    """Run ``wean-export``."""
     parser = OneLineParser(
         prog="wean-export",
         description="Export a checkpoint to a self-contained model folder: safetensors, dictionaries and tokenisation. "
@@ -49,7 +52,8 @@ def main_export(arguments: list[str] | None = None) -> int:
     parser.add_argument("--overwrite", action="store_true", help="replace an older exported model")
     add_search_options(parser)
     args = parser.parse_args(arguments)
-    return exit_status(parser.prog, lambda: _export(**vars(args)))
+    configure_logging("wean-export")
+    return _export(**vars(args))
 
 
 def _average(args: argparse.Namespace) -> str:

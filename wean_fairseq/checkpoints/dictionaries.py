@@ -27,6 +27,15 @@ def load_dictionary(path: str) -> Dictionary:
     return dictionary
 
 
+def padding_words(dictionary: Dictionary) -> list[str]:
+    """Return the entries that are no words. fairseq adds them to fill a dictionary up to a multiple of 8 entries.
+
+    A word of this form that the text has is not among them, because it has a count.
+    """
+    entries = zip(dictionary.symbols, dictionary.count, strict=False)
+    return [word for word, count in entries if count == 0 and word.startswith("madeupword")]
+
+
 def fingerprint(dictionary: Dictionary) -> dict[str, Any]:
     """Return the number of words, and their SHA-256 in their own and in alphabetical order, without slots."""
     words = dictionary.symbols[: num_base_words(dictionary)]

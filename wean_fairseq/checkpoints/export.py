@@ -228,6 +228,12 @@ def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], 
     """Return the dictionaries of both sides, which must be those of the training."""
     sides = [cfg["source_lang"], cfg["target_lang"]]
     paths = [folder / f"dict.{side}.txt" for side in dict.fromkeys(sides)]
+    if not folder.is_dir():
+        where = "" if folder.is_absolute() else ", a path relative to the folder in which the training was started"
+        raise UserError(
+            f"there is no directory {folder}, the data of the training of {checkpoint}{where}: give the directory of "
+            "the dictionaries with --data."
+        )
     for path in paths:
         if not path.is_file():
             raise UserError(f"{folder} has no {path.name}: give the directory of the dictionaries with --data.")

@@ -1,5 +1,6 @@
 """Load a trained model for use: a checkpoint of fairseq-train, or a folder of ``wean-export``."""
 
+from argparse import Namespace
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -30,11 +31,12 @@ def chosen_search(generation: Mapping[str, Any], task: Mapping[str, Any]) -> dic
 
 
 class Loaded(NamedTuple):
-    """A model in evaluation mode, its task, and the generation options of its search."""
+    """A model in evaluation mode, its task, the generation options of its search, and the name of its arch."""
 
     model: Any
     task: Any
     search: dict[str, Any]
+    arch: str = ""  # empty if it is not recorded
 
 
 class StoredModel:
@@ -84,4 +86,6 @@ class StoredModel:
         generation: Any = state["cfg"].get("generation")
         search: Any = OmegaConf.to_container(generation) if generation else vars(GenerationConfig())
         search |= {name: value for name, value in self.search.items() if name not in TASK_OPTIONS}
-        return Loaded(models[0].eval(), task, search)
+        model = state["cfg"]["model"]
+        model = vars(model) if isinstance(model, Namespace) else model
+        return Loaded(models[0].eval(), task, search, str(model.get("arch") or model.get("_name") or ""))

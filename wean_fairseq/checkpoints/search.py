@@ -13,7 +13,7 @@ from typing import Any
 
 from ..console import number, whole_number
 from ..errors import UserError
-from ..ranges import ANY, LARGEST, check_positive, check_range, values_of
+from ..ranges import LARGEST, check_range, values_of
 from ..storage.files import read_regular
 
 SEARCH_FILE = "search.txt"
@@ -40,16 +40,18 @@ GENERATION: dict[str, tuple[type, str, str]] = {
 }
 
 # The least and the largest value of numbers in a search.
-_RANGES = {
-    "beam": (1, ANY),
-    "nbest": (1, ANY),
+RANGES: dict[str, tuple[float, float]] = {
+    "beam": (1, LARGEST),
+    "nbest": (1, LARGEST),
     "max_len_a": (0, 100),  # a search of millions of words would take days
     "max_len_b": (0, 10_000),
     "min_len": (0, 10_000),
-    "no_repeat_ngram_size": (0, ANY),
-    "prefix_size": (0, ANY),
+    "no_repeat_ngram_size": (0, LARGEST),
+    "prefix_size": (0, LARGEST),
     "lenpen": (-60, 60),  # a length of 100,000 to this power is finite
-    "diverse_beam_groups": (-1, ANY),
+    "temperature": (1e-30, 1e30),  # beyond it scores divided by it overflow in float32
+    "sampling_topk": (-1, LARGEST),  # in fairseq -1 means no limit
+    "diverse_beam_groups": (-1, LARGEST),
     "diverse_beam_strength": (-1e30, 1e30),
 }
 
@@ -61,8 +63,7 @@ def add_generation_options(group: argparse._ActionsContainer) -> None:
         if kind is bool:
             group.add_argument(flag, action="store_true", help=text)
         else:
-            least, most = _RANGES.get(name, (-1, LARGEST))
-            read = number if kind is float else whole_number(int(least), int(min(most, LARGEST)))
+            read = number if kind is float else whole_number(*map(int, RANGES[name]))
             group.add_argument(flag, type=read, metavar=metavar, help=text)
 
 
@@ -92,7 +93,7 @@ def check_generation(args: Any, words: int) -> None:
         args: generation options.
         words: size of the target dictionary.
     """
-    for name, (least, most) in _RANGES.items():
+    for name, (least, most) in RANGES.items():
         check_range(name, values_of(getattr(args, name, None)), least, most)
     if math.isnan(getattr(args, "unkpen", 0)):
         raise UserError("--unkpen must be a number, but is nan.")
@@ -100,9 +101,6 @@ def check_generation(args: Any, words: int) -> None:
         raise UserError(f"--min-len {args.min_len} is longer than --max-len-b {args.max_len_b} allows.")
     if getattr(args, "print_step", False):
         raise UserError("--print-step is for models that refine their outputs step by step: leave it out.")
-    temperatures = values_of(getattr(args, "temperature", None))
-    check_positive("temperature", temperatures)
-    check_range("temperature", temperatures, 1e-30, 1e30)  # beyond it scores divided by it overflow in float32
     _check_sampling(bool(getattr(args, "sampling", False)), args, words)
     groups = getattr(args, "diverse_beam_groups", -1)
     if groups > 0 and args.beam % groups:
@@ -110,7 +108,7 @@ def check_generation(args: Any, words: int) -> None:
 
 
 def _check_sampling(sampling: bool, args: Any, words: int) -> None:
-    """Refuse numbers by which no word can be drawn. In fairseq -1 means no limit."""
+    """Refuse numbers by which no word can be drawn."""
     topk, topp = getattr(args, "sampling_topk", -1), getattr(args, "sampling_topp", -1.0)
     if topk != -1:
         check_range("sampling_topk", values_of(topk), 1)

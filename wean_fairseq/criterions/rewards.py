@@ -52,7 +52,7 @@ class RewardModel:
 
     def __init__(self, path: str, option: str, dictionaries: Sequence[Dictionary]) -> None:
         try:
-            model, task, _ = StoredModel(path).load()
+            model, task, *_ = StoredModel(path).load()
         except OSError as error:
             raise UserError(
                 f"{option} {path} needs the dictionary of its training ({error}): restore that file."

@@ -16,6 +16,7 @@ from fairseq.data import (
 from fairseq.data.base_wrapper_dataset import BaseWrapperDataset
 from fairseq.utils import split_paths
 
+from ..console import counted
 from ..errors import UserError
 from ..storage.data_files import check_text
 
@@ -159,7 +160,7 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
     # fairseq pairs the sides by position, so a missing line shifts all later pairs. It asserts equal lengths, but names
     # neither the files nor the lengths.
     if len({len(sizes) for sizes in lengths.values()}) > 1:
-        line_counts = " and ".join(f"{name} has {len(sizes)} lines" for name, sizes in lengths.items())
+        line_counts = " and ".join(f"{name} has {counted(len(sizes), 'line')}" for name, sizes in lengths.items())
         raise UserError(
             f"the sides of this data do not pair up: {line_counts}; align the text files and preprocess again."
         )

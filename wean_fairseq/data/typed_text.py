@@ -100,7 +100,5 @@ def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
     if len(unknown) <= _MANY * words:
         return ""
     lowered = sum(word != word.lower() and word.lower() in dictionary.indices for word in unknown)
-    question = (
-        "was the model trained on lower-cased text?" if 2 * lowered >= len(unknown) else "is this the text it is for?"
-    )
-    return f"{len(unknown)} of {words} words are not in the dictionary: {question}"
+    kind = "lower-cased" if 2 * lowered >= len(unknown) else "such"
+    return f"{len(unknown)} of {words} words are not in the dictionary: was the model trained on {kind} text?"

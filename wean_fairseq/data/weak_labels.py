@@ -15,6 +15,7 @@ from fairseq.dataclass import FairseqDataclass
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..console import counted
 from ..errors import UserError
 from ..fields import option
 from ..storage.files import read_regular
@@ -126,8 +127,8 @@ def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
     lines = read_regular(path, 1 << 32).splitlines()
     if len(lines) != len(words):
         raise UserError(
-            f"{path} has labels of {len(lines)} sentences, but the data has {len(words)}: make them again with "
-            "preprocess/weak_labels.py from the text that fairseq-preprocess was given."
+            f"{path} has labels of {counted(len(lines), 'sentence')}, but the data has {len(words)}: make them again "
+            "with preprocess/weak_labels.py from the text that fairseq-preprocess was given."
         )
     labels = []
     for number, (line, expected) in enumerate(zip(lines, words.tolist(), strict=True), start=1):

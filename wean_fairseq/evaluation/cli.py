@@ -1,13 +1,12 @@
 """``wean-evaluate``: score the output files of any system."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pkgutil import resolve_name
 
 from .. import __version__
-from ..console import LARGEST_SEED, command_parser, exit_status, number, whole_number
+from ..console import LARGEST_SEED, command, command_parser, number, whole_number
 from ..errors import UserError
 from .corpus import read_corpus
 from .evaluate import Resampling, evaluate
@@ -228,9 +227,9 @@ COMMANDS = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point. Returns the exit status (0 fine, 2 a request that cannot be fulfilled)."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+@command("wean-evaluate")
+def main(arguments: list[str]) -> str | int | None:
+    """Run the command line."""
     name = arguments.pop(0) if arguments and arguments[0] in COMMANDS else "score"
-    command = resolve_name(f"{__package__}.{COMMANDS[name]}")
-    return exit_status("wean-evaluate", lambda: command(arguments))
+    result: str | int | None = resolve_name(f"{__package__}.{COMMANDS[name]}")(arguments)
+    return result

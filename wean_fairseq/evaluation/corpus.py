@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..console import counted
 from ..errors import UserError
 from .file_formats import check_format
 from .output_reader import SystemOutput
@@ -125,6 +126,6 @@ def _check_length(what: str, length: int, other: str, expected: int) -> None:
         times, rest = divmod(length, expected)
         several = f" It has {times} lines for each: awk 'NR % {times} == 1' keeps the first." if rest == 0 else ""
         raise UserError(
-            f"{what} has {length} lines but {other} has {expected}: it is {shorter}; "
+            f"{what} has {counted(length, 'line')} but {other} has {expected}: it is {shorter}; "
             f"give aligned files of one test set.{several}"
         )

@@ -4,49 +4,34 @@ import random
 from collections.abc import Mapping, Sequence
 
 import torch
+from fairseq.data import Dictionary
 from torch import Tensor
 
+from ..checkpoints.dictionaries import load_dictionary, padding_words
 from ..checkpoints.export import read_model
+from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from .parameters import SPECIALS
-from .text_files import read_lines
 
 EMBEDDING = "encoder.embed_tokens.weight"
-PADDING_WORD = "madeupword"  # prefix of the entries that fill a dictionary up to a round number
-
-
-def load_words(path: str) -> list[str]:
-    """Return the words of a fairseq dictionary file in their order.
-
-    Raises:
-        UserError: if the file is missing or not a dictionary.
-    """
-    words = []
-    for number, line in enumerate(read_lines(path), start=1):
-        fields = line.removesuffix(" #fairseq:overwrite").rsplit(" ", 1)
-        if len(fields) != 2 or not fields[1].isdigit():
-            raise UserError(f"{path}, line {number}: {line[:40]!r} is not 'word count'; give a dict.*.txt of fairseq.")
-        words.append(fields[0])
-    return words
 
 
 class Neighbourhood:
     """Words and their embedding, in which neighbours are searched.
 
     Args:
-        words: words of a dictionary without its special symbols. Entries that fill it up are left out.
+        words: words of a dictionary.
         embedding: one row per word, shape (words, width).
 
     Attributes:
-        words: the remaining words.
+        words: the words.
         embedding: their rows, scaled to length 1.
         rows: word -> its row.
     """
 
     def __init__(self, words: Sequence[str], embedding: Tensor) -> None:
-        real = [row for row, word in enumerate(words) if not word.startswith(PADDING_WORD)]
-        self.words = [words[row] for row in real]
-        self.embedding = torch.nn.functional.normalize(embedding[real].detach().float(), dim=1)
+        self.words = list(words)
+        self.embedding = torch.nn.functional.normalize(embedding.detach().float(), dim=1)
         self.rows = {word: row for row, word in enumerate(self.words)}
 
     def nearest(self, word: str, number: int) -> list[tuple[str, float]]:
@@ -93,19 +78,26 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
     Raises:
         UserError: if a file cannot be read, there is no such embedding, or it has another number of words.
     """
-    words = load_words(dictionary)
+    words = load_dictionary(dictionary)
     weights: dict[str, Tensor] = read_model(checkpoint)["model"]
-    name = _embedding_of(weights, len(words) + SPECIALS) if name is None else name
+    name = _embedding_of(weights, len(words)) if name is None else name
     if name not in weights:
         matrices = [key for key in weights if "embed" in key]
         raise UserError(f"{checkpoint} has no {name!r}; it has {', '.join(matrices) or 'no embedding at all'}.")
     embedding = weights[name]
-    if embedding.size(0) != len(words) + SPECIALS:
+    if embedding.size(0) != len(words):
         raise UserError(
-            f"{checkpoint} embeds {embedding.size(0) - SPECIALS} words but the dictionary has {len(words)}; "
+            f"{checkpoint} embeds {embedding.size(0) - SPECIALS} words but the dictionary has {len(words) - SPECIALS}; "
             "give the dictionary of that training."
         )
-    return Neighbourhood(words, embedding[SPECIALS:])
+    return neighbourhood_of(words, embedding)
+
+
+def neighbourhood_of(dictionary: Dictionary, embedding: Tensor) -> Neighbourhood:
+    """Return the words of a dictionary, without entries that are no words, and their rows of an embedding."""
+    padding = set(padding_words(dictionary))
+    real = [row for row in range(SPECIALS, num_base_words(dictionary)) if dictionary[row] not in padding]
+    return Neighbourhood([dictionary[row] for row in real], embedding[real])
 
 
 def _embedding_of(weights: Mapping[str, Tensor], rows: int) -> str:

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from ..checkpoints.loading import StoredModel
 from ..checkpoints.search import GENERATION, SEARCH_PRESETS, add_generation_options
-from ..console import SEED, command_parser, configure_logging, counted, exit_status, print_message, whole_number
+from ..console import SEED, command, command_parser, configure_logging, counted, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
 from .growing import GrowingFile
@@ -23,10 +23,10 @@ from .outputs import Float32Array, Generated, Output, rounded
 _BUFFER = 2000  # lines that are sorted by length together
 _EPILOG = """examples:
   wean-generate --model model/ --input sentences.txt --output rewritten.txt
-  echo "What's the best way to learn Python?" | wean-generate --model model/ --nbest 3 --scores
+  echo "What's the best way to learn Python?" | wean-generate --model model/ --n-best 3 --scores
   wean-generate --model checkpoints/checkpoint_best.pt --data data-bin --input sentences.txt --jsonl > outputs.jsonl
 
-One output line per input line, in the same order; an empty line stays empty. With --nbest the outputs of a line are
+One output line per input line, in the same order; an empty line stays empty. With --n-best the outputs of a line are
 separated by tabs, with --scores each follows its score (base 2, as fairseq prints it). After an interruption, the same
 command without --overwrite continues the file.
 """
@@ -48,7 +48,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--output", default="-", metavar="FILE", help="file to write; - = standard output (default)")
     add("--overwrite", action="store_true", help="replace an older output")
-    add("--nbest", type=whole_number(1), default=1, metavar="N", help="outputs of each line (default: 1)")
+    n_best = whole_number(1)
+    add("--n-best", dest="nbest", type=n_best, default=1, metavar="N", help="outputs of each line (default: 1)")
+    add("--nbest", type=n_best, default=argparse.SUPPRESS, help=argparse.SUPPRESS)  # fairseq's name
     add("--scores", action="store_true", help="print a score before each output")
     add("--jsonl", action="store_true", help="JSON lines with scores, tokens, attention, copies and granularities")
     add("--beam", type=whole_number(1), metavar="N", help="beam size (default: saved with the model)")
@@ -212,8 +214,9 @@ def _to_list(values: Float32Array) -> list[Any]:
     return [rounded(value) for value in values.tolist()]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
+@command("wean-generate")
+def main(arguments: Sequence[str]) -> None:
+    """Run the command line."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-generate")
-    return exit_status("wean-generate", lambda: rewrite(args))
+    rewrite(args)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..checkpoints.ctranslate2_format import convert
+from ..checkpoints.dictionaries import padding_words
 from ..checkpoints.search import NO_UNKNOWN
 from ..errors import UserError
 from ..optional import import_optional
@@ -84,7 +85,8 @@ class CTranslate2Generator:
         Returns:
             Hypotheses per line, best first, in fairseq's format. CTranslate2 gives no scores of single tokens, so
             ``positional_scores`` is NaN. A score differs from fairseq's in two details: it lacks the end symbol if the
-            output was truncated, and the first word's probability is relative to all words but the end symbol.
+            output was truncated, and probabilities are relative to the words that the library may write: those of the
+            dictionary without padding words, for the first word also without the end symbol.
             ``attention`` is (S, T) with the padding of the batch, 0 for end symbols. For the first word it is NaN if
             it is unknown.
         """
@@ -121,6 +123,7 @@ class CTranslate2Generator:
             "min_decoding_length": options.get("min_len", 1),
             "no_repeat_ngram_size": options.get("no_repeat_ngram_size", 0),
             "max_input_length": 0,
+            "suppress_sequences": [[word] for word in padding_words(self._target)],
             "disable_unk": options.get("unkpen", 0) == NO_UNKNOWN,
             "return_scores": True,
             "return_attention": True,

@@ -16,7 +16,7 @@ from typing import Annotated, Any, BinaryIO, Self
 
 from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
-from ..console import standard_output
+from ..console import counted, standard_output
 from ..errors import UserError
 from ..storage.files import followed, is_special, open_growing, open_special, read_json, write_text
 
@@ -146,7 +146,7 @@ class GrowingFile:
             return ""
         if self._overwrite:
             return "; the same command starts again"
-        return f"; the outputs of {self.done:,} lines are kept, and the same command continues from there"
+        return f"; the outputs of {counted(self.done, 'line')} are kept, and the same command continues from there"
 
     def remaining(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
         """The lines of the input, in buffers, that have no outputs yet.

@@ -19,11 +19,14 @@ from ..checkpoints.search import GENERATION
 from ..errors import UserError
 from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
+from .arguments import check_names, check_numbers
 from .ctranslate2_engine import CTranslate2Engine
 from .model import TextModel, quiet
 
 ENGINES = ("pytorch", "ctranslate2")
 COMPUTE_TYPE = "float32"
+# Options of a model in use. The other options of its task are of the training, and rarely replaced.
+_OF_USE = ("beam", "search_preset", "essay_length", "replace_unk", "bert", "stock_search", "bf16_scores", "int8_scores")
 _OF_TEST_SETS = ("constraints", "score_reference")  # options for data with more than sources
 
 
@@ -62,6 +65,7 @@ def load(
             raise UserError(f"{name} is {value!r:.40}: give a path as a string.")
     _check_engine(engine, compute_type)
     options = {name: value for name, value in options.items() if value is not None}
+    options = check_numbers(options)
     _check_values(options)
     # Reasons that a user can see are reported first, because loading a model may take a minute.
     stored = StoredModel(path, data)
@@ -111,7 +115,10 @@ def _tasks() -> list[type]:
 
 
 def _check_values(options: Mapping[str, Any]) -> None:
-    """Refuse values of another type, and unknown choices, which fairseq would take for a damaged model."""
+    """Refuse values of another type than in the configuration of a task or of the search, and unknown choices.
+
+    fairseq would take them for a damaged model.
+    """
     for name, value in options.items():
         for kind in (*_tasks(), GenerationConfig):
             known = {item.name: item.type for item in fields(kind)}
@@ -133,10 +140,7 @@ def _check_names(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -
     # An option may belong to the task or to the search. Only now are the options of both known.
     unknown = [name for name in options if not hasattr(loaded.task.cfg, name) and name not in loaded.search]
     if unknown:
-        names = ", ".join(sorted({"beam", *GENERATION, *(item.name for kind in _tasks() for item in fields(kind))}))
-        raise UserError(
-            f"{unknown[0]} is not an option of the task or the search of {path}: choose from {names}, or leave it out."
-        )
+        check_names(unknown, [*_OF_USE, *GENERATION], f"the task or the search of {path}")
     # These options come from the folder, not from the caller.
     unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
     if unusable:
@@ -153,7 +157,8 @@ def _device(name: str | torch.device) -> torch.device:
         return probe.device
     except (RuntimeError, AssertionError, TypeError) as error:  # an assertion if torch was built without CUDA
         reason = str(error).partition("\n")[0]
-        raise UserError(f"the device {name!r} cannot be used ({reason}): give cpu, or cuda with a GPU.") from error
+        reason = "" if reason.startswith("Expected one of") else f" ({reason})"  # a list of 20 kinds
+        raise UserError(f"the device {name!r} cannot be used{reason}: choose cpu, or cuda with a GPU.") from error
 
 
 def _check_engine(engine: str, compute_type: str) -> None:

@@ -16,7 +16,6 @@ import threading
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Integral
 from typing import Any, NamedTuple, overload
 
 import torch
@@ -27,14 +26,15 @@ from fairseq.utils import move_to_cuda, resolve_max_positions
 from torch import Tensor
 
 from ..capabilities import capabilities_of
+from ..checkpoints.dictionaries import padding_words
 from ..checkpoints.loading import Loaded, chosen_search
-from ..checkpoints.search import GENERATION, TASK_OPTIONS, options_line
+from ..checkpoints.search import TASK_OPTIONS, options_line
 from ..data.topics import SEPARATOR
 from ..data.typed_text import are_known
 from ..errors import UserError
-from ..ranges import LARGEST, check_range, values_of
 from ..text import Text
 from ..text.casing import CASE_MARK
+from .arguments import OF_CALLS, check_names, check_numbers
 from .ctranslate2_engine import CTranslate2Engine
 from .outputs import Generated, describe_outputs
 
@@ -69,39 +69,6 @@ def _sentences(text: object) -> list[str]:
         if not isinstance(sentence, str):
             raise UserError(f"the text is {sentence!r:.40}: give a string, or a list of strings.")
     return sentences
-
-
-def _whole(number: Any) -> bool:
-    return isinstance(number, Integral) and not isinstance(number, bool)
-
-
-def _whole_numbers(numbers: Mapping[str, Any], seed: Any) -> dict[str, int]:
-    """Return numbers as Python's, which may be NumPy's.
-
-    Raises ``UserError`` for a seed, or for another argument of ``explain``, that is not a valid number.
-
-    The values come from Python callers and from the web page. torch and fairseq would accept many wrong ones, and fail
-    in the middle of a search.
-    """
-    for name, number in numbers.items():
-        if not (_whole(number) and 1 <= int(number) <= LARGEST):
-            raise UserError(f"{name} must be a whole number of 1 to {LARGEST}, but is {number!r:.40}.")
-    if seed is not None and not (_whole(seed) and abs(int(seed)) < 1 << 63):
-        raise UserError(f"seed must be a whole number of less than 64 bits, but is {seed!r:.40}.")
-    return {name: int(number) for name, number in numbers.items()}
-
-
-def _check_generation(generation: Mapping[str, Any]) -> None:
-    """Refuse options that no call takes, and values of another type. Raises ``UserError``."""
-    for name, value in generation.items():
-        if name not in GENERATION:
-            names = ", ".join(
-                ["n_best", "beam", "essay_length", "batch_size", "seed", "constraints", "ordered", *GENERATION]
-            )
-            raise UserError(f"{name} is not an option of generate: choose from {names}.")
-        kind = GENERATION[name][0]
-        if isinstance(value, bool) != (kind is bool) or not isinstance(value, (int, float) if kind is float else kind):
-            raise UserError(f"{name} must be of type {kind.__name__}, but is {value!r}.")
 
 
 def _replaces_preset(options: Mapping[str, Any]) -> bool:
@@ -152,12 +119,12 @@ class TextModel:
     """
 
     def __init__(self, loaded: Loaded, text: Text, engine: CTranslate2Engine | None = None) -> None:
-        self.model, self.task, search = loaded
+        self.model, self.task, search, self._arch = loaded
         self.text = text
         self.engine = engine
         self.search_options = dict(search)
-        for name in ("beam", "nbest"):  # a call may replace them, so its checks do not see them
-            check_range(name, values_of(search.get(name)), 1)
+        known = {"n_best" if name == "nbest" else name: value for name, value in search.items() if value is not None}
+        check_numbers(known)
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(self.task.cfg, "essay_length", 0))
@@ -174,9 +141,9 @@ class TextModel:
 
     @property
     def arch(self) -> str:
-        """The name of the model's family."""
+        """The name of the model's arch, or of its family if the arch is not recorded."""
         kind = type(self.model)
-        return next((name for name, model in MODEL_REGISTRY.items() if model is kind), kind.__name__)
+        return self._arch or next((name for name, model in MODEL_REGISTRY.items() if model is kind), kind.__name__)
 
     @property
     def reads_topics(self) -> bool:
@@ -302,11 +269,11 @@ class TextModel:
         Raises:
             UserError: if the model cannot read the text.
         """
-        optional = {"beam": beam, "essay_length": essay_length}
+        optional = {"beam": beam, "essay_length": essay_length, "seed": seed}
         given = {name: number for name, number in optional.items() if number is not None}
-        numbers = _whole_numbers({"n_best": n_best, "batch_size": batch_size, "first": first, **given}, seed)
-        n_best, first = numbers.pop("n_best"), numbers.pop("first")
-        _check_generation(generation)
+        check_names(generation, OF_CALLS, "generate")
+        options = check_numbers({"n_best": n_best, "batch_size": batch_size, "first": first, **given, **generation})
+        n_best, first, seed = options.pop("n_best"), options.pop("first"), options.pop("seed", None)
         lines = _sentences(text)
         if constraints is not None and not isinstance(constraints, Sequence):
             raise UserError(f"the constraints are {constraints!r:.40}: {_LISTS_OF_WORDS}.")
@@ -316,9 +283,9 @@ class TextModel:
                 raise UserError(
                     f"there are {len(lines)} sentences, and constraints for {len(forced)}: give one list each."
                 )
-            if _replaces_preset({**self.search_options, **generation}):
+            if _replaces_preset({**self.search_options, **options}):
                 raise UserError("constraints are for beam search, without sampling and diverse beams: leave these out.")
-            generation["constraints"] = "ordered" if ordered else "unordered"
+            options["constraints"] = "ordered" if ordered else "unordered"
         # One search at a time in the whole process, because sampling draws from the random numbers of the process, and
         # the dictionaries learn the unknown words of the sentences.
         with _SEARCHING, _seeded(seed):
@@ -329,14 +296,7 @@ class TextModel:
             # Batches are sorted by length. Each result goes to the place of its line. Empty lines are in no batch and
             # keep the empty result.
             results = [Generated()] * len(lines)
-            for batch in self.search(
-                fitting,
-                n_best,
-                traces=details,
-                forced=ids,
-                **numbers,
-                **generation,
-            ):
+            for batch in self.search(fitting, n_best, traces=details, forced=ids, **options):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
                     was_cut = fitting[line] != tokens[line]
                     results[line] = describe_outputs(self, spelt, hypotheses[:n_best], cut=was_cut)
@@ -368,10 +328,11 @@ class TextModel:
         if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
             raise UserError(f"{where}the constraints are {phrases!r:.40}: {_LISTS_OF_WORDS}.")
         dictionary, found = self.task.target_dictionary, []
+        padding = set(padding_words(dictionary))
         for phrase in phrases:
             tokens = self.text.tokens(self.text.clean(phrase)).removeprefix(f"{CASE_MARK} ")
             ids = dictionary.encode_line(tokens, append_eos=False, add_if_not_exist=False).long()
-            if not tokens or not all(are_known(ids, dictionary)):
+            if not tokens or not all(are_known(ids, dictionary)) or not padding.isdisjoint(tokens.split()):
                 raise UserError(
                     f"{where}the constraint {phrase!r:.60} has no word, or one that is not in the dictionary of the "
                     "model: choose other words."

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..checkpoints.search import SEARCH_PRESETS
-from ..console import command_parser, configure_logging, exit_status, print_message, split_name, whole_number
+from ..console import command, command_parser, configure_logging, print_message, split_name, whole_number
 from ..errors import UserError
 from ..generation import load
 from ..optional import LazyModule, import_optional
@@ -132,8 +132,9 @@ def serve(args: argparse.Namespace) -> None:
                 os._exit(0)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
+@command("wean-inspect")
+def main(arguments: Sequence[str]) -> None:
+    """Run the command line."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-inspect")
-    return exit_status("wean-inspect", lambda: serve(args))
+    serve(args)

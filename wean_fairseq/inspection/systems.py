@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from ..data.extended_vocabulary import num_base_words
-from ..evaluation.neighbours import Neighbourhood
-from ..evaluation.parameters import SPECIALS
+from ..evaluation.neighbours import Neighbourhood, neighbourhood_of
 from ..generation import TextModel
 
 
@@ -57,5 +56,4 @@ def _table(module: nn.Module, dictionary: Any) -> nn.Embedding | None:
 
 
 def _neighbourhood(table: nn.Embedding | None, dictionary: Any) -> Neighbourhood | None:
-    number = num_base_words(dictionary)
-    return None if table is None else Neighbourhood(dictionary.symbols[SPECIALS:number], table.weight[SPECIALS:number])
+    return None if table is None else neighbourhood_of(dictionary, table.weight)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..console import counted
 from ..evaluation.tables import Table
+from ..text import small_splits
 from .document import ListBlock
 from .runs import Leak, Run
 from .scores import Experiment
@@ -70,9 +71,12 @@ def _data_warnings(run: Run) -> Iterator[str]:
                 f"{test.name} was prepared by {script} and the training data by {trained}: the training set is not the "
                 "one that published numbers on this test set were trained with, unless the recipe says so."
             )
+    for sentence in small_splits({name: split.kept for name, split in run.manifest.splits.items()}):
+        yield f"{sentence[:1].upper()}{sentence[1:]}."
     leak = run.manifest.leaks.get("train / test", Leak())
     if leak.pairs:
-        yield f"{leak.pairs:,} pairs of the training data are in the test data too."
+        verb = "is" if leak.pairs == 1 else "are"
+        yield f"{counted(leak.pairs, 'pair')} of the training data {verb} in the test data too."
     elif leak.any:
         yield (
             f"No pair of the training data is in the test data, but {leak.any:,} training lines share a "

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..console import command_parser, configure_logging, exit_status, split_name, whole_number
+from ..console import command, command_parser, configure_logging, split_name, whole_number
 from ..errors import UserError
 from ..evaluation import granularity as granularities
 from ..evaluation.system_arguments import paths_of
@@ -80,9 +80,9 @@ def build_parser() -> argparse.ArgumentParser:
     near.add_argument(
         "--synonyms", metavar="FILE", help="file with one set of synonyms per line: count those that are neighbours"
     )
-    for name, command in commands.choices.items():
+    for name, figure in commands.choices.items():
         files = "STEM.png, STEM.svg and STEM.tsv" if name in _WITH_TABLE else "STEM.png and STEM.svg"
-        command.add_argument("--output", required=True, metavar="STEM", help=f"writes {files}")
+        figure.add_argument("--output", required=True, metavar="STEM", help=f"writes {files}")
     return parser
 
 
@@ -232,11 +232,12 @@ def plot(args: argparse.Namespace) -> str:
     return "".join(f"{line}\n" for line in [*figure.notes, *paths])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
+@command("wean-plot")
+def main(arguments: Sequence[str]) -> str:
+    """Run the command line."""
     args = build_parser().parse_args(arguments)
     configure_logging("wean-plot")
-    return exit_status("wean-plot", lambda: plot(args))
+    return plot(args)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 import os
 import re
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from .. import __version__
-from ..console import command_parser, configure_logging, exit_status, whole_number
+from ..console import command, command_parser, configure_logging, whole_number
 from ..errors import UserError
 from ..evaluation.text_files import read_bytes, write_atomically
 from .build import Report
@@ -59,9 +58,9 @@ def _check_folder(folder: Path) -> bool:
     return bool(ours)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Return the exit status (0 fine, 2 a request that cannot be fulfilled)."""
-    command = list(sys.argv[1:] if arguments is None else arguments)
+@command("wean-report")
+def main(arguments: list[str]) -> str:
+    """Run the command line."""
     description = "Write a report on one or many experiments: report.html, report.md and figures/."
     parser = command_parser("wean-report", description, _EXAMPLES)
     parser.add_argument(
@@ -81,19 +80,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--no-checkpoints", action="store_true", help="leave out attention, neighbours and BERT's layers"
     )
-    args = parser.parse_args(command)
+    args = parser.parse_args(arguments)
     configure_logging("wean-report")
     folder = Path(args.output)
-
-    def work() -> str:
-        is_report = _check_folder(folder)
-        report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
-        runs = read_all(args.runs)
-        if not is_report:  # mark it before the figures, so that the next run continues after a kill
-            write_atomically(folder / "report.md", "Made by `wean-report`, which has not finished.\n")
-        document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, command)]), __version__)
-        write_atomically(folder / "report.md", markdown_page(document, folder))
-        write_atomically(folder / "report.html", html_page(document))
-        return f"{folder / 'report.html'}\n{folder / 'report.md'}\n"
-
-    return exit_status("wean-report", work)
+    is_report = _check_folder(folder)
+    report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
+    runs = read_all(args.runs)
+    if not is_report:  # mark it before the figures, so that the next run continues after a kill
+        write_atomically(folder / "report.md", "Made by `wean-report`, which has not finished.\n")
+    document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, arguments)]), __version__)
+    write_atomically(folder / "report.md", markdown_page(document, folder))
+    write_atomically(folder / "report.html", html_page(document))
+    return f"{folder / 'report.html'}\n{folder / 'report.md'}\n"

@@ -28,6 +28,7 @@ from .dumps import kind_of_dump
 _DEPTH = 4  # levels of directories below the given one that are searched for runs
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
 _SCORES = {"systems", "data"}  # keys of a file with scores
+_FOLDERS = re.compile(r"(?<![^\s='\"])/(?:[^\s/]+/)+")  # of absolute paths, because other people read a report
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .* in [\d.]+s \(([\d.,]+) sentences/s")
 
 
@@ -211,7 +212,8 @@ def _training_notes(file: Path) -> list[str]:
     except UserError:
         return []  # _read_scores reports it
     notes = {name: training.get("note") for name, training in trainings.items()}
-    return [f"The training of {name} {note}" for name, note in notes.items() if isinstance(note, str)]
+    shown = {name: _FOLDERS.sub("…/", note) for name, note in notes.items() if isinstance(note, str)}
+    return [f"The training of {name} {note}" for name, note in shown.items()]
 
 
 def _read_manifest(run: Run, folder: Path) -> TextManifest:

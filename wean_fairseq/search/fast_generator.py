@@ -28,7 +28,7 @@ from .packed_model import PackedModel
 from .traces import add_traces
 from .vocabulary_scores import EXACT, INT8, VocabularyScores
 
-NUM_SPECIAL = 3  # words that may be forbidden at a step: padding, <unk>, the end symbol
+NUM_SPECIAL = 3  # words that may be forbidden at a step: padding, <unk>, the end symbol. Suppressed words follow
 
 
 @dataclass
@@ -49,7 +49,7 @@ class _Search:
     decoder: StepDecoder[Any, Any]
     scores: VocabularyScores
     max_len: int
-    special: Tensor  # words that may be forbidden at a step, (1, SPECIAL)
+    special: Tensor  # words that may be forbidden at a step, (1, SPECIAL): NUM_SPECIAL and those that are suppressed
     change: Tensor  # added to their scores: row 0 before an output may end, row 1 afterwards, (2, SPECIAL)
     finished: list[list[Finished]]  # of each sentence of the batch
     grown: list[Grown] = field(default_factory=list)  # of each step
@@ -60,8 +60,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     """Beam search for one model with a ``StepDecoder``. Other searches use fairseq's own loop.
 
     Those are ensembles, language models, other searches than plain beam search, forced prefixes, blocked n-grams,
-    suppressed words, outputs as long as the source, copying with a temperature, and beams that are wide relative to the
-    vocabulary.
+    outputs as long as the source, copying with a temperature, and beams that are wide relative to the vocabulary.
 
     Args:
         factors: precision of the scores' products. ``EXACT`` rounds nothing, ``BF16`` is faster on hardware that
@@ -122,11 +121,14 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             packed = PackedModel(*search_arguments)
         encoder_out = packed.encoder.forward_torchscript(sample["net_input"])
         memory = packed.decoder.remember(encoder_out).contiguous()
-        # Padding and <unk> get their penalties at every step. The end symbol is forbidden until the minimum length.
-        special = torch.tensor([[self.pad, self.unk, self.eos]], device=source.device)
-        never, unknown = NEVER, -self.unk_penalty
-        change = torch.tensor([[never, unknown, never], [never, unknown, 0.0]], device=source.device)
-        search = _Search(packed.decoder, packed.scores, max_len, special, change, [[] for _ in source])
+        # Padding, <unk> and suppressed words get their penalties at every step. The end symbol is forbidden until the
+        # minimum length.
+        suppressed = self._suppressed
+        special = torch.tensor([[self.pad, self.unk, self.eos, *suppressed]], device=source.device)
+        never, unknown = [NEVER] * len(suppressed), -self.unk_penalty
+        change = [[NEVER, unknown, NEVER, *never], [NEVER, unknown, 0.0, *never]]
+        changes = torch.tensor(change, device=source.device)
+        search = _Search(packed.decoder, packed.scores, max_len, special, changes, [[] for _ in source])
         # At the first step there is one hypothesis per sentence, because all hypotheses of a beam are still equal.
         first = source.new_full((source.size(0), 1), self.eos if bos_token is None else bos_token)
         beams: _Beams | None = _Beams(first, None, memory, search.decoder.begin(memory), list(range(source.size(0))))
@@ -146,14 +148,19 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         """Return the decoder to search with, or ``None`` if fairseq's loop must be used."""
         models = list(self.model.models)
         # Other searches and these options need the log-probabilities of all words.
-        other_searches = (self.repeat_ngram_blocker, self.lm_model, self.token_indices_to_suppress)
+        other_searches = (self.repeat_ngram_blocker, self.lm_model)
         plain = all(search is None for search in other_searches) and not self.match_source_len
         if not (plain and self.supports(models) and type(self.search) in (BeamSearch, TopAwareBeamSearch)):
             return None
         decoder = models[0].decoder
         if capabilities_of(models[0]).normalises and self.temperature != 1.0:
             return None
-        return decoder if 2 * self.beam_size <= decoder.output.num_candidates - NUM_SPECIAL else None
+        words = decoder.output.num_candidates - NUM_SPECIAL - len(self._suppressed)
+        return decoder if 2 * self.beam_size <= words else None
+
+    @property
+    def _suppressed(self) -> list[int]:
+        return [] if self.token_indices_to_suppress is None else self.token_indices_to_suppress.tolist()
 
     def _step(self, search: _Search, beams: _Beams, step: int) -> _Beams | None:
         """Advance by one word. Returns ``None`` when all sentences are done."""
@@ -190,7 +197,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         normaliser = search.decoder.finish(*arguments)
         # Penalties are applied to the scores, but not to the normaliser, as in fairseq. Only ``renormalise``
         # redistributes the probability of <unk>.
-        special = search.special.expand(len(log_sum), NUM_SPECIAL)
+        special = search.special.expand(len(log_sum), -1)
         special_scores = search.scores.get(special)
         search.scores.put(special, special_scores + search.change[int(step >= self.min_len)])
         return normaliser + log_known(special_scores[:, 1] - normaliser) if self.renormalise else normaliser

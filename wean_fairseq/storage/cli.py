@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
-from ..console import OneLineParser, exit_status
+from ..console import OneLineParser, command, counted
 from ..errors import UserError
 from .data_files import record
 from .files import is_special, sha256_of
 from .manifest import Manifest
 
 
-def main_checksum(arguments: list[str] | None = None) -> int:
-    """Run ``wean-checksum`` and return the exit status."""
+@command("wean-checksum")
+def main_checksum(arguments: list[str]) -> str:
+    """Run ``wean-checksum``."""
     parser = OneLineParser(
         prog="wean-checksum",
         description="Record SHA-256 checksums of data folders or checkpoints. Later commands reject files that no "
@@ -18,13 +19,13 @@ def main_checksum(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
     args = parser.parse_args(arguments)
-    return exit_status(parser.prog, lambda: "".join(_checksum(Path(path)) for path in args.paths))
+    return "".join(_checksum(Path(path)) for path in args.paths)
 
 
 def _checksum(path: Path) -> str:
     try:
         if path.is_dir():
-            return f"{path}: checksums of {record(path)} files\n"
+            return f"{path}: checksums of {counted(record(path), 'file')}\n"
         if is_special(path):
             raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")
         Manifest(path.parent).confirm({path.name: sha256_of(path)})

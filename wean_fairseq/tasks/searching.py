@@ -12,6 +12,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.search import DiverseBeamSearch
 
 from ..capabilities import capabilities_of
+from ..checkpoints.dictionaries import padding_words
 from ..checkpoints.search import SEARCH_PRESETS, check_generation
 from ..errors import UserError
 from ..fields import option
@@ -72,7 +73,7 @@ class SearchingTask(GuardedTask):
             UserError: if a generation option is out of range, or if the options contradict the preset, the rounding of
                 scores, or the model.
         """
-        extra = dict(extra_gen_cls_kwargs or {})
+        extra = {"tokens_to_suppress": padding_words(self.target_dictionary), **(extra_gen_cls_kwargs or {})}
         preset = str(self.cfg.search_preset)
         if self.cfg.bf16_scores and self.cfg.int8_scores:
             raise UserError("--bf16-scores and --int8-scores round the same scores in different ways: choose one.")

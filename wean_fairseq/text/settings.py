@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import ValidationError, convert
 
+from ..console import counted
 from ..errors import UserError, printable
 from ..storage.files import check_size, open_regular, read_json, read_regular
 from . import steps
@@ -27,6 +28,7 @@ MANIFEST = "manifest.json"  # written by the scripts of preprocess/
 MODEL_TEXT = "text.json"  # in the folder of an exported model
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
 EXAMPLE = "example.txt"
+FEW_PAIRS = 100
 # Number of bytes of a file to search for an example, and the maximum length of the example in characters.
 _BEGINNING, _LONGEST = 1 << 16, 300
 _LOG = "preprocess.log"  # log of fairseq-preprocess with its options
@@ -263,6 +265,20 @@ def read_text_settings(folder: Path) -> TextSettings | None:
         return None
     text = manifest.get("text")
     return settings_of(text if isinstance(text, dict) else manifest["options"], path)
+
+
+def small_splits(pairs: Mapping[str, int | None]) -> list[str]:
+    """Return one sentence for each held-out set that is too small.
+
+    Args:
+        pairs: number of pairs of each split, None if it is not known.
+    """
+    unreliable = {"test": "scores", "valid": "comparisons of checkpoints"}
+    return [
+        f"the {split} set has {counted(number, 'pair')}, and {what} are unreliable with fewer than {FEW_PAIRS}"
+        for split, what in unreliable.items()
+        if (number := pairs.get(split)) is not None and number < FEW_PAIRS
+    ]
 
 
 def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import get_args
 
-from ..console import OneLineParser, configure_logging, exit_status, number, whole_number
+from ..console import OneLineParser, command, configure_logging, number, whole_number
 from ..errors import UserError
 from .defaults import ARCHS_OF
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
@@ -69,8 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--limit", type=whole_number(0), metavar="N", help="largest number of pairs per split (default: 0 = all)")
     model = parser.add_argument_group("training", "the defaults depend on the number of pairs")
     add = model.add_argument
-    archs = [arch for archs in ARCHS_OF.values() for arch in archs]
-    add("--arch", choices=archs, metavar="ARCH", help="; ".join(f"{k}: {', '.join(v)}" for k, v in ARCHS_OF.items()))
+    add("--arch", metavar="ARCH", help="; ".join(f"{k}: {', '.join(v)}" for k, v in ARCHS_OF.items()))
     add("--width", type=whole_number(1), metavar="N", help="size of embeddings and layers")
     add("--epochs", type=whole_number(1), metavar="N", help="largest number of passes over the data")
     add("--rate", type=number, metavar="X", help="learning rate")
@@ -101,11 +100,12 @@ def _train(args: argparse.Namespace) -> None:
         raise KeyboardInterrupt("stopped; the same command continues from here") from None
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line. Return the exit status (0 success, 2 an error that the user can fix)."""
+@command(PROGRAM)
+def main(arguments: Sequence[str]) -> None:
+    """Run the command line."""
     args = build_parser().parse_args(arguments)
     configure_logging(PROGRAM)
-    return exit_status(PROGRAM, lambda: _train(args))
+    _train(args)
 
 
 if __name__ == "__main__":

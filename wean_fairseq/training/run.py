@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -185,7 +186,12 @@ class TrainingRun:
             say("text: done before")
         else:
             say(f"text: writing {self.text}")
-            self._run_preparation()
+            try:
+                self._run_preparation()
+            except UserError:
+                if [path.name for path in self.work.iterdir()] == ["settings"]:  # nothing was made from them
+                    shutil.rmtree(self.work)
+                raise
         pairs = json.loads((self.text / "manifest.json").read_text(encoding="utf-8"))["splits"]["train"]["kept"]
         if self.base and (topics := most_topics(self.text)) > self.base.max_topics > 0:
             raise UserError(
@@ -269,14 +275,8 @@ class TrainingRun:
 
     def systems(self) -> dict[str, list[str]]:
         """Return the models to score, as options of wean-generate: the original model and the one trained from it."""
-        checkpoint = [
-            "--model",
-            str(self.system / "checkpoint_best.pt"),
-            "--data",
-            str(self.data),
-            "--text",
-            str(self.text),
-        ]
+        weights = str(self.system / "checkpoint_best.pt")
+        checkpoint = ["--model", weights, "--data", str(self.data), "--text", str(self.text)]
         if self.base is None:
             return {self.arch: checkpoint}
         own_data = [] if is_export(self.base.weights) else ["--data", str(self.base.dictionaries[0].parent)]
@@ -332,13 +332,17 @@ class TrainingRun:
     def _note(self, training: dict[str, Any]) -> str:
         if training["end"] != "cut":
             return ""
-        return trainings.cut_note(training, f"{PROGRAM} ... --epochs {2 * (self.settings.epochs or 1)}")
+        # The settings file is written with the model, and has everything but the work folder.
+        command = [PROGRAM, "--config", str(self.settings.folder / FILE)]
+        command += ["--work", self.settings.work] if self.settings.work else []
+        return trainings.cut_note(training, shlex.join([*command, "--epochs", str(2 * (self.settings.epochs or 1))]))
 
     def publish(self) -> None:
         """Export the model and its settings to the output folder, which is replaced when the new one is complete."""
         folder, mark = self.settings.folder, self.work / "published"
         checkpoint, scores = self.system / "checkpoint_best.pt", self.work / "test.json"
         note = json.loads((self.work / "trainings.json").read_text(encoding="utf-8"))[self.arch].get("note", "")
+        note = note and f"The training of {self.arch} {note}"
         documents = {FILE: write_toml(self.settings, folder)}
         content = json.dumps([sha256_of(checkpoint), sha256_of(scores), note, documents])
         made_from = hashlib.sha256(content.encode()).hexdigest()
@@ -348,7 +352,8 @@ class TrainingRun:
         options: dict[str, Any] = {"note": note, "scores": scores, "documents": documents}
         export(checkpoint, folder, self.data, self.text, verify=True, overwrite=True, **options)
         write_text(mark, f"{_checksums_of(folder)}\n{made_from}\n")
-        say(f"model: {folder} (wean-generate --model {folder} --input sentences.txt)")
+        texts = "topics.txt" if self.settings.task == "essay" else "sentences.txt"
+        say(f"model: {folder} ({shlex.join(['wean-generate', '--model', str(folder), '--input', texts])})")
 
     def report(self) -> None:
         """Write the page about the training, unless it is there for this model and these scores."""

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, ValidationError, convert, structs
 
 from ..checkpoints.search import check_generation, parse_search
 from ..console import whole_number
-from ..errors import UserError, name_some
+from ..errors import UserError, name_some, similar
 from ..ranges import check_positive
 from ..storage.files import read_regular
 from .defaults import ARCHS_OF, HEADS, Sizes
@@ -134,7 +134,8 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
     prefix = f"{where}: " if where else ""
     unknown = [name for name in values if name not in NAMES]
     if unknown:
-        raise UserError(f"{prefix}unknown setting {name_some(unknown)}: choose from {', '.join(NAMES)}.")
+        hint = similar(unknown[0], NAMES)
+        raise UserError(f"{prefix}unknown setting {name_some(unknown)}{hint}: choose from {', '.join(NAMES)}.")
     checked = {}
     for name, value in values.items():
         kind = Settings.__annotations__[_attribute(name)]
@@ -199,7 +200,9 @@ def _check_training(settings: Settings) -> None:
     """Refuse settings of the training that do not fit together. Raises ``UserError``."""
     archs = ARCHS_OF[settings.task]
     if settings.arch is not None and settings.arch not in archs:
-        raise UserError(f"there is no arch {settings.arch} for {settings.task}: choose from {', '.join(archs)}.")
+        task = next((task for task, others in ARCHS_OF.items() if settings.arch in others), None)
+        hint = f" (it is for the task {task})" if task else similar(settings.arch, archs)
+        raise UserError(f"there is no arch {settings.arch} for {settings.task}{hint}: choose from {', '.join(archs)}.")
     if settings.rate is not None:
         check_positive("rate", [settings.rate])
     if settings.width is not None and "_transformer" in (settings.arch or "") and settings.width % HEADS:

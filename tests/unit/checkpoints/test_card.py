@@ -27,7 +27,7 @@ SCORES = {
 MANIFEST = {
     "script": "own_pairs",
     "sources": [{"file": "my|<b>`pairs`.csv", "sha256": "abc"}],
-    "splits": {"train": {"kept": 3000, "dropped": {"leak": 2}}},
+    "splits": {"train": {"kept": 3000, "dropped": {"leak": 2}}, "valid": {"kept": 100}, "test": {"kept": 1}},
     "left_out": {"exact_duplicates": 4},
 }
 
@@ -46,6 +46,9 @@ def test_a_card_shows_data_settings_scores_and_limits(tmp_path):
     for line in (
         "| `my\\|&lt;b>'pairs'.csv` | `abc` |",
         "* train: 3,000 lines (left out: 2 leak)",
+        "* valid: 100 lines",
+        "* test: 1 line",
+        "* Warning: the test set has 1 pair, and scores are unreliable with fewer than 100.",
         "* in no split: 4 exact duplicates",
         "Text: words and punctuation with joiner marks.",
         "| parameters | 1,234 |",
@@ -62,7 +65,13 @@ def test_a_card_shows_data_settings_scores_and_limits(tmp_path):
         "* Note: not converged",
     ):
         assert line in card.split("\n")
-    assert "attention dim" not in card
+    assert "attention dim" not in card and "the valid set" not in card
+
+
+def test_a_model_of_essays_reads_topics():
+    assert "--input sentences.txt --output rewritten.txt`" in write_card(STATE, 9, None, None, "")
+    state = STATE | {"cfg": STATE["cfg"] | {"task": {"_name": "topic_essay"}}}
+    assert "--input topics.txt --output essays.txt`" in write_card(state, 9, None, None, "")
 
 
 def test_several_test_sets_have_a_table_each(tmp_path):

@@ -120,7 +120,7 @@ def test_a_batch_with_labels_trains_the_model_and_the_task_tells_it_the_epoch(da
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"train_src_z": "0 1\n"}, r"has labels of 1 sentences, but the data has 11"),
+        ({"train_src_z": "0 1\n"}, r"has labels of 1 sentence, but the data has 11"),
         ({"train_tgt_z": "\n".join(["0"] * 11)}, r"line 1 of .*train.tgt.z has 1 labels for 10 words"),
         ({"train_src_z": "0 1 2\n" + "\n".join(["0"] * 10)}, r"line 1 of .*train.src.z has labels other than 0 and 1"),
     ],

@@ -230,7 +230,7 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
             ("--released", "ew-sew=bare"),
             "bare has 1 reference but the published rows of ew-sew were scored against 8;",
         ),
-        (("--released", "pwkp=short"), "system Hybrid (short/Hybrid) has 1 lines but the reference has 2"),
+        (("--released", "pwkp=short"), "system Hybrid (short/Hybrid) has 1 line but the reference has 2"),
         (("--results", "broken"), "x is not JSON (Expecting property name"),
         (
             ("--results", "empty"),

@@ -91,7 +91,7 @@ def test_n_best_stand_side_by_side_with_scores(model: TextModel, given: Path, tm
         "\t".join(f"{output.score:.4f}\t{output.text}" for output in item.outputs) for item in model.explain(LINES, 2)
     ]
     assert lines == expected
-    assert generate("--input", given, "--output", tmp_path / "json", "--jsonl", "--nbest", 2) == 0
+    assert generate("--input", given, "--output", tmp_path / "json", "--jsonl", "--n-best", 2) == 0
     entries = [json.loads(line) for line in (tmp_path / "json").read_text(encoding="utf-8").splitlines()]
     assert [entry["line"] for entry in entries] == list(range(1, 26))
     assert [output["text"] for output in entries[0]["outputs"]] == model.generate(LINES[0], n_best=2)
@@ -372,5 +372,5 @@ def test_a_number_that_json_cannot_hold_is_named_and_leaves_no_file(
 ):
     """The state of an unfinished output has all options, in JSON."""
     assert generate("--input", given, "--output", tmp_path / "out", "--lenpen", value) == 2
-    assert "--lenpen must be from -60 to 60, but is " in capsys.readouterr().err
+    assert "lenpen must be a number of -60 to 60, but is " in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"data", "in.txt"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.unit.generation.models import ARCHS, TRANSFORMER, build
+from tests.unit.generation.models import ARCHS, TRANSFORMER, WORDS, build, words_dictionary
 from wean_fairseq.checkpoints.search import NO_UNKNOWN
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation import TextModel
@@ -14,6 +14,15 @@ from wean_fairseq.generation.loading import load
 
 LINES = ["what is the best way to learn python ?", "", "how do i lose weight", "friend is who , café ."]
 CPU = torch.device("cpu")
+PADDING = 4 + len(WORDS)  # the last entry of the dictionary, which is no word
+
+
+@pytest.fixture
+def padding(monkeypatch):
+    """The dictionary ends with an entry that fairseq adds and that is no word."""
+    dictionary = words_dictionary()
+    dictionary.add_symbol("madeupword0000", n=0)
+    monkeypatch.setattr("tests.unit.generation.models.words_dictionary", lambda: dictionary)
 
 
 @pytest.fixture
@@ -62,6 +71,20 @@ def test_an_unknown_first_word_is_replaced_as_in_fairseqs_search(models):
     without = other.explain(LINES, unkpen=NO_UNKNOWN)
     assert not any("<unk>" in output.tokens for one in without for output in one.outputs)
     assert other.generate(LINES) == model.generate(LINES)
+
+
+def test_padding_of_the_dictionary_is_never_written(padding, models):
+    """The engine and the search of this package agree if the likeliest entry of the dictionary is padding."""
+    model, other = models
+    for one in models:
+        with torch.no_grad():
+            one.model.decoder.output.bias[PADDING] += 20
+    other.engine, other._generator = CTranslate2Engine(other.model, other.task, CPU, "float32"), None
+    texts = other.generate(LINES)
+    assert "madeupword0000" not in " ".join(texts) and texts[0]
+    assert other.generate(LINES, beam=1) == model.generate(LINES, beam=1)
+    with pytest.raises(UserError, match="the constraint 'madeupword0000' has no word, or one that is not in the dict"):
+        model.generate("what is", constraints=["madeupword0000"])
 
 
 def test_lengths_and_repetitions_are_limited(models):

@@ -13,9 +13,10 @@ from wean_fairseq.inspection.systems import neighbourhoods
 
 
 def dictionary(*words: str) -> Dictionary:
+    """Return a dictionary in which ``madeupword0000`` is padding, as fairseq adds it."""
     made = Dictionary()
     for word in words:
-        made.add_symbol(word)
+        made.add_symbol(word, n=0 if word == "madeupword0000" else 1)
     return made
 
 
@@ -50,12 +51,13 @@ def test_a_side_without_an_embedding_has_the_others_where_there_is_one_dictionar
 
 
 def test_a_word_that_looks_like_padding_moves_no_other_word():
-    """fairseq pads dictionaries at their end, but a text may contain such a word anywhere."""
-    words = dictionary("a", "madeupwords", "b", "c", "madeupword0000")
-    model = SimpleNamespace(encoder=part(9, [0, 5, 60, 90]), decoder=part(9, [0, 5, 60, 90]))
+    """Padding may be anywhere, and a text may contain a word of its form, which has a count."""
+    words = dictionary("a", "madeupword0000", "b", "madeupword0001")
+    model = SimpleNamespace(encoder=part(8, [0, 5, 60, 90]), decoder=part(8, [0, 5, 60, 90]))
     near = neighbourhoods(model, words, words).source
-    assert near.nearest("a", 6) == [("b", pytest.approx(0.5, abs=1e-3)), ("c", pytest.approx(0, abs=1e-3))]
-    assert "madeupwords" not in near.rows
+    cosines = [("b", pytest.approx(0.5, abs=1e-3)), ("madeupword0001", pytest.approx(0, abs=1e-3))]
+    assert near.nearest("a", 6) == cosines
+    assert "madeupword0000" not in near.rows
 
 
 def test_slots_are_no_words():

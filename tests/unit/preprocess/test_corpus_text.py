@@ -155,7 +155,7 @@ def test_aligned_files_must_have_the_same_number_of_lines(tmp_path):
     for name, text in (("a", "1\n2\n"), ("b", "1\n\n"), ("c", "1\n")):
         (tmp_path / name).write_text(text)
     assert [lines for _, lines in read_aligned([tmp_path / "a", tmp_path / "b"])] == [["1", "1"], ["2", ""]]
-    with pytest.raises(InputError, match=r"c has 1 lines but .*b has more"):
+    with pytest.raises(InputError, match=r"c has 1 line but .*b has more"):
         list(read_aligned([tmp_path / "c", tmp_path / "b"]))
 
 

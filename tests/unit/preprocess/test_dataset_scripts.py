@@ -98,7 +98,7 @@ def test_steps_leaks_and_counts_of_a_whole_run(tmp_path, capsys):
     assert manifest["options"]["train"] == [[0, 1]]  # by their places among the sources
     out = capsys.readouterr().out
     assert "train: 2 lines; left out: 1 empty side, 1 leak" in out
-    assert "train lines that also occur in test: 0 pairs, 1 sources, 0 targets, 1 on whichever side" in out
+    assert "train lines that also occur in test: 0 pairs, 1 source, 0 targets, 1 on whichever side" in out
     write(tmp_path / "hyp", ["one &lt;/s&gt; line"])
     assert (
         run("undo_text", "--prepared", tmp_path / "out", "--input", tmp_path / "hyp", "--output", tmp_path / "b") == 0
@@ -207,7 +207,7 @@ def test_pwkp_anonymised_and_names_restored(tmp_path, with_map, capsys):
     assert run("restore_entities", *restore, "--input", tmp_path / "out" / "bad") == 2
     write(tmp_path / "hyp", ["a", "b"])
     assert run("restore_entities", *restore, "--input", tmp_path / "hyp") == 2
-    assert "has 1 lines, but there are 2 outputs" in capsys.readouterr().err
+    assert "has 1 line, but there are 2 outputs" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # importing the evaluation takes long
@@ -616,7 +616,7 @@ def test_essays_as_released(tmp_path):
 def test_essays_without_a_separator_are_counted_and_files_of_them_refused(tmp_path, capsys):
     train = write(tmp_path / "TrainingData.txt", ["文 章 </d> 音乐", "没 有 主题", "文 </d> 音乐"])
     assert run("essay", "--train", train, "--output", tmp_path / "out", "--limit", 5) == 0
-    assert "train: 1 lines; left out: 1 essays without one </d>" in capsys.readouterr().out
+    assert "train: 1 line; left out: 1 essays without one </d>" in capsys.readouterr().out
     plain = write(tmp_path / "plain.txt", ["没 有 主题", "也 没 有"])
     assert run("essay", "--train", plain, "--output", tmp_path / "other") == 2
     said = capsys.readouterr().err

@@ -77,6 +77,16 @@ def test_every_kind_of_file_gives_the_pairs_it_has(tmp_path: Path, kind: str):
     assert sum(map(len, sources)) == len(set.union(*sources)) == 40
 
 
+@pytest.mark.parametrize(("sizes", "warned"), [((2, 3), ["test", "valid"]), ((100, 99), ["valid"]), ((100, 100), [])])
+def test_small_held_out_sets_are_named_once(tmp_path: Path, capsys, sizes, warned):
+    table = tmp_path / "pairs.csv"
+    table.write_text("a,b\n" + "".join(f"s {n},t {n}\n" for n in range(400)), encoding="utf-8")
+    test, valid = sizes
+    assert prepare("--data", table, "--output", tmp_path / "out", "--test", test, "--valid", valid) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "warning" in line]
+    assert [re.search(r"the (\w+) set has \d+ pairs, and .* unreliable", line)[1] for line in lines] == warned
+
+
 def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
     """The expected tokens are those of the prepared files, made by the steps learnt from the training text."""
     for number, options in enumerate(
@@ -196,7 +206,7 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
             "no column 9+",
         ),
         ("a.csv", "id,a,b\n1,x y,z\n" * 20, ["--columns", "a,c"], "no column c. Its columns are: 1 id, 2 a, 3 b"),
-        ("a.csv", "a,b\nx y,z\n", [], "a.csv has 1 pairs: there must be 10 at least"),
+        ("a.csv", "a,b\nx y,z\n", [], "a.csv has 1 pair: there must be 10 at least"),
         ("a.csv", "just one\ncolumn of\n", [], "a.csv has one column"),
         ("a.jsonl", '{"a": "x", "b": "y"}\nnot json\n', [], "at least .*; left out: 1 malformed .first: line 2, "),
         ("a.csv", "", [], "a.csv is empty"),
@@ -207,7 +217,7 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
             "3 malformed rows and 4 good .* line 5: 1 cell instead of 2",
         ),
         ("a.csv", "".join(f"x y,{n}z\n" for n in range(30)), [], "as too many share a source"),
-        ("a.csv", "x y,z\n" * 30, [], "has 1 pairs: there must be 10 at least"),
+        ("a.csv", "x y,z\n" * 30, [], "has 1 pair: there must be 10 at least"),
         ("a.txt", "x y\n", ["--columns", "a"], "--columns takes two names"),
         ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is not a language: give two letters"),
     ],

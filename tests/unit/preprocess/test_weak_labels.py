@@ -224,7 +224,7 @@ def test_the_validation_split_may_be_missing(data, tmp_path):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ({"train_src": ["a", "b"], "train_tgt": ["a"]}, "train.tgt has 1 lines but"),
+        ({"train_src": ["a", "b"], "train_tgt": ["a"]}, "train.tgt has 1 line but"),
         ({"train_src": ["a", " "], "train_tgt": ["a", "b"]}, "has an empty side: leave such pairs out"),
         ({"train_src": [], "train_tgt": []}, "train.src is empty"),
         ({"train_src": ["a"]}, "there is no file"),

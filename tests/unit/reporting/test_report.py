@@ -184,13 +184,15 @@ def test_markdown_shows_text_as_it_is(text, escaped):
 def test_warnings_come_first(tmp_path):
     outputs = {"transformer": ["x", "y", "z", "w"]}
     leaks = {"train / test": {"pairs": 3}}
-    make_run(tmp_path / "run", outputs=outputs, remark="Made up.", leaks=leaks)
+    splits = {"train": {"kept": 900}, "valid": {"kept": 100}, "test": {"kept": 4}}
+    make_run(tmp_path / "run", outputs=outputs, remark="Made up.", leaks=leaks, splits=splits)
     (tmp_path / "run" / "idle").mkdir()
     (tmp_path / "run" / "idle" / "train.log").write_text("nothing yet\n")
     html, markdown = report(tmp_path / "out", tmp_path / "run")
     shown = " ".join(Page(html).shown.split())
     for sentence in (
         "Stand-in data: Made up.",
+        "The test set has 4 pairs, and scores are unreliable with fewer than 100.",
         "3 pairs of the training data are in the test data too.",
         "One seed: how much a score varies from training to training is unknown.",
         "No scores of idle: not decoded, or not scored with the others.",

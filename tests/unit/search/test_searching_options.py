@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.copy_contract import BASE, SLOTS, copy_batch
-from tests.model_contract import EOS, make_dictionary
+from tests.model_contract import EOS, collate, make_dictionary
 from tests.unit.search.test_fast_generator import WORDS, assert_same, make_model, make_sample
 from wean_fairseq.checkpoints.search import check_generation
 from wean_fairseq.errors import UserError
@@ -66,6 +66,48 @@ def test_an_option_does_the_same_with_either_search(arch, case):
     assert_same(found, expected)
     for ours, theirs in zip(found, expected, strict=True):
         assert [list(one["alignment"]) for one in ours] == [list(one["alignment"]) for one in theirs]
+
+
+def search_with_likely_padding(arch: str, count: int, settings: dict[str, Any], **options: Any) -> tuple[Any, Any]:
+    """Return the hypotheses and their words. The four last entries of the dictionary are the likeliest words."""
+    dictionary = make_dictionary(40)
+    for number in range(4):
+        dictionary.add_symbol(f"madeupword{number:04d}", n=count)
+    task = ParaphraseTask(
+        ParaphraseConfig(data="", source_lang="src", target_lang="tgt", **settings), *[dictionary] * 2
+    )
+    task.source_dictionary.reserve_slots(SLOTS if arch == "copy_transformer" else 0)
+    model = make_model(arch, {}, task)
+    with torch.no_grad():
+        model.decoder.output.bias[44:48] += 8
+    sources = [torch.tensor([5, 9, 4, EOS]), torch.tensor([20, 45, 46, 11, EOS])]
+    found, _ = search(task, [model], make_sample(model, collate(sources, sources)), **options)
+    return found, [dictionary[index] for row in found for one in row for index in one["tokens"].tolist() if index < 48]
+
+
+@pytest.mark.parametrize("settings", [{}, {"stock_search": True}, {"search_preset": "cdnpg-sampling"}])
+@pytest.mark.parametrize("arch", ["paraphrase_transformer", "copy_transformer"])
+def test_padding_of_the_dictionary_is_never_written(arch, settings):
+    """An entry of the same form with a count is a word, which both searches write often."""
+    cases = [options for options, _ in OPTIONS.values()] if "search_preset" not in settings else [{"beam": 4}]
+    for options in cases:
+        _, words = search_with_likely_padding(arch, 0, settings, **options)
+        assert words and not any(word.startswith("madeupword") for word in words), options
+    _, words = search_with_likely_padding(arch, 1, settings)
+    assert sum(word.startswith("madeupword") for word in words) > len(words) / 5
+
+
+def test_scores_are_not_changed_by_padding_that_is_not_written():
+    """The expected log-probabilities are those of all words: the others do not get the probability of padding."""
+    scores = {}
+    for count, options in ((0, {"max_len_b": 1, "beam": 30}), (1, {"max_len_b": 1, "beam": 40})):
+        found, _ = search_with_likely_padding(
+            "paraphrase_transformer", count, {"stock_search": count == 1}, nbest=1, **options
+        )
+        scores[count] = {tuple(one["tokens"].tolist()): one["positional_scores"] for one in found[0]}
+    assert len(scores[0]) == 30
+    for tokens, of_words in scores[0].items():
+        torch.testing.assert_close(of_words, scores[1][tokens], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +180,9 @@ def test_a_training_step_frees_the_weights_that_the_last_validation_packed(monke
         ({"max_len_b": 10**9}, "--max-len-b must be from 0 to 10000, but is 1000000000"),
         ({"max_len_a": 1e9}, "--max-len-a must be from 0 to 100"),
         ({"max_len_a": float("inf")}, "--max-len-a must be from 0 to 100"),
-        ({"beam": -1}, "--beam must be 1 or more, but is -1"),
-        ({"beam": "x"}, "--beam must be 1 or more, but is x"),
+        ({"beam": -1}, "--beam must be from 1 to 2147483647, but is -1"),
+        ({"beam": "x"}, "--beam must be from 1 to 2147483647, but is x"),
+        ({"beam": 2**40}, "--beam must be at most 2147483647, but is 1099511627776"),
         ({"unkpen": float("nan")}, "--unkpen must be a number"),
         ({"sampling": True, "sampling_topk": 6}, "--sampling-topk 6 is more than the 5 words"),
         ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be above 0 and at most 1"),

@@ -1,0 +1,63 @@
+"""The arguments of ``load``, ``TextModel`` and ``generate``: one table of their types and ranges."""
+
+import math
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+from ..checkpoints.search import GENERATION, RANGES
+from ..console import LARGEST_SEED
+from ..errors import UserError, similar
+from ..ranges import LARGEST
+
+_KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
+_COUNTS = ("n_best", "beam", "essay_length", "batch_size", "first")
+# Type, the least and the largest value. Libraries count in 32 bits.
+_NUMBERS: dict[str, tuple[type, float, float]] = {
+    **dict.fromkeys(_COUNTS, (int, 1, LARGEST)),
+    "seed": (int, -LARGEST_SEED, LARGEST_SEED),
+    **{name: (kind, *RANGES.get(name, (-math.inf, math.inf))) for name, (kind, *_) in GENERATION.items()},
+}
+_NOT_SHOWN = ("first",)  # for messages of programs that read long texts in parts
+OF_CALLS = [name for name in _NUMBERS if name not in _NOT_SHOWN] + ["constraints", "ordered"]
+
+
+def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values, with numbers of NumPy as Python's. Values that are not in the table are unchanged.
+
+    torch and fairseq would accept many wrong numbers, and fail in the middle of a search.
+
+    Raises:
+        UserError: for a value of another type, or out of range.
+    """
+    return {name: _checked(name, value) if name in _NUMBERS else value for name, value in values.items()}
+
+
+def _checked(name: str, value: Any) -> Any:
+    kind, least, most = _NUMBERS[name]
+    if not isinstance(value, bool) and isinstance(value, Real):
+        value = int(value) if isinstance(value, Integral) else float(value)
+    types = (int, float) if kind is float else kind
+    is_of_kind = isinstance(value, types) and isinstance(value, bool) == (kind is bool)
+    if not is_of_kind or not least <= value <= most:
+        limits = "" if math.isinf(least) else f" of {least} to {most}"
+        raise UserError(f"{name} must be {_KINDS[kind]}{limits}, but is {value!r:.40}.")
+    return value
+
+
+def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
+    """Refuse the first name that is not known.
+
+    Args:
+        names: the names to check.
+        known: the names that a user may give.
+        place: the function or model with the known names, for the message.
+
+    Raises:
+        UserError: with a similar name, if there is one, and all known names.
+    """
+    known = list(known)
+    for name in names:
+        if name not in known:
+            hint = similar(name, known)
+            raise UserError(f"{name} is not an option of {place}{hint}: choose from {', '.join(known)}.")
