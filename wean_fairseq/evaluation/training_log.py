@@ -20,8 +20,8 @@ NEAR_BEST = 0.95
 
 _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
 _SEED = re.compile(r"""['"]seed['"]: (\d+)""")
-_PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]*)")
-_MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d+)""")
+_PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]{0,30})")
+_MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _PATIENCE = "early stop since valid performance hasn't improved"
 # On the terminal, each line starts with the time and a logger's name. In the --log-file it does not.
