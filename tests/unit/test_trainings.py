@@ -86,5 +86,5 @@ def test_odd_numbers_in_the_environment_and_the_log(folder, monkeypatch):
 
 def test_a_command_that_is_not_text_is_refused(folder):
     (folder / "command").write_bytes(b"\xff\n")
-    with pytest.raises(UserError, match="command.* is not UTF-8"):
+    with pytest.raises(UserError, match=r"command.* is not UTF-8"):
         trainings.describe_system(folder)

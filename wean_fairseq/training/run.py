@@ -473,6 +473,6 @@ def train(
 
 def _plain(value: Any) -> Any:
     """Return the paths as text."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+    parts = list(value) if isinstance(value, list | tuple) else [value]
+    parts = [os.fspath(part) if isinstance(part, os.PathLike) else part for part in parts]
+    return parts if isinstance(value, list | tuple) else parts[0]

@@ -125,5 +125,5 @@ def test_numbers_of_the_environment_are_checked(monkeypatch, value):
     for name in LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", value)
-    with pytest.raises(UserError, match="WORLD_SIZE in the environment is .*, not a whole number"):
+    with pytest.raises(UserError, match=r"WORLD_SIZE in the environment is .*, not a whole number"):
         launchers.prepare(training())
