@@ -9,6 +9,7 @@ test split, whose essays must not be used. The second command removes the symbol
 fairseq-generate, and ``--input`` takes plain text instead, one output per line.
 """
 
+import math
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
@@ -76,11 +77,17 @@ def split_evenly(lengths: list[int], parts: int) -> list[int]:
     best = [size * size for size in place]  # minimum for the first n clauses in one group, then in two, ...
     choices = []
     for group in range(2, parts + 1):
-        sums, begins = [0] * len(place), [0] * len(place)
+        sums, begins = [math.inf] * len(place), [0] * len(place)
         for end in range(group, len(place)):
-            sums[end], begins[end] = min(
-                (best[begin] + (place[end] - place[begin]) ** 2, begin) for begin in range(group - 1, end)
-            )
+            # The first word of the last group never moves back while the essay grows (the squares are convex), and
+            # larger last groups cannot win once their own square is above the minimum.
+            least = (math.inf, 0)
+            for begin in range(end - 1, max(group - 1, begins[end - 1]) - 1, -1):
+                last = (place[end] - place[begin]) ** 2
+                if last > least[0]:
+                    break
+                least = min(least, (best[begin] + last, begin))
+            sums[end], begins[end] = least
         best = sums
         choices.append(begins)
     groups, end = [], len(lengths)

@@ -23,6 +23,7 @@ from corpus.reading import read_words
 from tqdm import tqdm
 
 LABELLED = ("train", "valid")
+_MOST_CELLS = 4_000_000  # words of the source times words of the target of a pair. Time and memory grow with them
 PHRASE, SENTENCE = "0", "1"
 
 
@@ -82,6 +83,12 @@ def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> 
     ]
     if not len(sides[0].words):
         raise InputError(f"{files['train'][0]} is empty.")
+    cells = sides[0].lengths * sides[1].lengths
+    if cells.max() > _MOST_CELLS:
+        raise InputError(
+            f"pair {cells.argmax() + 1} of the text has {sides[0].lengths[cells.argmax()]:,} and "
+            f"{sides[1].lengths[cells.argmax()]:,} words, whose product must be at most {_MOST_CELLS:,}: shorten it."
+        )
     forward = align(sides[0], sides[1], iterations).tolist()
     backward = align(sides[1], sides[0], iterations).tolist()
     starts = zip(*(side.starts.tolist() for side in sides), strict=True)

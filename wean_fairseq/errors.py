@@ -21,6 +21,17 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def shown(value: object) -> str:
+    """Return the ``repr`` of a value of any type, or the name of its type if Python cannot make one.
+
+    Python refuses whole numbers of more than 4,300 digits and lists that are nested too deeply.
+    """
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):
+        return f"a value of type {type(value).__name__}"
+
+
 class UserError(ValueError):
     """An error whose message is shown on one line instead of a traceback."""
 

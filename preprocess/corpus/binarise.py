@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corpus.errors import InputError
 from corpus.output import MANIFEST, SPLITS, partial_folder, remove
-from wean_fairseq.storage.files import sha256_of
+from wean_fairseq.storage.files import read_json, sha256_of
 
 
 def binarise(
@@ -98,7 +98,7 @@ def _may_replace(folder: Path, made_from: dict[str, object], overwrite: bool) ->
     manifest = folder / MANIFEST
     recorded = None
     with suppress(OSError, ValueError):  # a folder with an unreadable manifest is not an output of this module
-        recorded = json.loads(manifest.read_text(encoding="utf-8"))
+        recorded = read_json(manifest)
     if recorded == made_from:
         return False
     if not isinstance(recorded, dict) or "text_manifest_sha256" not in recorded:

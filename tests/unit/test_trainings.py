@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from wean_fairseq.errors import UserError
 from wean_fairseq.training import trainings
 
 #: The lines of a log that are read, as fairseq writes them.
@@ -72,3 +73,18 @@ def test_tries_keep_their_best_epoch(folder):
     assert list(tries) == ["lr-1", "lr-2"]
     expected = {"best": 3.0, "epoch_of_best": 2.0, "epochs": 2.0, "schedule": 9, "cpu_seconds": 101, "end": "cut"}
     assert tries["lr-1"] == expected
+
+
+def test_odd_numbers_in_the_environment_and_the_log(folder, monkeypatch):
+    """OpenMP takes a list of numbers. Python refuses to convert text of more than 4,300 digits."""
+    log = f"num. shared model params: {'9' * 5000}\n'max_epoch': {'9' * 5000}\n{RESUMED}"
+    (folder / "train.log").write_text(log.replace(", threads=2", "").replace(" | threads 2", ""), encoding="utf-8")
+    for value, expected in (("4,2", 4), ("abc", None), ("9" * 5000, 999999999)):
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        assert trainings.describe_system(folder)["threads"] == expected
+
+
+def test_a_command_that_is_not_text_is_refused(folder):
+    (folder / "command").write_bytes(b"\xff\n")
+    with pytest.raises(UserError, match=r"command.* is not UTF-8"):
+        trainings.describe_system(folder)

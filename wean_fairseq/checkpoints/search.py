@@ -19,6 +19,7 @@ from ..storage.files import read_regular
 SEARCH_FILE = "search.txt"
 SEARCH_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
 NO_UNKNOWN = 1000.0  # penalty by which <unk> is never written
+_LONGEST = 10_000  # characters of the options
 TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
 
 
@@ -132,13 +133,20 @@ def parse_search(text: str, name: str) -> dict[str, Any]:
         UserError: if an option or a value is not valid.
     """
     try:
-        found, others = read_search(shlex.split(text))
+        found, others = read_search(_words(text))
     except (ValueError, argparse.ArgumentError) as error:
         raise UserError(f"{name} is {text!r}: {error}.") from error
     if others:
         known = sorted(flag for flag in _parser()._option_string_actions)
         raise UserError(f"{name} is {text!r}, and {others[0]} is not a search option: choose from {', '.join(known)}.")
     return found
+
+
+def _words(text: str) -> list[str]:
+    """Split a command line. ``shlex`` takes minutes for a word of a million characters."""
+    if len(text) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST:,} characters")
+    return shlex.split(text)
 
 
 def read_search(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
@@ -173,7 +181,7 @@ def kept_search(checkpoint: str | Path) -> dict[str, Any]:
     """
     file = Path(checkpoint).parent / SEARCH_FILE
     try:
-        return read_search(shlex.split(read_regular(file).decode("utf-8")))[0]
+        return read_search(_words(read_regular(file).decode("utf-8")))[0]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, argparse.ArgumentError) as error:

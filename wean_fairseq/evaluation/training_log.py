@@ -4,7 +4,6 @@ A log may contain several runs. If a run started from an earlier update, its lin
 repeats.
 """
 
-import math
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,8 +19,9 @@ NEAR_BEST = 0.95
 
 _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
 _SEED = re.compile(r"""['"]seed['"]: (\d+)""")
-_PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]*)")
-_MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d+)""")
+_PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]{0,30})")
+_MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
+_LARGEST = 1e30  # beyond it, the axes of a figure overflow. NaN is left out, too
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _PATIENCE = "early stop since valid performance hasn't improved"
 # On the terminal, each line starts with the time and a logger's name. In the --log-file it does not.
@@ -116,9 +116,10 @@ class TrainingLog:
         return choose(self.validations(metric), key=lambda point: point.values[metric])
 
     def near_best(self, metric: str) -> LogLine:
-        """Return the first validation that had 95 % of the best value."""
-        best = self.best(metric).values[metric]
-        sign, limit = (-1, best / NEAR_BEST) if metric in LOWER_IS_BETTER else (1, best * NEAR_BEST)
+        """Return the first validation that had 95 % of the best value. A loss may be negative."""
+        best, is_lower_better = self.best(metric).values[metric], metric in LOWER_IS_BETTER
+        sign = -1 if is_lower_better else 1
+        limit = best * NEAR_BEST if is_lower_better == (best < 0) else best / NEAR_BEST
         return next(point for point in self.validations(metric) if sign * point.values[metric] >= sign * limit)
 
 
@@ -147,7 +148,7 @@ def parse_line(text: str) -> LogLine | None:
         line = _parse(text)
     except (ValueError, TypeError, ArithmeticError):
         return None
-    return line if line is not None and math.isfinite(line.epoch) else None
+    return line if line is not None and abs(line.epoch) < _LARGEST else None
 
 
 def _parse(text: str) -> LogLine | None:
@@ -209,7 +210,7 @@ def _numbers(items: Any) -> dict[str, float]:
     numbers = {}
     for key, value in items:
         with suppress(TypeError, ValueError, OverflowError):
-            if math.isfinite(number := float(value)):
+            if abs(number := float(value)) < _LARGEST:
                 numbers[key.strip()] = number
     return numbers
 

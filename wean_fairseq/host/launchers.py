@@ -1,6 +1,7 @@
 """Processes of a training that torchrun or Slurm has started, also on machines without a GPU."""
 
 import os
+import re
 
 import torch
 from fairseq.dataclass.configs import DistributedTrainingConfig
@@ -31,7 +32,7 @@ def prepare(cfg: DictConfig) -> None:
             f"--distributed-world-size {number} starts a process per GPU, but there is none or --cpu is given: leave "
             f"it out, and start the command by torchrun --standalone --nproc-per-node {number} --no-python."
         )
-    if max(int(env.get("WORLD_SIZE", 1)), int(env.get("SLURM_NTASKS", 1)), distributed.distributed_world_size) > 1:
+    if max(_number("WORLD_SIZE"), _number("SLURM_NTASKS"), distributed.distributed_world_size) > 1:
         with open_dict(distributed):
             if distributed.distributed_backend == "nccl":
                 distributed.distributed_backend = "gloo"
@@ -45,17 +46,17 @@ def infer_init_method(original: Original, cfg: DistributedTrainingConfig, force_
     if cfg.distributed_world_size < 1:
         raise UserError(f"--distributed-world-size must be 1 or more, but is {cfg.distributed_world_size}.")
     if all(name in env for name in _LAUNCHED):
-        cfg.distributed_world_size = int(env["WORLD_SIZE"])
-    elif cfg.distributed_port > 0 and int(env.get("SLURM_NTASKS", 0)) > 1:
-        cfg.distributed_world_size = int(env["SLURM_NTASKS"])  # fairseq counts GPUs if each machine has one task
+        cfg.distributed_world_size = _number("WORLD_SIZE")
+    elif cfg.distributed_port > 0 and _number("SLURM_NTASKS") > 1:
+        cfg.distributed_world_size = _number("SLURM_NTASKS")  # fairseq counts GPUs if each machine has one task
     original(cfg, force_distributed)
 
 
 def init_from_torchrun(_original: Original, cfg: DistributedTrainingConfig) -> None:
     """Set up a process from torchrun's environment, with or without GPUs."""
     cfg.distributed_init_method = "env://"
-    cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
-    cfg.distributed_rank = int(os.environ["RANK"])
+    cfg.distributed_world_size = _number("WORLD_SIZE")
+    cfg.distributed_rank = _number("RANK")
     cfg.device_id = cfg.distributed_rank % max(1, torch.cuda.device_count())
     cfg.distributed_no_spawn = True  # torchrun has started the processes
 
@@ -65,9 +66,17 @@ def init_from_slurm(original: Original, cfg: DistributedTrainingConfig, pipeline
     is_slurm = bool(original(cfg, pipelines))
     gpus = torch.cuda.device_count()
     if is_slurm and gpus == 0:  # fairseq starts one process per GPU if the machine has one task
-        cfg.distributed_world_size = int(os.environ["SLURM_NTASKS"])
-        cfg.distributed_rank = int(os.environ["SLURM_PROCID"])
+        cfg.distributed_world_size = _number("SLURM_NTASKS")
+        cfg.distributed_rank = _number("SLURM_PROCID")
         cfg.distributed_no_spawn = True
     if is_slurm:
         cfg.device_id %= max(1, gpus)
     return is_slurm
+
+
+def _number(variable: str) -> int:
+    """Return a number of the launcher, 1 if there is none. Raises ``UserError`` if it is not a whole number."""
+    text = os.environ.get(variable, "1")
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise UserError(f"{variable} in the environment is {text!r:.40}, not a whole number: unset it.")
+    return int(text)

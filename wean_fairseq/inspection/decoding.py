@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import UserError
 from ..evaluation.neighbours import Neighbourhood
 from ..generation import Output
 from ..generation.outputs import Float32Array, rounded
@@ -31,6 +32,8 @@ def decode(system: System, question: Question) -> dict[str, Any]:
     beam = question.beam or min(model.beam, LIMITS.beam)
     length = question.length if model.needs_length else None
     [generated] = model.explain(question.text, min(question.outputs, beam), beam=beam, essay_length=length)
+    if not generated.outputs:
+        raise UserError("the text has no words, only characters that are not shown: type a sentence, or topics.")
     source: list[dict[str, Any]] = [
         {"word": word, "known": known} for word, known in zip(generated.source, generated.known, strict=True)
     ]

@@ -6,7 +6,7 @@ from typing import Any
 from ..errors import UserError
 from ..evaluation.tables import Table
 from ..evaluation.training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, TrainingLog, read_log
-from .style import STYLES, new_figure
+from .style import STYLES, displayable, new_figure
 
 _LABELS = {"bleu": "BLEU", "loss": "loss (bits per token)", "nll_loss": "negative log-likelihood", "ppl": "perplexity"}
 
@@ -75,6 +75,7 @@ def draw_curves(histories: list[TrainingLog], metrics: Sequence[str], *, trainin
 
 def _draw_curve(panel: Any, history: TrainingLog, metric: str, style: tuple[str, str, str], training: bool) -> None:
     colour, marker, dashes = style
+    name = displayable(history.name)
     points = history.validations(metric)
     steps = [point for point in history.train if metric in point.values] if training else []
 
@@ -83,8 +84,8 @@ def _draw_curve(panel: Any, history: TrainingLog, metric: str, style: tuple[str,
         panel.plot([point.epoch for point in points], values, color=colour, label=label, **style)
 
     if steps:
-        draw(steps, f"{history.name}, training", alpha=0.45, linewidth=1)
-    label = f"{history.name}, validation" if training else history.name
+        draw(steps, f"{name}, training", alpha=0.45, linewidth=1)
+    label = f"{name}, validation" if training else name
     draw(points, label, marker=marker, linestyle=dashes, markersize=4)
 
 

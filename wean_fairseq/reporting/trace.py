@@ -27,10 +27,10 @@ def open_model(checkpoint: str, data: str | None, **options: Any) -> TextModel:
     return load_model(checkpoint, data, text=None if is_export(checkpoint) else TOKENS, **options)
 
 
-def _check_no_empty(lines: Sequence[str]) -> Sequence[str]:
-    empty = [number for number, line in enumerate(lines, start=1) if not line.strip()]
+def _check_no_empty(model: TextModel, lines: Sequence[str]) -> Sequence[str]:
+    empty = [number for number, line in enumerate(lines, start=1) if not model.text.prepare(line).strip()]
     if empty or not lines:
-        raise UserError(f"line {empty[0] if empty else 1} of the text is empty; give a sentence a line.")
+        raise UserError(f"line {empty[0] if empty else 1} of the text has no words; give one sentence per line.")
     return lines
 
 
@@ -41,7 +41,7 @@ def trace_attention(model: TextModel, lines: Sequence[str], beam: int | None = N
         UserError: if the model has none, or a line is empty.
     """
     traced = []
-    for sentence in model.explain(_check_no_empty(lines), beam=beam, details=False):
+    for sentence in model.explain(_check_no_empty(model, lines), beam=beam, details=False):
         best = sentence.outputs[0]
         if best.attention is None:
             raise UserError("this model returns no attention, so there is none to draw; give another checkpoint.")
@@ -60,7 +60,7 @@ def trace_coverage(
         UserError: if the model has no coverage of topics.
     """
     traced: dict[int, Coverage] = {}
-    for sentence in model.search(_check_no_empty(lines), beam=beam, essay_length=essay_length, batch_size=1):
+    for sentence in model.search(_check_no_empty(model, lines), beam=beam, essay_length=essay_length, batch_size=1):
         best = sentence.hypotheses[0][0]
         trace: Trace = best.get("trace", Trace({}, {}))
         if "keywords" in trace.steps:
@@ -87,7 +87,7 @@ def trace_provenance(model: TextModel, lines: Sequence[str], beam: int | None = 
             f"{model.arch} does not copy words, so there is no provenance to draw; give another checkpoint."
         )
     traced = []
-    for sentence in model.explain(_check_no_empty(lines), beam=beam):
+    for sentence in model.explain(_check_no_empty(model, lines), beam=beam):
         best = sentence.outputs[0]
         assert best.copied is not None
         assert best.copied_from is not None
@@ -109,5 +109,5 @@ def trace_granularity(model: TextModel, lines: Sequence[str], beam: int | None =
         raise UserError(
             f"the words of {model.arch} have no granularity, so there is none to draw; give another checkpoint."
         )
-    explained = model.explain(_check_no_empty(lines), beam=beam)
+    explained = model.explain(_check_no_empty(model, lines), beam=beam)
     return [join_words(item.source, {str(k): z.tolist() for k, z in item.granularity.items()}) for item in explained]

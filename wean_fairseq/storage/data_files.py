@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from ..errors import UserError
-from .files import sha256_of
+from .files import read_regular, sha256_of
 from .manifest import Manifest
 
 LOG = "preprocess.log"  # fairseq-preprocess adds to it whenever it writes data
@@ -46,7 +46,7 @@ def check_lines(folder: Path) -> None:
     log = folder / LOG
     if not log.is_file():
         return
-    for name, sentences in dict(_MADE_FROM.findall(log.read_text(encoding="utf-8", errors="replace"))).items():
+    for name, sentences in dict(_MADE_FROM.findall(read_regular(log).decode("utf-8", "replace"))).items():
         text = Path(name)
         if not text.is_file():
             continue

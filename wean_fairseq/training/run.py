@@ -13,22 +13,24 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 from ..checkpoints.export import export, is_export
 from ..checkpoints.search import options_line, read_search
 from ..console import print_message
 from ..errors import UserError
 from ..evaluation.cli import main as evaluate
+from ..evaluation.text_files import read_typed_json
 from ..generation import TextModel, load
 from ..generation.cli import main as generate
 from ..reporting.report_cli import main as write_report
-from ..storage.files import sha256_of, write_text
+from ..storage.files import read_regular, sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.saved_tables import is_saved_table, table_files
 from ..tasks.searching import check_search
@@ -43,6 +45,23 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _STOPPED = (130, 143, -2, -15)  # exit statuses after SIGINT and SIGTERM
 _OF_TEXT = ("columns", "header", "valid", "test", "split_seed", "unit", "case", "bpe", "language", "limit")
 _ERROR = re.compile(r"error: (.+)")
+_EPOCHS = re.compile("[0-9]{1,9}")
+
+
+class _Split(Struct):
+    """A split of the text. ``kept`` is its number of pairs."""
+
+    kept: int
+
+
+class _Splits(Struct):
+    train: _Split
+
+
+class _Manifest(Struct):
+    """The part of the text's description that the training needs."""
+
+    splits: _Splits
 
 
 def say(text: str) -> None:
@@ -162,8 +181,7 @@ class TrainingRun:
     @property
     def _published(self) -> str:
         """The checksum of the model folder that this run wrote. Empty if there is none."""
-        file = self.work / "published"
-        return file.read_text(encoding="utf-8").partition("\n")[0] if file.is_file() else ""
+        return _read_mark(self.work / "published").partition("\n")[0]
 
     # --- steps
 
@@ -192,7 +210,8 @@ class TrainingRun:
                 if [path.name for path in self.work.iterdir()] == ["settings"]:  # nothing was made from them
                     shutil.rmtree(self.work)
                 raise
-        pairs = json.loads((self.text / "manifest.json").read_text(encoding="utf-8"))["splits"]["train"]["kept"]
+        manifest = read_typed_json(self.text / "manifest.json", _Manifest, f"delete {self.work} and start again")
+        pairs = manifest.splits.train.kept
         if self.base and (topics := most_topics(self.text)) > self.base.max_topics > 0:
             raise UserError(
                 f"{self.settings.from_} reads at most {self.base.max_topics} topics, but a row of the data has "
@@ -246,7 +265,8 @@ class TrainingRun:
         if changes:
             raise UserError(f"{self.system} was begun with other settings ({changes}): give another --work.")
         mark = self.system / ".trained"
-        if mark.is_file() and int(mark.read_text(encoding="utf-8") or 0) >= (given.epochs or 0):
+        trained = _read_mark(mark).strip()
+        if _EPOCHS.fullmatch(trained) and int(trained) >= (given.epochs or 0):
             say(f"training {self.arch}: done before")
             return
         say(f"training {self.arch} (stop it and start again as you like; log: {self.system / 'train.log'})")
@@ -297,7 +317,7 @@ class TrainingRun:
                 output = self.output(system, test_set)
                 mark = output.with_suffix(".source")
                 made_from = f"{sha256_of(Path(model[1]))} {sha256_of(sources)} {shlex.join(self.search)}\n"
-                if output.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == made_from:
+                if output.is_file() and _read_mark(mark) == made_from:
                     say(f"decoding {test_set} with {system}: done before")
                     continue
                 say(f"decoding {test_set} with {system}")
@@ -346,7 +366,7 @@ class TrainingRun:
         documents = {FILE: write_toml(self.settings, folder)}
         content = json.dumps([sha256_of(checkpoint), sha256_of(scores), note, documents])
         made_from = hashlib.sha256(content.encode()).hexdigest()
-        if mark.is_file() and mark.read_text(encoding="utf-8") == f"{_checksums_of(folder)}\n{made_from}\n":
+        if _read_mark(mark) == f"{_checksums_of(folder)}\n{made_from}\n":
             say(f"model: done before ({folder})")
             return
         options: dict[str, Any] = {"note": note, "scores": scores, "documents": documents}
@@ -360,7 +380,7 @@ class TrainingRun:
         folder, mark = self.work / "report", self.work / "report.source"
         made_from = f"{sha256_of(self.system / 'checkpoint_best.pt')} {sha256_of(self.work / 'test.json')}\n"
         page = folder / "report.html"
-        if page.is_file() and mark.is_file() and mark.read_text(encoding="utf-8") == made_from:
+        if page.is_file() and _read_mark(mark) == made_from:
             say(f"report: done before ({page})")
             return
         with redirect_stdout(StringIO()):  # the names of the files
@@ -368,6 +388,13 @@ class TrainingRun:
         _check(status, "the report cannot be written, see above.")
         write_text(mark, made_from)
         say(f"report: {page}")
+
+
+def _read_mark(file: Path) -> str:
+    """Return what an earlier run wrote when it had finished a step. Empty if it did not, or if the file is no text."""
+    with suppress(OSError):
+        return read_regular(file).decode("utf-8", errors="replace")
+    return ""
 
 
 def _check(status: int, message: str) -> None:
@@ -451,6 +478,6 @@ def train(
 
 def _plain(value: Any) -> Any:
     """Return the paths as text."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+    parts = list(value) if isinstance(value, list | tuple) else [value]
+    parts = [os.fspath(part) if isinstance(part, os.PathLike) else part for part in parts]
+    return parts if isinstance(value, list | tuple) else parts[0]

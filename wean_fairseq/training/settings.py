@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, ValidationError, convert, structs
 
 from ..checkpoints.search import check_generation, parse_search
 from ..console import whole_number
-from ..errors import UserError, name_some, similar
+from ..errors import UserError, name_some, shown, similar
 from ..ranges import check_positive
 from ..storage.files import read_regular
 from .defaults import ARCHS_OF, HEADS, Sizes
@@ -141,13 +141,15 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
         kind = Settings.__annotations__[_attribute(name)]
         try:
             checked[name] = convert(value, kind)
-        except ValidationError as error:
+            text = "".join(value) if isinstance(value, list) else str(value)
+            os.fsencode(text)  # a lone surrogate can be neither written nor part of a file name
+        except (ValidationError, UnicodeEncodeError) as error:
             choices = [
                 choice for part in (kind, *get_args(kind)) for choice in get_args(part) if isinstance(choice, str)
             ]
             reason = f"choose from {', '.join(filter(None, choices))}" if choices else f"{error}"
-            raise UserError(f"{prefix}{name} is {value!r}: {reason[:1].lower()}{reason[1:]}.") from error
-        if name in _PATHS and "\0" in "".join(map(str, value if isinstance(value, list) else [value])):
+            raise UserError(f"{prefix}{name} is {shown(value)}: {reason[:1].lower()}{reason[1:]}.") from error
+        if name in _PATHS and "\0" in text:
             raise UserError(f"{prefix}{name} is {value!r}: a file name has the character NUL, which no file has.")
     if folder is not None:
         checked |= {name: _below(folder, checked[name]) for name in _PATHS if name in checked}

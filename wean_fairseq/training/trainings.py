@@ -21,7 +21,7 @@ from ..console import print_message, print_text
 from ..errors import UserError
 from ..evaluation.corpus import describe_file
 from ..evaluation.results import commit
-from ..evaluation.text_files import read_lines, write_atomically
+from ..evaluation.text_files import read_lines, read_text, write_atomically
 from ..evaluation.training_log import LOWER_IS_BETTER, read_log
 
 _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
@@ -60,8 +60,9 @@ def describe_training(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: if the log has no validation, or lacks the metric for choosing the checkpoint.
     """
-    command = (folder / "command").read_text(encoding="utf-8")
+    command = read_text(folder / "command")
     metric = match[1] if (match := _METRIC.search(command)) else "loss"
+    threads = re.match("[1-9][0-9]{0,8}", os.environ.get("OMP_NUM_THREADS", ""))  # "4,2" gives inner loops two
     log = read_log(folder / "train.log")
     if not log.validations(metric):
         raise UserError(f"{log.path} has no validation by {metric}: nothing can be chosen by it.")
@@ -78,7 +79,7 @@ def describe_training(folder: Path) -> dict[str, Any]:
         "seed": log.seed,
         "parameters": log.parameters,
         "cpu_seconds": None if log.cpu_seconds is None else round(log.cpu_seconds),
-        "threads": log.threads or int(os.environ.get("OMP_NUM_THREADS") or 0) or None,
+        "threads": log.threads or (int(threads[0]) if threads else None),
         "commit": commit(Path(__file__).parent),
         "end": "converged" if log.stopped_early else "cut",
     }

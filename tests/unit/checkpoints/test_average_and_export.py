@@ -544,7 +544,7 @@ def test_a_length_of_essays_is_refused_for_sentences(tmp_path, data, capsys):
     assert not (tmp_path / "e").exists()
 
 
-@pytest.mark.parametrize("content", ["--beam many", "--search-preset best", "--beam '3", "\udc80"])
+@pytest.mark.parametrize("content", ["--beam many", "--search-preset best", "--beam '3", "\udc80", "x" * 1_000_000])
 def test_a_kept_search_that_is_none_is_one_sentence(tmp_path, content):
     (tmp_path / SEARCH_FILE).write_text(content, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(

@@ -118,3 +118,12 @@ def test_tasks_of_slurm_without_a_gpu_are_the_processes(monkeypatch, tasks):
     distributed_utils.infer_init_method(cfg)
     assert (cfg.distributed_world_size, cfg.distributed_rank, cfg.device_id) == (tasks, rank, 0)
     assert cfg.distributed_init_method == "tcp://one:29500" and cfg.distributed_no_spawn
+
+
+@pytest.mark.parametrize("value", ["", "abc", "-1", "1e3", "9" * 5000, "\u0663"])
+def test_numbers_of_the_environment_are_checked(monkeypatch, value):
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("WORLD_SIZE", value)
+    with pytest.raises(UserError, match=r"WORLD_SIZE in the environment is .*, not a whole number"):
+        launchers.prepare(training())

@@ -60,6 +60,12 @@ def question(text: str, **changes: Any) -> Question:
     return replace(Question(text, ("x",), 4, 2, 30), **changes)
 
 
+def test_a_text_without_words_is_refused(data: Path):
+    """The text steps of an exported model may remove all characters of a text, such as zero-width spaces."""
+    with pytest.raises(UserError, match="the text has no words"):
+        decode(build(data, "copynet"), question(""))
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_model_tells_what_it_has(arch: str, data: Path):
     system = build(data, arch)

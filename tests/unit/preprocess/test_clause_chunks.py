@@ -54,6 +54,11 @@ def test_groups_are_the_most_equal_of_all_groupings():
         assert clause_chunks.split_evenly(lengths, parts) == min(found)[2]
 
 
+def test_many_words_are_cut_into_many_chunks():
+    """The best grouping of 400 equal words into 200 groups is known. The time was cubic before."""
+    assert clause_chunks.split_evenly([1] * 400, 200) == [2] * 200
+
+
 @pytest.mark.parametrize(
     ("essay", "parts", "expected", "inside"),
     [

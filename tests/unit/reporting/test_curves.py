@@ -105,6 +105,20 @@ def test_summary_knows_which_way_is_better(log):
     assert summarise(history, "loss") == "WEAN: best loss 6 at epoch 1.50 (update 6)"
 
 
+@pytest.mark.parametrize(("metric", "values"), [("loss", (-5, -9.6, -10)), ("bleu", (-9, -1.04, -1))])
+def test_negative_values_have_a_near_best(log, metric, values):
+    """95 % of -10 as a loss is -9.5, which -9.6 reaches. -1.04 is within 5 % of the best value -1."""
+    line = "epoch {0} | valid on 'valid' subset | {1} {2} | num_updates {0}"
+    content = "\n".join(line.format(number, metric, value) for number, value in enumerate(values))
+    assert read_history("A", log(content)).near_best(metric).updates == 1
+
+
+def test_numbers_beyond_any_axis_are_left_out(log, tmp_path):
+    content = SIMPLE.replace("loss 7.0", "loss 1e308").replace("num_updates 6", "num_updates 1e308")
+    assert "1e+308" not in repr(read_history("A", log(content)).valid)
+    assert main(["curves", f"\udcff={log(content)}", "--metric", "loss", "--output", str(tmp_path / "x")]) == 0
+
+
 def test_table(log):
     table = validation_table([read_history("WEAN", log(SIMPLE))], ["bleu", "loss"])
     assert table.head == ["system", "epoch", "updates", "bleu", "loss"]

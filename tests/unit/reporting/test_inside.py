@@ -1,9 +1,12 @@
 """Test figures and tables of checkpoints in a report. An unusable checkpoint is reported and raises no error."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 
 from tests.unit.reporting.run_folder import make_run
+from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.tables import Table
 from wean_fairseq.reporting import inside, trace
 from wean_fairseq.reporting.document import FigureBlock, ListBlock
@@ -91,3 +94,10 @@ def test_without_dictionaries_there_is_one_sentence(folder, monkeypatch):
     (folder / "bin" / "dict.src.txt").unlink()
     ((missing,), _) = blocks(folder, monkeypatch)
     assert missing.items == ["attention and neighbours: there is no bin directory with the dictionaries (dict.src.txt)"]
+
+
+def test_a_line_without_words_is_refused():
+    """The text steps remove characters without width."""
+    model = Namespace(text=Namespace(prepare=lambda line: line.strip("\u200b")), explain=None)
+    with pytest.raises(UserError, match="line 2 of the text has no words"):
+        trace.trace_attention(model, ["a", "\u200b"])

@@ -188,6 +188,8 @@ def test_unusable_tables_are_refused(here, capsys, content, message):
         ("x = " + "[" * 10_000, "is not TOML"),
         (".".join(["a"] * 20_000) + " = 1", "run.toml cannot be read (File too large)"),
         ('work = "a\\u0000b"', "a file name has the character NUL"),
+        (f"epochs = 0x{'f' * 5000}", "epochs is a value of type int: "),  # Python writes at most 4,300 digits
+        (f"search = '{'a' * 20_000}'", "it has more than 10,000 characters"),
     ],
 )
 def test_wrong_settings_files_are_refused(here, capsys, content, message):
@@ -239,6 +241,16 @@ def test_an_unknown_argument_of_the_function_is_named(here):
 def test_a_name_with_the_character_nul_is_refused(here, given):
     with pytest.raises(UserError, match="a file name has the character NUL, which no file has"):
         run.train(*given)
+    assert [path.name for path in here.iterdir()] == ["pairs.csv"]
+
+
+@pytest.mark.parametrize("name", ["output", "work", "columns", "language", "unit", "epochs", "test", "search"])
+def test_values_that_cannot_be_written_are_refused(here, name):
+    nested: list = []
+    nested.append(nested)
+    for value in ("\ud800", ["a", "\udfff\ud800"], nested):
+        with pytest.raises(UserError, match=f"{name} is "):
+            run.train(**{"data": "pairs.csv", "output": "model", name: value})
     assert [path.name for path in here.iterdir()] == ["pairs.csv"]
 
 

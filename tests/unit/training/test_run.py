@@ -1,0 +1,54 @@
+"""wean-train reads the files of its work folder, which may be damaged or another program's."""
+
+import os
+
+import pytest
+
+from wean_fairseq.errors import UserError
+from wean_fairseq.training import run
+from wean_fairseq.training.settings import build_settings
+
+BROKEN = [b"", b"abc", b"[]", b"null", b"{}", b"9" * 5000, b"\xff", b"[" * 200_000, None]  # None stands for a FIFO
+
+
+@pytest.fixture
+def training(tmp_path, monkeypatch):
+    """Return a run whose text and data are complete, and whose training cannot start."""
+
+    def start(*_arguments):
+        raise UserError("it trains")
+
+    monkeypatch.setattr(run.progress, "run_with_progress", start)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.csv").write_text("source,target\na,b\n", encoding="utf-8")
+    started = run.TrainingRun(build_settings({"data": "pairs.csv", "output": "m", "arch": "copynet", "device": "cpu"}))
+    for folder in (started.text, started.data, started.system):
+        folder.mkdir(parents=True)
+    (started.data / "manifest.json").touch()
+    (started.text / "manifest.json").write_text('{"splits": {"train": {"kept": 9}}}', encoding="utf-8")
+    return started
+
+
+def damage(path, content):
+    path.unlink(missing_ok=True)
+    if content is None:
+        os.mkfifo(path)
+    else:
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_broken_description_of_the_text_is_refused(training, content):
+    damage(training.text / "manifest.json", content)
+    with pytest.raises(UserError, match=r"manifest\.json"):
+        training.prepare()
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_broken_mark_means_that_the_step_is_not_done(training, content):
+    training.prepare()
+    damage(training.system / ".trained", content)
+    with pytest.raises(UserError, match="it trains"):
+        training.train()
+    damage(training.work / "published", content)
+    assert training._published == (content or b"").decode(errors="replace")  # which no folder has as its checksum
