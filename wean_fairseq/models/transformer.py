@@ -139,17 +139,11 @@ class TransformerSourceEncoder(SourceEncoder):
         self.network = network
         self.bert_states = bert_states
 
-    def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor | None = None,
-        bert_features: Tensor | None = None,
-        **_unused: Any,
-    ) -> dict[str, Tensor]:
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **task_inputs: Any) -> dict[str, Tensor]:
         """Encode a batch, see ``SourceEncoder``.
 
         Args:
-            bert_features: outputs of BERT's layers for each word, (B, S, L, H).
+            task_inputs: for ``bert_states``, ``bert_features``: outputs of BERT's layers for each word, (B, S, L, H).
 
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` unchanged;
@@ -159,7 +153,7 @@ class TransformerSourceEncoder(SourceEncoder):
             UserError: if a sentence is longer than the model allows, or the batch lacks BERT's features.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
-        added = None if self.bert_states is None else self.bert_states(bert_features)
+        added = None if self.bert_states is None else self.bert_states(task_inputs.get("bert_features"))
         with user_errors():
             states = self.network(self.known_words(src_tokens), padding_mask, added)
         return {
