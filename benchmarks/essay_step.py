@@ -93,16 +93,16 @@ class EssayStep(TrainingStep):
 
     def setup_task(self, cfg: Any) -> FairseqTask:
         """Like the base class, with a BERT."""
-        from wean_fairseq.data.topic_features import TopicFeatures
-        from wean_fairseq.data.topics import topic_ids
+        from wean_fairseq.data.bert_inputs import StoredFeatures
+        from wean_fairseq.data.pairs import word_ids
 
         task = super().setup_task(cfg)
         if self.reads_bert:
             task.bert = self.bert
-            self.features = TopicFeatures(self.bert, self.cache)
+            self.features = StoredFeatures(self.bert, self.cache)
             self.dictionary = task.source_dictionary
             lines = (row for batch in self.batches for row in batch["net_input"]["src_tokens"])
-            topics = topic_ids(lines, self.dictionary)
+            topics = word_ids(lines, self.dictionary)
             self.features.prepare("train", {tuple(self.dictionary[index] for index in line) for line in topics})
         return task
 
@@ -113,7 +113,7 @@ class EssayStep(TrainingStep):
             return batch
         net_input = batch["net_input"]
         features = self.features.align(net_input["src_tokens"], self.dictionary)
-        return {**batch, "net_input": {**net_input, "topic_features": features}}
+        return {**batch, "net_input": {**net_input, "bert_features": features}}
 
 
 def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:

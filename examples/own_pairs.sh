@@ -75,6 +75,34 @@ if [[ " $BASELINE $ARCH" == *_transformer* ]]; then
   ((${WIDTH:-4} % 4 == 0)) || die "WIDTH must be a multiple of 4, the attention heads of Transformers, but is $WIDTH."
 fi
 
+# split_flags FLAG...: TRAIN_FLAGS -> the options of BERT in `bert`, which decoding needs as well, and the others in
+# `other_flags`. Only the systems of ARCH read BERT: the baseline is trained without it.
+bert=() other_flags=''
+split_flags() {
+  while (($#)); do
+    case $1 in
+      --bert=* | --bert-cache=*) bert+=("${1%%=*}" "${1#*=}") ;;
+      --bert | --bert-cache)
+        (($# > 1)) || die "TRAIN_FLAGS ends with $1: give it a directory."
+        bert+=("$1" "$2")
+        shift
+        ;;
+      *) other_flags+=" $1" ;;
+    esac
+    shift
+  done
+}
+
+read -ra flags <<<"${TRAIN_FLAGS:-}"
+split_flags "${flags[@]}"
+if ((${#bert[@]})); then
+  readers=$(defaults archs bert)
+  for arch in ${ARCH:-none}; do
+    [[ " $readers " == *" $arch "* ]] || die "the --bert of TRAIN_FLAGS is for $readers: set ARCH to one or both."
+  done
+  [[ ${bert[0]} != --bert || -d ${bert[1]} ]] || die "there is no BERT directory ${bert[1]}: give --bert a local transformers directory."
+fi
+
 # need_tables HINT: like `need_files` for the array `files`, in which folders are saved Hugging Face data sets.
 need_tables() {
   local path inside
@@ -140,6 +168,11 @@ settings() {
   mapfile -t optimisation < <(sed -n 's/^training //p' <<<"$lines")
   mapfile -t search < <(sed -n 's/^search //p' <<<"$lines")
   mapfile -t metrics < <(sed -n 's/^score //p' <<<"$lines")
+  system_flags=$other_flags
+  if [[ " $ARCH " == *" $1 "* ]]; then
+    system_flags=${TRAIN_FLAGS:-}
+    search+=("${bert[@]}")
+  fi
 }
 
 # --- data: the same for all seeds and systems ---------------------------------------------------------------------------

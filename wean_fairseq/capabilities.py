@@ -1,5 +1,6 @@
 """Capabilities of models beyond scoring words. Tasks, criterions and search know nothing more of a family."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,3 +27,8 @@ def capabilities_of(model: Any) -> Capabilities:
     """Capabilities of a model, a model class, or a model wrapped for distributed training."""
     found: Capabilities = getattr(model, "capabilities", FAIRSEQ_MODELS)
     return found
+
+
+def reads_inputs(model: Any, names: Iterable[str]) -> bool:
+    """Return True if a model or a model class reads all extra inputs with these names."""
+    return set(names) <= set(capabilities_of(model).inputs)

@@ -2,12 +2,12 @@
 # Training for recipe.sh: one system, or several settings of it to choose from.
 
 # train SYSTEM ARCH [ARGUMENTS...]: train -> $RUN/SYSTEM/checkpoint_best.pt. Resumes from the last checkpoint. TOKENS,
-# TRAIN_FLAGS and PATIENCE come after the recipe's own arguments and override them. With RATES or DROPOUTS every
-# combination is trained in $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the best one on validation. With TRY_EPOCHS
-# each is trained for that number of epochs, and only the best one is trained to the end. RATES_SYSTEM
-# (RATES_cdnpg_r_s for cdnpg_r+s) is the list of one system, because optimisers tolerate different rates. A SYSTEM with
-# _query, such as copynet_query, is the ARCH with an output layer that queries the embeddings of the generated words
-# (WEAN).
+# TRAIN_FLAGS (or system_flags, if a recipe sets it) and PATIENCE come after the recipe's own arguments and override
+# them. With RATES or DROPOUTS every combination is trained in $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the best
+# one on validation. With TRY_EPOCHS each is trained for that number of epochs, and only the best one is trained to the
+# end. RATES_SYSTEM (RATES_cdnpg_r_s for cdnpg_r+s) is the list of one system, because optimisers tolerate different
+# rates. A SYSTEM with _query, such as copynet_query, is the ARCH with an output layer that queries the embeddings of
+# the generated words (WEAN).
 train() {
   local system=$1 arch=$2 flags rates
   shift 2
@@ -17,7 +17,7 @@ train() {
   [[ -n ${only_check:-} ]] || train_side_by_side
   [[ $RECIPE_STAGE != prepare ]] || exit 0
   [[ $system != *_query ]] || set -- --output-layer query_embedding "$@"
-  read -ra flags <<<"${TRAIN_FLAGS:-}"
+  read -ra flags <<<"${system_flags-${TRAIN_FLAGS:-}}"
   # No batch has more pairs than tokens.
   set -- "$@" ${TOKENS:+--max-tokens "$TOKENS" --batch-size "$TOKENS"} "${flags[@]}" ${PATIENCE:+--patience "$PATIENCE"}
   if [[ -z $rates${DROPOUTS:-} ]]; then

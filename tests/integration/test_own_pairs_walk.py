@@ -3,6 +3,7 @@
 import hashlib
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,25 @@ def test_training_on_leaves_a_new_model_scores_and_report(walked: tuple[Path, st
     models = contents(folder / "run")
     assert models["model-seq2seq_lstm/model.safetensors"] == after["model/model.safetensors"]
     assert models["model/model.safetensors"] != after["model/model.safetensors"]
+
+
+def test_the_systems_of_arch_read_a_bert_and_the_baseline_none(walked: tuple[Path, str]) -> None:
+    """TRAIN_FLAGS="--bert DIR" reaches training and decoding of ARCH. The baseline, which reads none, stays."""
+    pytest.importorskip("transformers")
+    folder, run = walked[0], walked[0] / "run"
+    flags = f"{SMALL['TRAIN_FLAGS']} --bert "
+    archs = "paraphrase_transformer copy_transformer"
+    for arch in ("", "copynet", "copy_transformer copynet"):
+        message = f"the --bert of TRAIN_FLAGS is for {archs}: set ARCH to one or both."
+        assert message in refused(folder, ARCH=arch, TRAIN_FLAGS=flags + "bert")
+    assert "there is no BERT directory nowhere" in refused(folder, ARCH=archs, TRAIN_FLAGS=flags + "nowhere")
+    assert "TRAIN_FLAGS ends with --bert" in refused(folder, ARCH=archs, TRAIN_FLAGS=flags)
+    (folder / "text.txt").write_text("".join(f"{source}\n{target}\n" for source, target in ROWS), encoding="utf-8")
+    line = [sys.executable, str(ROOT / "preprocess" / "make_tiny_bert.py"), "--text", "text.txt", "--output", "bert"]
+    line += ["--layers", "2", "--dim", "8", "--heads", "2", "--updates", "0"]
+    subprocess.run(line, cwd=folder, env=ENVIRONMENT, check=True, capture_output=True, timeout=TIMEOUT)
+    given = {"ARCH": "copy_transformer", "TRAIN_FLAGS": flags + "bert"}
+    assert "training seq2seq_lstm: done before" in succeed(folder, **given)
+    assert "--bert bert" in (run / "copy_transformer" / "command").read_text(encoding="utf-8")
+    assert json.loads((run / "model" / "config.json").read_text(encoding="utf-8"))["cfg"]["task"]["bert"] == "bert"
+    assert "decoding test with copy_transformer: done before" in succeed(folder, **given)

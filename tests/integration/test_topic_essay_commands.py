@@ -99,11 +99,11 @@ def test_a_stock_arch_trains_and_writes(plain: Path, tmp_path: Path):
 
 def test_bert_is_no_part_of_the_checkpoint(pc_san: tuple[Path, Result], bert: Path):
     """The checkpoint contains its digest and path, and no tensor with the sizes of its weights."""
-    from wean_fairseq.data.bert_features import TopicBert
+    from wean_fairseq.data.bert_features import FrozenBert
 
     state = torch.load(pc_san[0], weights_only=True)
     assert str(state["cfg"]["task"]["bert"]) == str(bert)
-    assert state["model"]["encoder.bert_states.digest"].tolist() == list(bytes.fromhex(TopicBert(str(bert)).digest))
+    assert state["model"]["encoder.bert_states.digest"].tolist() == list(bytes.fromhex(FrozenBert(str(bert)).digest))
     assert not [name for name in state["model"] if "word_embeddings" in name or "intermediate" in name]
 
 

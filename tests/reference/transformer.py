@@ -32,12 +32,10 @@ def layer_norm(module: nn.LayerNorm, x: Tensor) -> Tensor:
     return centred / torch.sqrt((centred * centred).mean() + 1e-12) * module.weight + module.bias
 
 
-def embed(module: Any, words: list[int]) -> list[Tensor]:
-    """Word w at place i, from 0: LayerNorm(word + position + segment)."""
-    return [
-        layer_norm(module.norm, module.words.weight[word] + module.positions.weight[place] + module.segment)
-        for place, word in enumerate(words)
-    ]
+def embed(module: Any, words: list[int], added: list[Tensor] | None = None) -> list[Tensor]:
+    """Word w at place i, from 0: LayerNorm(word + position + segment), or with ``added[i]`` in the sum."""
+    sums = [module.words.weight[word] + module.positions.weight[i] + module.segment for i, word in enumerate(words)]
+    return [layer_norm(module.norm, x if added is None else x + added[i]) for i, x in enumerate(sums)]
 
 
 def attend(
@@ -67,8 +65,8 @@ def feed_forward(module: Any, x: Tensor) -> Tensor:
     return linear(module[2], gelu(linear(module[0], x)))
 
 
-def encode(network: Any, words: list[int]) -> list[Tensor]:
-    states = embed(network.embedding, words)
+def encode(network: Any, words: list[int], added: list[Tensor] | None = None) -> list[Tensor]:
+    states = embed(network.embedding, words, added)
     for layer in network.layers:
         states = [layer_norm(layer.self_norm, x + attend(layer.self_attention, x, states)[0]) for x in states]
         states = [layer_norm(layer.output_norm, x + feed_forward(layer.feed_forward, x)) for x in states]

@@ -33,6 +33,6 @@ CASES = [
         [*PARTS, Dropped(ENCODER, "linear", 6, 2)],
         STARTS,
         build=build_with_features,
-        inputs=lambda model, batch: {"topic_features": features(batch["src_tokens"])},
+        inputs=lambda model, batch: {"bert_features": features(batch["src_tokens"])},
     ),
 ]

@@ -436,10 +436,10 @@ def test_features_of_a_batch_come_from_the_files_of_the_cache(workload, tmp_path
     batches = workload.make_batches(size, 2, seed=1)
     step = essay_step.EssayStep(essay_step.VARIANTS[1], size, tmp_path, batches, seed=1)
     assert len(list((tmp_path / "features").glob("*/features.npy"))) == 1
-    features = step.sample(1)["net_input"]["topic_features"]
+    features = step.sample(1)["net_input"]["bert_features"]
     assert features.shape == (size.batch_size, size.source_length, essay_step.BERT_LAYERS, size.dim)
     assert features[:, :-1].any(dim=-1).all() and not features[:, -1].any()  # the end symbol has none
-    assert "topic_features" not in batches[1]["net_input"]
+    assert "bert_features" not in batches[1]["net_input"]
 
 
 # --- GPU ------------------------------------------------------------------------------------------------------------

@@ -69,6 +69,8 @@ def _own_spec(specs: Any, model: Any) -> Any:
         raise _not_there("knows Transformers alone, that read and write one sequence of words")
     if decoder.copies:
         raise _not_there("cannot copy words from the source")
+    if getattr(model.encoder, "bert_states", None) is not None:
+        raise _not_there("cannot read the states of --bert")
     if any(isinstance(part, MultiHeadAttention) and type(part) is not MultiHeadAttention for part in model.modules()):
         raise _not_there("knows no granularities in its attention")
     if isinstance(getattr(decoder.output, "score", None), ConcatScore):

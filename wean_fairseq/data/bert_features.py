@@ -1,15 +1,20 @@
-"""Topic words as BERT reads them: one joint sequence ``[CLS] t1 [PAD] t2 ... [SEP]``, the outputs of all layers.
+"""Source words as BERT reads them: the outputs of all layers for each word of a sentence or of a list of topics.
 
-PC-SAN (KSII TIIS 14(8), 2020), section 3.2. The paper draws the sequence, but does not define the separator of topics.
-Here the separator is an option, and it is attended to like a word, because a masked separator would have no effect.
-BERT is frozen, so its outputs for given topics never change. They are computed once, outside of the model
-(``topic_features.py``).
+A sentence is ``[CLS] w1 w2 ... [SEP]``. BERT reads it without the marks of its tokens: the units of byte pair encoding
+are joined, and every unit has the features of its whole word.
 
-Legend: ``k`` topics of a sentence, ``L`` layers of BERT, ``H`` its width.
+Topics are one joint sequence ``[CLS] t1 [PAD] t2 ... [SEP]`` (PC-SAN, KSII TIIS 14(8), 2020, section 3.2). The paper
+draws the sequence, but does not define the separator of topics. Here the separator is an option, and it is attended to
+like a word, because a masked separator would have no effect.
+
+BERT is frozen, so its outputs for given words never change. They are computed once, outside of the model
+(``bert_inputs.py``).
+
+Legend: ``k`` words of a line, ``L`` layers of BERT, ``H`` its width.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,11 +29,14 @@ from ..errors import UserError
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio, import_optional
 from ..storage import archive
 from ..storage.files import check_size, read_json, sha256_of
+from ..text.steps import MARK
 
-Topics = tuple[str, ...]  # the topic words of one sentence
+Words = tuple[str, ...]  # the words of one line
 STORED = np.float16  # half the disk space of float32. BERT's outputs are of order 1, so 3 digits remain correct
 
 UNKNOWN_WORD = "<unk>"  # fairseq's symbol for a word whose spelling is lost
+_CONTINUES = "@@"  # ends all units of a word but the last in byte pair encoding
+_LIMITS = ", or give --length-policy truncate --max-pair-length N"
 _BATCH = 64
 _MANY = 1000  # number of sentences that justifies a progress bar
 _TOKENIZER_FILES = (
@@ -56,12 +64,12 @@ class _BertConfig(Struct):
     num_labels: Annotated[int, Meta(ge=1, le=1000)] = 0
 
 
-class TopicBert:
+class FrozenBert:
     """A BERT in a local ``transformers`` directory, loaded when it is first needed and never trained.
 
     Args:
         path: the directory.
-        separator: token between two topics. Empty = none.
+        separator: token between two topics. Empty = none. None = the lines are sentences.
 
     Attributes:
         num_layers: ``L``, without the embeddings.
@@ -72,7 +80,7 @@ class TopicBert:
         UserError: if the directory does not contain a BERT.
     """
 
-    def __init__(self, path: str, separator: str = "[PAD]") -> None:
+    def __init__(self, path: str, separator: str | None = "[PAD]") -> None:
         self.path = path
         self.separator = separator
         files = _model_files(Path(path))
@@ -84,20 +92,20 @@ class TopicBert:
         self._tokenizer: Any = None
         self._model: Any = None
 
-    def features(self, topics: Sequence[Topics]) -> Iterator[tuple[int, np.ndarray]]:
-        """Run BERT over ``topics``, in batches of similar length, with a progress bar if there are many.
+    def features(self, lines: Sequence[Words]) -> Iterator[tuple[int, np.ndarray]]:
+        """Run BERT over ``lines``, in batches of similar length, with a progress bar if there are many.
 
         Yields:
-            The index of a sentence and the outputs of all layers, averaged over the pieces of a word: (k, L, H).
+            The index of a line and the outputs of all layers, averaged over the pieces of a word: (k, L, H).
 
         Raises:
-            UserError: if BERT cannot be loaded, or cannot read the topics.
+            UserError: if BERT cannot be loaded, or cannot read the words.
         """
         self._load()
-        sequences = [self._sequence(words) for words in topics]
-        order = sorted(range(len(topics)), key=lambda number: len(sequences[number][0]))
+        sequences = [self._sequence(words) for words in lines]
+        order = sorted(range(len(lines)), key=lambda number: len(sequences[number][0]))
         is_hidden = None if len(order) > _MANY else True  # None: show it on a terminal
-        with tqdm(total=len(order), desc="BERT", unit=" topic lines", leave=False, disable=is_hidden) as bar:
+        with tqdm(total=len(order), desc="BERT", unit=" lines", leave=False, disable=is_hidden) as bar:
             for start in range(0, len(order), _BATCH):
                 batch = order[start : start + _BATCH]
                 hidden = self._hidden_states([sequences[number][0] for number in batch])
@@ -120,12 +128,12 @@ class TopicBert:
             )
         self._model.to("cuda" if torch.cuda.is_available() else "cpu")
 
-    def _sequence(self, words: Topics) -> tuple[list[int], list[slice]]:
-        """Return the ids of the joint sequence, and the positions of each word's pieces in it."""
+    def _sequence(self, words: Words) -> tuple[list[int], list[slice]]:
+        """Return the ids of a line, and the positions of each word's pieces in it."""
         tokenizer = self._tokenizer
         ids: list[int] = [tokenizer.cls_token_id]
         places: list[slice] = []
-        for word in words:
+        for word, units in _joined(words) if self.separator is None else ((topic, 1) for topic in words):
             if places and self.separator:
                 ids.append(tokenizer.convert_tokens_to_ids(self.separator))
             pieces: list[int] = []
@@ -133,14 +141,14 @@ class TopicBert:
                 # A word that is spelt like a special token is an ordinary word.
                 pieces = tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
             pieces = pieces or [tokenizer.unk_token_id]  # BERT drops control characters
-            places.append(slice(len(ids), len(ids) + len(pieces)))
+            places += [slice(len(ids), len(ids) + len(pieces))] * units
             ids += pieces
         ids.append(tokenizer.sep_token_id)
         limit = self._model.config.max_position_embeddings
         if len(ids) > limit:
             raise UserError(
-                f"the topics {' '.join(words)[:60]!r} ... are {len(ids)} pieces long, but the BERT in {self.path} "
-                f"reads {limit}: shorten this line."
+                f"the words {' '.join(words)[:60]!r} ... are {len(ids)} pieces long, but the BERT in {self.path} "
+                f"reads {limit}: shorten this line{_LIMITS if self.separator is None else ''}."
             )
         return ids, places
 
@@ -162,6 +170,22 @@ class TopicBert:
         if not np.isfinite(rows).all():
             raise UserError(f"the outputs of the BERT in {self.path} are not finite numbers: its weights are broken.")
         return rows
+
+
+def _joined(units: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield the words of a sentence without the marks of its units, and the number of units of each word."""
+    word: list[str] = []
+    for unit in units:
+        if word and (unit == UNKNOWN_WORD or not word[-1].endswith(_CONTINUES)):
+            yield _spelt(word), len(word)
+            word = []
+        word.append(unit)
+    if word:
+        yield _spelt(word), len(word)
+
+
+def _spelt(units: list[str]) -> str:
+    return "".join(unit.removesuffix(_CONTINUES) for unit in units).strip(MARK)
 
 
 def _model_files(folder: Path) -> list[Path]:

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from fairseq.dataclass import FairseqDataclass
 
+from .bert_inputs import BertConfig, BertInputs, TopicBertConfig
 from .extra_inputs import ExtraInputs
-from .topic_features import BertConfig, BertInputs
 from .weak_labels import WeakLabels, WeakLabelsConfig
 
 PAIR_INPUTS: tuple[type[ExtraInputs], ...] = (  # of the task paraphrase
     WeakLabels,
+    BertInputs,
 )
 TOPIC_INPUTS: tuple[type[ExtraInputs], ...] = (  # of the task topic_essay
     BertInputs,
@@ -19,6 +20,7 @@ TOPIC_INPUTS: tuple[type[ExtraInputs], ...] = (  # of the task topic_essay
 @dataclass
 class PairInputsConfig(
     WeakLabelsConfig,
+    BertConfig,
     FairseqDataclass,
 ):
     """Options of the extra inputs of the task paraphrase."""
@@ -26,7 +28,7 @@ class PairInputsConfig(
 
 @dataclass
 class TopicInputsConfig(
-    BertConfig,
+    TopicBertConfig,
     FairseqDataclass,
 ):
     """Options of the extra inputs of the task topic_essay."""

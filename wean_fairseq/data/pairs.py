@@ -1,5 +1,6 @@
 """Sentence pairs: checks with clear error messages, and the two length limits of the WEAN releases."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +16,23 @@ from fairseq.data import (
 )
 from fairseq.data.base_wrapper_dataset import BaseWrapperDataset
 from fairseq.utils import split_paths
+from torch import Tensor
 
 from ..console import counted
 from ..errors import UserError
 from ..storage.data_files import check_text
 
 LENGTH_POLICIES = ("drop", "truncate")
+
+
+def word_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
+    """Mask of the words, with the shape of ``src_tokens``. It is False at end symbols and padding."""
+    return src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
+
+
+def word_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[int, ...]]:
+    """Return the ids of the words of every line, without the end symbol."""
+    return [tuple(line[word_positions(line, dictionary)].tolist()) for line in sources]
 
 
 class _CutDataset(AppendTokenDataset):

@@ -1,7 +1,4 @@
-"""Checks of topic lines: number of topics, empty lines, unknown topics, and the separator of the released format.
-
-Legend: ``B`` batch, ``S`` source length.
-"""
+"""Checks of topic lines: number of topics, empty lines, unknown topics, and the separator of the released format."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -15,16 +12,6 @@ logger = logging.getLogger(__name__)
 
 #: Separates essay and topics in the corpora released by MTA-LSTM's authors.
 SEPARATOR = "</d>"
-
-
-def topic_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Mask of the topic words, with the shape of ``src_tokens``. It is False at end symbols and padding."""
-    return src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
-
-
-def topic_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[int, ...]]:
-    """Return the ids of the topic words of every line."""
-    return [tuple(line[topic_positions(line, dictionary)].tolist()) for line in sources]
 
 
 def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, separator: int, first: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Weights of BERT's layers in a trained PC-SAN: the numbers of the paper's figure 3."""
+"""Weights of BERT's layers in a trained model. For PC-SAN these are the numbers of the paper's figure 3."""
 
 from torch import Tensor
 
@@ -22,7 +22,8 @@ def load_mixture(checkpoint: str) -> Tensor:
     if MIXTURE + "weights" in parameters:
         return parameters[MIXTURE + "weights"].float()
     raise UserError(
-        f"{checkpoint} has no mixture of BERT's layers: give one of pc_san with --bert-layers dynamic or static."
+        f"{checkpoint} has no mixture of BERT's layers: give one of pc_san with --bert-layers dynamic or static, or of "
+        "another arch with --bert."
     )
 
 

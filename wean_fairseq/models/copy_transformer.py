@@ -18,6 +18,7 @@ from ..fields import option
 from ..modules import CopyGate, Copying, init_transformer
 from ..modules.transformer_decoder import Decoded
 from .base import register_family
+from .bert_states import AddedStates
 from .copying import CopyingModel
 from .transformer import (
     TransformerConfig,
@@ -104,8 +105,12 @@ DECODERS: dict[str, type[TransformerTargetDecoder]] = {
 
 @register_family("copy_transformer", CopyTransformerConfig, PRESETS)
 class CopyTransformerModel(CopyingModel):
-    """A Transformer that generates and copies. With ``--copy-mode none`` it is the same network without copying."""
+    """A Transformer that generates and copies. With ``--copy-mode none`` it is the same network without copying.
 
+    With ``--bert``, an option of the task, the encoder's input includes BERT's states of the words.
+    """
+
+    capabilities = replace(CopyingModel.capabilities, inputs=("bert_features",))
     encoder: TransformerSourceEncoder
     decoder: TransformerTargetDecoder
 
@@ -113,7 +118,9 @@ class CopyTransformerModel(CopyingModel):
     def build(cls, cfg: CopyTransformerConfig, task: FairseqTask) -> "CopyTransformerModel":
         dictionary = task.source_dictionary
         network = build_network(cfg, dictionary)  # created first, so that a seed gives all modes the same network
+        bert = getattr(task, "bert", None)
+        bert_states = None if bert is None else AddedStates(bert, cfg.embed_dim)
         return cls(
-            TransformerSourceEncoder(dictionary, network.encoder),
+            TransformerSourceEncoder(dictionary, network.encoder, bert_states),
             DECODERS[str(cfg.copy_mode)](dictionary, network.decoder, network.output_layer),
         )

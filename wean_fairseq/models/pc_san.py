@@ -4,7 +4,6 @@ The defaults are the paper's full model. The paper gives layers, width, heads an
 those of Vaswani et al. (see docs/equations.md).
 
 The states of the frozen BERT are part of the batch, so that they can be computed once for every set of topics.
-Checkpoints contain only the digest of the BERT that computed them.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``N`` mixtures, ``D`` width of the
 model, ``M`` width of the decoder's memory, ``P`` its positions: S, or 2 S, ``R`` hypotheses, ``T`` target length.
@@ -13,15 +12,14 @@ model, ``M`` width of the decoder's memory, ``P`` its positions: S, or 2 S, ``R`
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
-import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
 from ..capabilities import Capabilities
-from ..data.bert_features import TopicBert
-from ..data.topics import topic_positions
+from ..data.bert_features import FrozenBert
+from ..data.pairs import word_positions
 from ..errors import UserError
 from ..fields import option
 from ..modules import (
@@ -40,6 +38,7 @@ from ..modules import (
 )
 from ..modules.transformer_decoder import DecoderState
 from .base import LossModel, SourceEncoder, register_family
+from .bert_states import BertReader
 from .transformer import TransformerMemory, TransformerTargetDecoder
 from .word_layers import start_from_vectors, word_embedding
 
@@ -86,36 +85,18 @@ class PcSanConfig(FairseqDataclass):
 PRESETS = {"pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 2, "attention_heads": 4}}
 
 
-class BertStates(nn.Module):
+class BertStates(BertReader):
     """B_j combined with G to H_j for all j (eq. 2, 3)."""
 
-    digest: Tensor
-
-    def __init__(self, mixture: LayerMixture | LastLayer, fusion: TopicFusion, bert: TopicBert) -> None:
-        super().__init__()
+    def __init__(self, mixture: LayerMixture | LastLayer, fusion: TopicFusion, bert: FrozenBert) -> None:
+        super().__init__(bert)
         self.mixture = mixture
         self.fusion = fusion
-        self.path = bert.path
-        # 64 bits per byte, because fairseq sums buffers when it averages checkpoints.
-        self.register_buffer("digest", torch.tensor(list(bytes.fromhex(bert.digest))))
 
     def forward(self, words: Tensor, states: Tensor) -> Tensor:
         """Topic vectors (B, S, D) and BERT's states (B, S, L, H) -> (B, N, P, M)."""
         fused: Tensor = self.fusion(words, self.mixture(states))
         return fused
-
-    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Reject a checkpoint of a training with another BERT, before it is loaded.
-
-        Raises:
-            UserError: with both digests.
-        """
-        trained = state_dict.get(f"{name}.digest", self.digest)  # (32,)
-        if not torch.equal(trained.cpu(), self.digest.cpu()):
-            raise UserError(
-                f"this checkpoint was trained with the BERT of SHA-256 {_hex_prefix(trained)}, but that of {self.path} "
-                f"is {_hex_prefix(self.digest)}: give --bert the directory that was used in training."
-            )
 
 
 class PcSanEncoder(SourceEncoder):
@@ -139,13 +120,13 @@ class PcSanEncoder(SourceEncoder):
         self,
         src_tokens: Tensor,
         src_lengths: Tensor | None = None,
-        topic_features: Tensor | None = None,
+        bert_features: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
         """Build the memory of the decoder layers.
 
         Args:
-            topic_features: outputs of BERT's layers for each topic, the mean over its pieces, (B, S, L, H).
+            bert_features: outputs of BERT's layers for each topic, the mean over its pieces, (B, S, L, H).
 
         Returns:
             ``encoder_out`` (B, N, P, M); ``encoder_padding_mask`` (B, P), ``True`` at padding and at the end symbol,
@@ -154,24 +135,20 @@ class PcSanEncoder(SourceEncoder):
         Raises:
             UserError: if the batch lacks BERT's states.
         """
-        no_topic = ~topic_positions(src_tokens, self.dictionary)
+        no_topic = ~word_positions(src_tokens, self.dictionary)
         words = self.words(src_tokens)  # (B, S, D)
         if self.bert_states is None:
             memory = words.unsqueeze(1)
         else:
-            if topic_features is None:
+            if bert_features is None:
                 raise UserError("this model reads BERT's states of the topics, but the data has none: give --bert.")
-            memory = self.bert_states(words, topic_features.to(words.dtype))
+            memory = self.bert_states(words, bert_features.to(words.dtype))
             no_topic = self.bert_states.fusion.positions(no_topic)
         return {
             "encoder_out": self.dropout(memory),
             "encoder_padding_mask": no_topic,
             "src_tokens": src_tokens,
         }
-
-
-def _hex_prefix(digest: Tensor) -> str:
-    return bytes(digest.tolist()).hex()[:12]
 
 
 class PcSanDecoder(TransformerTargetDecoder):
@@ -197,7 +174,7 @@ class PcSanModel(LossModel):
     Each decoder layer reads its own mixture. The batch contains BERT's states, see ``PcSanEncoder``.
     """
 
-    capabilities = Capabilities(shares_words=False, inputs=("topic_features",))
+    capabilities = Capabilities(shares_words=False, inputs=("bert_features",))
     encoder: PcSanEncoder
     decoder: PcSanDecoder
 
@@ -230,7 +207,7 @@ def _check(cfg: PcSanConfig, task: FairseqTask) -> None:
         raise UserError(f"--context-inclusive belongs to --context target, but the context is {cfg.context}.")
 
 
-def _build_bert_states(cfg: PcSanConfig, bert: TopicBert) -> BertStates:
+def _build_bert_states(cfg: PcSanConfig, bert: FrozenBert) -> BertStates:
     mixtures = cfg.decoder_layers if str(cfg.bert_layers) == "dynamic" else 1
     if str(cfg.bert_layers) == "last":
         mixture: LayerMixture | LastLayer = LastLayer()

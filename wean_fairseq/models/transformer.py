@@ -3,7 +3,7 @@
 The network itself is in ``modules/transformer.py``. A family passes the layers that its paper changes.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D`` width, ``A`` heads, ``V`` base vocabulary, ``K``
-slots.
+slots, ``L`` layers of BERT, ``H`` its width.
 """
 
 from collections.abc import Callable
@@ -33,6 +33,7 @@ from ..modules import (
 )
 from ..modules.transformer_decoder import Decoded, DecoderState, SourceMemory
 from .base import SourceEncoder
+from .bert_states import AddedStates, check_trained_with_bert
 from .copying import CopyingDecoder, CopyMemory, no_copy_mask
 from .word_layers import (
     OUTPUT_LAYERS,
@@ -125,25 +126,36 @@ def _output_layer(cfg: TransformerConfig, dictionary: Dictionary) -> TiedOutput 
 
 
 class TransformerSourceEncoder(SourceEncoder):
-    """A Transformer encoder. It reads slots as ``<unk>``, and passes them on to a decoder that copies."""
+    """A Transformer encoder. It reads slots as ``<unk>``, and passes them on to a decoder that copies.
 
-    def __init__(self, dictionary: Dictionary, network: TransformerEncoder) -> None:
+    Args:
+        bert_states: adds BERT's states of the words to its input.
+    """
+
+    def __init__(
+        self, dictionary: Dictionary, network: TransformerEncoder, bert_states: AddedStates | None = None
+    ) -> None:
         super().__init__(dictionary)
         self.network = network
+        self.bert_states = bert_states
 
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **task_inputs: Any) -> dict[str, Tensor]:
         """Encode a batch, see ``SourceEncoder``.
+
+        Args:
+            task_inputs: for ``bert_states``, ``bert_features``: outputs of BERT's layers for each word, (B, S, L, H).
 
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` unchanged;
             and the entries of ``describe``.
 
         Raises:
-            UserError: if a sentence is longer than the model allows.
+            UserError: if a sentence is longer than the model allows, or the batch lacks BERT's features.
         """
         padding_mask = src_tokens.eq(self.dictionary.pad())
+        added = None if self.bert_states is None else self.bert_states(task_inputs.get("bert_features"))
         with user_errors():
-            states = self.network(self.known_words(src_tokens), padding_mask)
+            states = self.network(self.known_words(src_tokens), padding_mask, added)
         return {
             "encoder_out": states[-1],
             "encoder_padding_mask": padding_mask,
@@ -154,6 +166,10 @@ class TransformerSourceEncoder(SourceEncoder):
     def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
         """Entries of a family in ``encoder_out``, batch first, from the states (B, S, D) of ``TransformerEncoder``."""
         return {}
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Raise ``UserError`` if only one of checkpoint and model reads BERT's features."""
+        check_trained_with_bert(f"{name}.bert_states.digest" in state_dict, is_read=self.bert_states is not None)
 
     def max_positions(self) -> int:
         """Maximum number of tokens of a source."""

@@ -176,8 +176,10 @@ class PositionedEmbedding(nn.Module):
         self.norm = nn.LayerNorm(words.embedding_dim, NORM_EPS)
         self.dropout = Dropout(dropout)
 
-    def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, read: WordsRead | None = None, added: Tensor | None = None) -> Tensor:
         """Embed tokens (N, T), which follow the words of ``read``: (N, T, D).
+
+        ``added`` (N, T, D) is included in the sum.
 
         Raises:
             ValueError: if there are more tokens than positions.
@@ -189,7 +191,8 @@ class PositionedEmbedding(nn.Module):
         position = place.clamp(min=0)
         if length > self.max_positions:  # includes padding; check whether a sentence is longer without it
             check_length(int(position.max()) + 1, self.max_positions)
-        embedded: Tensor = self.dropout(self.norm(self.words(tokens) + self.positions(position) + self.segment))
+        summed = self.words(tokens) + self.positions(position) + self.segment
+        embedded: Tensor = self.dropout(self.norm(summed if added is None else summed + added))
         return embedded
 
 
@@ -201,18 +204,19 @@ class TransformerEncoder(nn.Module):
         self.embedding = embedding
         self.layers = nn.ModuleList(layers)
 
-    def forward(self, tokens: Tensor, padding_mask: Tensor) -> list[Tensor]:
+    def forward(self, tokens: Tensor, padding_mask: Tensor, added: Tensor | None = None) -> list[Tensor]:
         """Encode a batch.
 
         Args:
             tokens: shape (B, S), padded on either side.
             padding_mask: ``True`` at padding, shape (B, S).
+            added: included in the embedding of the tokens, shape (B, S, D).
 
         Returns:
             States (B, S, D), undefined at padding: the input of each layer, from bottom to top, and finally the output
             of the last layer.
         """
-        states: list[Tensor] = [self.embedding(tokens)]
+        states: list[Tensor] = [self.embedding(tokens, added=added)]
         bias = padding_bias(padding_mask)
         for layer in self.layers:
             states.append(layer(states[-1], bias))

@@ -13,7 +13,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import register_task
 from omegaconf import II
 
-from ..capabilities import capabilities_of
+from ..capabilities import capabilities_of, reads_inputs
 from ..data.extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMap
 from ..data.extra_inputs import ExtraInputs
 from ..data.input_kinds import PAIR_INPUTS, PairInputsConfig
@@ -167,9 +167,12 @@ class ParaphraseTask(SearchingTask):
                 if getattr(cfg, file, None):
                     setattr(cfg, file, None)
         for inputs in self.extra_inputs:
-            if inputs.are_required and not set(inputs.names) <= set(capabilities_of(model).inputs):
-                flag = f"--{inputs.option.replace('_', '-')}"
-                raise UserError(f"{flag} is for archs that read its features, and {name} does not: leave it out.")
+            if inputs.are_required and not reads_inputs(model, inputs.names):
+                flag, known = f"--{inputs.option.replace('_', '-')}", ARCH_MODEL_REGISTRY
+                raise UserError(
+                    f"{flag} is for archs that read its features, and {name} does not: leave it out, or choose from "
+                    f"{', '.join(sorted(arch for arch in known if reads_inputs(known[arch], inputs.names)))}."
+                )
         built: torch.nn.Module = super().build_model(cfg, from_checkpoint)
         if self.cfg.granularity_dump is not None and not capabilities_of(built).granular_from:
             raise UserError(

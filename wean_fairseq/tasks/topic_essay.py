@@ -14,7 +14,8 @@ from torch import Tensor
 from ..capabilities import capabilities_of
 from ..data.extra_inputs import ExtraInputs
 from ..data.input_kinds import TOPIC_INPUTS, TopicInputsConfig
-from ..data.topics import SEPARATOR, check_essays, check_known, check_topics, topic_ids
+from ..data.pairs import word_ids
+from ..data.topics import SEPARATOR, check_essays, check_known, check_topics
 from ..errors import UserError
 from ..fields import check_values, option
 from .paraphrase import PairsConfig, ParaphraseTask
@@ -71,7 +72,7 @@ class TopicEssayTask(ParaphraseTask):
         dataset = self.datasets[split]
         dictionary = self.source_dictionary
         spelt = str(self.cfg.dataset_impl) == "raw"
-        topics = topic_ids((dataset.src[index] for index in range(len(dataset.src))), dictionary)
+        topics = word_ids((dataset.src[index] for index in range(len(dataset.src))), dictionary)
         check_topics(split, topics, self.cfg.max_topics, _separator_id(dictionary))
         are_read = any(inputs.read_words for inputs in self.extra_inputs)
         required = not are_read and not dictionary.num_slots
@@ -89,7 +90,7 @@ class TopicEssayTask(ParaphraseTask):
         """
         dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         dictionary = self.source_dictionary
-        topics = topic_ids((dataset.src[index] for index in range(len(dataset.src))), dictionary)
+        topics = word_ids((dataset.src[index] for index in range(len(dataset.src))), dictionary)
         first = self.typed.start + 1
         check_topics("the input", topics, self.cfg.max_topics, _separator_id(dictionary), first)
         return dataset

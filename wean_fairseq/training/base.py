@@ -27,6 +27,7 @@ _OF_TASK = (
     "oov_slots",
     "left_pad_source",
     "max_topics",
+    "bert",
 )
 
 

@@ -9,7 +9,7 @@ from typing import get_args
 
 from ..console import OneLineParser, command, configure_logging, number, whole_number
 from ..errors import UserError
-from .defaults import ARCHS_OF
+from .defaults import ARCHS_OF, BERT_ARCHS
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
 
 _EPILOG = """examples:
@@ -70,6 +70,7 @@ def build_parser() -> argparse.ArgumentParser:
     model = parser.add_argument_group("training", "the defaults depend on the number of pairs")
     add = model.add_argument
     add("--arch", metavar="ARCH", help="; ".join(f"{k}: {', '.join(v)}" for k, v in ARCHS_OF.items()))
+    add("--bert", metavar="DIR", help=f"BERT whose states the model reads ({', '.join(BERT_ARCHS)}; default: none)")
     add("--width", type=whole_number(1), metavar="N", help="size of embeddings and layers")
     add("--epochs", type=whole_number(1), metavar="N", help="largest number of passes over the data")
     add("--rate", type=number, metavar="X", help="learning rate")
@@ -87,7 +88,7 @@ def _train(args: argparse.Namespace) -> None:
     given = vars(args)
     config, given["from"] = given.pop("config"), given.pop("from_")
     given["data"] = args.data if len(args.data) > 1 else (args.data or [None])[0]
-    for name in ("output", "work", "from"):
+    for name in ("output", "work", "from", "bert"):
         if given[name] == "":
             raise UserError(f"--{name} is empty: give a path, or leave it out.")
     for name in ("valid", "test"):

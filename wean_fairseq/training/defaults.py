@@ -1,6 +1,6 @@
 """Defaults for trainings on own data. The recipe for own pairs reads them from the command line.
 
-    python -m wean_fairseq.training.defaults archs TASK
+    python -m wean_fairseq.training.defaults archs TASK             # or bert: those that read BERT's features
     python -m wean_fairseq.training.defaults dictionary BPE         # largest number of words, least frequency
     python -m wean_fairseq.training.defaults sizes PAIRS TASK       # width, epochs, learning rate, arch
     python -m wean_fairseq.training.defaults options ARCH WIDTH RATE TEXT
@@ -27,6 +27,7 @@ ARCHS = tuple(
 #: Archs that write a text about topic words.
 TOPIC_ARCHS = ("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "essay_transformer", "essay_transformer_small")
 ARCHS_OF = {"pairs": ARCHS, "essay": TOPIC_ARCHS}  # by task
+BERT_ARCHS = ("paraphrase_transformer", "copy_transformer")  # those of ARCHS that read the features of --bert
 HEADS = 4  # of Transformers; the width is a multiple of it
 _WORDS = 50_000
 _SCORES = ("--metric", "bleu", "sari", "rouge-l", "copy-rate", "length-ratio")
@@ -168,7 +169,7 @@ def main(arguments: list[str]) -> str:
     """Return what the recipe asks for, see above."""
     what, *values = arguments
     if what == "archs":
-        return " ".join(ARCHS_OF[values[0]])
+        return " ".join({**ARCHS_OF, "bert": BERT_ARCHS}[values[0]])
     if what == "dictionary":
         return " ".join(map(str, dictionary_for(int(values[0]))))
     if what == "sizes":

@@ -115,6 +115,11 @@ class TrainingRun:
         return "topic_essay" if self.settings.task == "essay" else "paraphrase"
 
     @property
+    def bert(self) -> list[str]:
+        """The option of the model's BERT."""
+        return ["--bert", self.settings.bert] if self.settings.bert else []
+
+    @property
     def search(self) -> list[str]:
         """Options of the search: that of the original model or of the arch, and the user's."""
         stored = options_line(self.base.search) if self.base else []
@@ -261,6 +266,7 @@ class TrainingRun:
         options = ["--task", self.task, "--arch", self.arch, "--criterion", self.options.criterion]
         options += ["--seed", str(given.seed), *self.options.optimisation]
         options += self.base.options if self.base else self.options.sizes
+        options += self.bert
         changes = state.record_settings(self.system / "command", option_lines(options))
         if changes:
             raise UserError(f"{self.system} was begun with other settings ({changes}): give another --work.")
@@ -295,13 +301,13 @@ class TrainingRun:
 
     def systems(self) -> dict[str, list[str]]:
         """Return the models to score, as options of wean-generate: the original model and the one trained from it."""
-        weights = str(self.system / "checkpoint_best.pt")
-        checkpoint = ["--model", weights, "--data", str(self.data), "--text", str(self.text)]
+        checkpoint = ["--model", str(self.system / "checkpoint_best.pt")]
+        checkpoint += ["--data", str(self.data), "--text", str(self.text), *self.bert]
         if self.base is None:
             return {self.arch: checkpoint}
         own_data = [] if is_export(self.base.weights) else ["--data", str(self.base.dictionaries[0].parent)]
         return {
-            "before": ["--model", str(self.base.weights), *own_data, "--text", str(self.base.text)],
+            "before": ["--model", str(self.base.weights), *own_data, "--text", str(self.base.text), *self.bert],
             "tuned": checkpoint,
         }
 
@@ -321,7 +327,16 @@ class TrainingRun:
                     say(f"decoding {test_set} with {system}: done before")
                     continue
                 say(f"decoding {test_set} with {system}")
-                line = [*model, *self.on_cpu, "--overwrite", "--input", str(sources), "--output", str(output)]
+                line = [
+                    *model,
+                    *self.bert,
+                    *self.on_cpu,
+                    "--overwrite",
+                    "--input",
+                    str(sources),
+                    "--output",
+                    str(output),
+                ]
                 _check(generate(line), f"{test_set} cannot be decoded, see above.")
                 write_text(mark, made_from)
 

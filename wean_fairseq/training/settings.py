@@ -16,7 +16,7 @@ from ..console import whole_number
 from ..errors import UserError, name_some, shown, similar
 from ..ranges import check_positive
 from ..storage.files import read_regular
-from .defaults import ARCHS_OF, HEADS, Sizes
+from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, Sizes
 
 PROGRAM = "wean-train"
 FILE = "run.toml"
@@ -54,6 +54,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         language: two letters, for the unit moses.
         limit: largest number of training and of validation pairs. 0 = all.
         arch: the system to train.
+        bert: directory of a BERT whose states the model reads; empty = none, or that of ``from``.
         width: size of embeddings and layers.
         epochs: largest number of passes over the data.
         rate: learning rate.
@@ -81,6 +82,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     language: str = ""
     limit: NotNegative = 0
     arch: str | None = None
+    bert: str = ""
     width: Positive | None = None
     epochs: Positive | None = None
     rate: float | None = None
@@ -116,7 +118,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
 
 
 NAMES = Settings.__struct_encode_fields__
-_PATHS = ("data", "output", "work", "from", "old_test", "valid", "test")
+_PATHS = ("data", "output", "work", "from", "old_test", "valid", "test", "bert")
 
 
 def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | None = None) -> dict[str, Any]:
@@ -205,6 +207,10 @@ def _check_training(settings: Settings) -> None:
         task = next((task for task, others in ARCHS_OF.items() if settings.arch in others), None)
         hint = f" (it is for the task {task})" if task else similar(settings.arch, archs)
         raise UserError(f"there is no arch {settings.arch} for {settings.task}{hint}: choose from {', '.join(archs)}.")
+    if settings.bert and not settings.from_ and settings.arch not in BERT_ARCHS:
+        raise UserError(f"bert is for the archs {' and '.join(BERT_ARCHS)}: give one of them, or leave it out.")
+    if settings.bert and not Path(settings.bert).is_dir():
+        raise UserError(f"there is no BERT directory {settings.bert!r}: give bert a local transformers directory.")
     if settings.rate is not None:
         check_positive("rate", [settings.rate])
     if settings.width is not None and "_transformer" in (settings.arch or "") and settings.width % HEADS:

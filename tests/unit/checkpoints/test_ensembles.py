@@ -59,7 +59,7 @@ def test_an_ensemble_scores_by_the_mean_of_the_probabilities(family):
     extra = task_inputs(models[0], batch)
     inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")} | extra
     if build is not build_model:  # in teacher forcing the model that it builds finds them by itself
-        inputs["topic_features"] = module.features(batch["src_tokens"])
+        inputs["bert_features"] = module.features(batch["src_tokens"])
     dictionary = (task or make_task()).target_dictionary
     search = SequenceGenerator(models, dictionary, beam_size=3, max_len_a=0, max_len_b=7, normalize_scores=False)
     for row, hypotheses in enumerate(search.generate(models, {"net_input": inputs})):

@@ -12,7 +12,7 @@ import torch
 
 from tests.bert_directory import LAYERS, WIDTH, write_bert
 from wean_fairseq.data import bert_features
-from wean_fairseq.data.bert_features import TopicBert
+from wean_fairseq.data.bert_features import FrozenBert
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import embeddings
 
@@ -23,6 +23,7 @@ TOPICS = [("tea",), ("reds", "北京", "blue"), ("blue", "tea"), ("redish", "<un
 # The pieces of each word by hand, from PIECES.
 PIECES_OF = {"tea": ["tea"], "reds": ["red", "##s"], "redish": ["red", "##ish"], "blue": ["blue"]}
 PIECES_OF |= {"北京": ["北", "京"], "<unk>": ["[UNK]"], "[SEP]": ["[UNK]"] * 3}
+PIECES_OF |= {"red": ["red"], "北": ["北"], "京": ["京"], "￭": ["[UNK]"], "@@": ["[UNK]"]}  # marks without a word
 HALF = {"rtol": 1e-3, "atol": 1e-3}  # the precision of float16
 
 
@@ -63,32 +64,53 @@ def one_by_one(folder, words, separator="[PAD]", masked=()):
 @pytest.mark.parametrize("separator", ["[PAD]", "[SEP]", "[unused1]", ""])
 def test_features_are_the_layers_outputs_of_the_joint_sequence(folder, separator):
     """In one batch of sentences of different lengths, against each alone: batch padding must not be attended."""
-    for words, rows in zip(TOPICS, features(TopicBert(str(folder), separator), TOPICS), strict=True):
+    for words, rows in zip(TOPICS, features(FrozenBert(str(folder), separator), TOPICS), strict=True):
         assert rows.shape == (len(words), LAYERS, WIDTH)
         np.testing.assert_allclose(rows, one_by_one(folder, words, separator), **HALF)
 
 
+@pytest.mark.parametrize(
+    ("units", "words"),
+    [
+        (("tea", "reds", "blue"), {"tea": 1, "reds": 1, "blue": 1}),
+        (("re@@", "ds", "blue"), {"reds": 2, "blue": 1}),
+        (("r@@", "e@@", "d@@", "s"), {"reds": 4}),
+        (("re@@", "ds", "te@@", "a"), {"reds": 2, "tea": 2}),
+        (("tea", "re@@", "dish@@"), {"tea": 1, "redish": 2}),  # a source that was truncated within a word
+        (("red@@", "<unk>", "tea"), {"red": 1, "<unk>": 1, "tea": 1}),
+        (("￭tea", "￭re@@", "ds￭", "blue"), {"tea": 1, "reds": 2, "blue": 1}),
+        (("北", "京", "tea"), {"北": 1, "京": 1, "tea": 1}),
+        (("[SEP]", "￭", "@@"), {"[SEP]": 1, "￭": 1, "@@": 1}),
+    ],
+)
+def test_each_unit_of_a_sentence_has_the_features_of_its_word(folder, units, words):
+    """BERT reads the sentence without marks. ``words`` has the words by hand, and their numbers of units."""
+    rows = features(FrozenBert(str(folder), None), [units])[0]
+    expected = one_by_one(folder, words, separator="").repeat(list(words.values()), axis=0)
+    np.testing.assert_allclose(rows, expected, **HALF)
+
+
 def test_separators_are_attended(folder):
     """Masking the separators, the other reading of the paper, gives different features."""
-    rows = features(TopicBert(str(folder)), TOPICS)[1]
+    rows = features(FrozenBert(str(folder)), TOPICS)[1]
     assert np.abs(rows - one_by_one(folder, TOPICS[1], masked=["[PAD]"])).max() > 0.05
 
 
 def test_a_word_that_is_spelt_like_a_special_token_is_a_word(folder):
-    rows = features(TopicBert(str(folder)), [("tea", "[SEP]")])[0]
+    rows = features(FrozenBert(str(folder)), [("tea", "[SEP]")])[0]
     np.testing.assert_allclose(rows, one_by_one(folder, ("tea", "[SEP]")), **HALF)
 
 
 def test_more_sentences_than_a_batch_come_out_in_their_places(folder):
     many = [TOPICS[number * 7 % 5] for number in range(150)]
-    alone = {words: features(TopicBert(str(folder)), [words])[0] for words in TOPICS}
-    for words, rows in zip(many, features(TopicBert(str(folder)), many), strict=True):
+    alone = {words: features(FrozenBert(str(folder)), [words])[0] for words in TOPICS}
+    for words, rows in zip(many, features(FrozenBert(str(folder)), many), strict=True):
         np.testing.assert_allclose(rows, alone[words], **HALF)
 
 
 def test_bert_is_frozen(folder):
     """No weight requires a gradient, and the calls agree, which they would not in training mode because of dropout."""
-    bert = TopicBert(str(folder))
+    bert = FrozenBert(str(folder))
     first, second = features(bert, TOPICS), features(bert, TOPICS)
     assert not any(weight.requires_grad for weight in bert._model.parameters())
     assert all(np.array_equal(*pair) for pair in zip(first, second, strict=True))
@@ -97,20 +119,20 @@ def test_bert_is_frozen(folder):
 
 
 def test_the_digest_is_of_config_weights_and_tokenizer(folder, copy):
-    digest = TopicBert(str(folder)).digest
+    digest = FrozenBert(str(folder)).digest
     (copy / "README.md").write_text("another file")
-    assert TopicBert(str(copy)).digest == digest
+    assert FrozenBert(str(copy)).digest == digest
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         content = (copy / name).read_bytes()
         (copy / name).write_bytes(content + b" ")
-        assert TopicBert(str(copy)).digest != digest
+        assert FrozenBert(str(copy)).digest != digest
         (copy / name).write_bytes(content)
-    assert TopicBert(str(copy)).digest == digest
+    assert FrozenBert(str(copy)).digest == digest
     assert len(digest) == 64
 
 
 def test_sizes_are_those_of_the_config(folder):
-    bert = TopicBert(str(folder))
+    bert = FrozenBert(str(folder))
     assert (bert.num_layers, bert.dim, bert.path) == (LAYERS, WIDTH, str(folder))
 
 
@@ -125,19 +147,19 @@ def test_sizes_are_those_of_the_config(folder):
 def test_a_directory_without_all_files_is_refused(copy, name, message):
     (copy / name).unlink()
     with pytest.raises(UserError, match=message):
-        TopicBert(str(copy))
+        FrozenBert(str(copy))
 
 
 def test_a_missing_directory_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"there is no BERT directory '.*nowhere'"):
-        TopicBert(str(tmp_path / "nowhere"))
+        FrozenBert(str(tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("text", ["not json", "[]", '{"hidden_size": 10, "vocab_size": 9}', '{"hidden_size": "x"}'])
 def test_a_config_of_something_else_is_refused(copy, text):
     (copy / "config.json").write_text(text)
     with pytest.raises(UserError, match=r"config.json does not describe a BERT"):
-        TopicBert(str(copy))
+        FrozenBert(str(copy))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +181,7 @@ def test_a_config_of_something_else_is_refused(copy, text):
 def test_a_config_that_does_not_fit_its_weights_is_refused_before_anything_is_built(copy, changes, message):
     change_config(copy, **changes)
     with pytest.raises(UserError, match=message):
-        TopicBert(str(copy))
+        FrozenBert(str(copy))
 
 
 @pytest.mark.parametrize("name", ["num_attention_heads", "intermediate_size", "hidden_act", "layer_norm_eps"])
@@ -189,7 +211,7 @@ def test_a_sparse_file_is_not_read(copy, name, message):
     with (copy / name).open("r+b") as file:
         file.truncate(100 << 30)
     with pytest.raises(UserError, match=message):
-        TopicBert(str(copy))
+        FrozenBert(str(copy))
 
 
 def test_weights_that_call_functions_are_refused_without_advice_to_load_them(copy):
@@ -216,7 +238,7 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(copy, name):
     (copy / name).unlink()
     os.mkfifo(copy / name)
     with pytest.raises(UserError, match=f"has no|{name} cannot be read"):
-        TopicBert(str(copy))
+        FrozenBert(str(copy))
 
 
 def test_weights_in_a_compressed_archive_are_refused(copy):
@@ -224,12 +246,12 @@ def test_weights_in_a_compressed_archive_are_refused(copy):
     with zipfile.ZipFile(copy / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", bytes(1 << 20))
     with pytest.raises(UserError, match=r"pytorch_model\.bin has compressed members"):
-        TopicBert(str(copy))
+        FrozenBert(str(copy))
 
 
 def assert_refused(path, message, topics=(("tea",),), separator="[PAD]"):
     with pytest.raises(UserError, match=message) as caught:
-        features(TopicBert(str(path), separator), list(topics))
+        features(FrozenBert(str(path), separator), list(topics))
     assert "\n" not in str(caught.value)
 
 
@@ -272,7 +294,7 @@ def test_a_model_may_have_rows_for_a_round_size(copy):
     model = transformers.BertForMaskedLM.from_pretrained(copy)
     model.resize_token_embeddings(16)
     model.save_pretrained(copy)
-    assert len(features(TopicBert(str(copy)), TOPICS)) == len(TOPICS)
+    assert len(features(FrozenBert(str(copy)), TOPICS)) == len(TOPICS)
 
 
 def test_a_separator_outside_the_vocabulary_is_refused(folder):
@@ -280,7 +302,9 @@ def test_a_separator_outside_the_vocabulary_is_refused(folder):
 
 
 def test_topics_longer_than_bert_reads_are_refused(folder):
-    assert_refused(folder, "are 27 pieces long, but .* reads 24", topics=[("tea",) * 13])
+    assert_refused(folder, "are 27 pieces long, but .* reads 24: shorten this line.$", topics=[("tea",) * 13])
+    advice = "reads 24: shorten this line, or give --length-policy truncate --max-pair-length N"
+    assert_refused(folder, f"are 25 pieces long, but .* {advice}", topics=[("tea",) * 23], separator=None)
 
 
 def test_outputs_that_are_no_numbers_are_refused(copy):

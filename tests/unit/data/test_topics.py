@@ -5,7 +5,8 @@ import torch
 
 from tests.model_contract import EOS, PAD, UNK, make_dictionary
 from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
-from wean_fairseq.data.topics import check_essays, check_known, check_topics, topic_ids
+from wean_fairseq.data.pairs import word_ids
+from wean_fairseq.data.topics import check_essays, check_known, check_topics
 from wean_fairseq.errors import UserError
 
 SEPARATOR_ID = 99
@@ -13,7 +14,7 @@ SEPARATOR_ID = 99
 
 def test_ids_are_those_of_words():
     lines = [torch.tensor([PAD, 5, 4, EOS]), torch.tensor([UNK, EOS, PAD]), torch.tensor([EOS])]
-    assert topic_ids(lines, make_dictionary()) == [(5, 4), (UNK,), ()]
+    assert word_ids(lines, make_dictionary()) == [(5, 4), (UNK,), ()]
 
 
 @pytest.mark.parametrize(

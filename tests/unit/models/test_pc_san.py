@@ -64,9 +64,9 @@ def build_with_features(arch: str, task: Namespace | None = None, seed: int = 11
     """``build_model`` with an encoder that uses made-up states if its caller has none."""
 
     def complete(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = dict(zip(("src_tokens", "src_lengths", "topic_features"), args, strict=False)) | kwargs
-        if given.get("topic_features") is None:
-            given["topic_features"] = features(given["src_tokens"])
+        given = dict(zip(("src_tokens", "src_lengths", "bert_features"), args, strict=False)) | kwargs
+        if given.get("bert_features") is None:
+            given["bert_features"] = features(given["src_tokens"])
         return (), given
 
     model = build_model(arch, task or essay_task(), seed, **options)

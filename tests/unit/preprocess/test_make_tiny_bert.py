@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from wean_fairseq.data.bert_features import TopicBert
+from wean_fairseq.data.bert_features import FrozenBert
 
 pytest.importorskip("transformers")
 
@@ -30,7 +30,7 @@ def test_what_reads_a_real_bert_reads_it(text, tmp_path, capsys):
     """Words of both languages. Chinese words are split into characters, and none is unknown."""
     path = text(ENGLISH + CHINESE)
     assert script.main(["--text", str(path), "--output", str(tmp_path / "bert"), *TINY]) == 0
-    bert = TopicBert(str(tmp_path / "bert"))
+    bert = FrozenBert(str(tmp_path / "bert"))
     assert (bert.num_layers, bert.dim) == (3, 16)
     found = dict(bert.features([("tea", "北京"), ("Rome",)]))
     assert found[0].shape == (2, 3, 16)
@@ -46,7 +46,7 @@ def test_an_uncased_one_reads_words_in_any_case_alike(text, tmp_path):
     rows = {}
     for name, options in (("cased", []), ("uncased", ["--lowercase"])):
         assert script.main(["--text", str(path), "--output", str(tmp_path / name), *TINY, *options]) == 0
-        found = dict(TopicBert(str(tmp_path / name)).features([("Rome",), ("rome",)]))
+        found = dict(FrozenBert(str(tmp_path / name)).features([("Rome",), ("rome",)]))
         rows[name] = torch.from_numpy(found[0] - found[1]).abs().max()
     assert rows["uncased"] == 0 < rows["cased"]
 
@@ -55,7 +55,7 @@ def test_pretraining_lowers_the_loss_and_is_repeatable(text, tmp_path, capsys):
     """Two runs give identical bytes, although the library draws random numbers. The printed values are recorded."""
     arguments = ["--text", str(text(ENGLISH)), *TINY, "--updates", "60", "--lr", "0.01", "--output"]
     assert script.main([*arguments, str(tmp_path / "one")]) == script.main([*arguments, str(tmp_path / "two")]) == 0
-    assert TopicBert(str(tmp_path / "one")).digest == TopicBert(str(tmp_path / "two")).digest
+    assert FrozenBert(str(tmp_path / "one")).digest == FrozenBert(str(tmp_path / "two")).digest
     facts = json.loads((tmp_path / "one" / "manifest.json").read_text(encoding="utf-8"))["pretraining"]
     assert facts["lines"] == 54 - 3
     assert facts["loss_after"] < facts["loss_before"] - 1

@@ -13,7 +13,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from tests.bert_directory import LAYERS, WIDTH, write_bert
 from tests.model_contract import EOS, PAD, UNK, make_dictionary
 from wean_fairseq.capabilities import Capabilities
-from wean_fairseq.data.bert_features import TopicBert
+from wean_fairseq.data.bert_features import FrozenBert
 from wean_fairseq.errors import UserError
 from wean_fairseq.tasks.topic_essay import TopicEssayConfig, TopicEssayTask
 
@@ -62,7 +62,7 @@ def make_task(data, **options):
 class Model(torch.nn.Module):
     """A model that the task can build: it keeps the batch that it was given."""
 
-    capabilities = Capabilities(inputs=("topic_features",))
+    capabilities = Capabilities(inputs=("bert_features",))
 
     def __init__(self):
         super().__init__()
@@ -74,7 +74,7 @@ class Model(torch.nn.Module):
 
 
 class PlanningModel(Model):
-    capabilities = Capabilities(needs_length=True, inputs=("topic_features",))
+    capabilities = Capabilities(needs_length=True, inputs=("bert_features",))
 
 
 class PlainModel(Model):
@@ -148,18 +148,18 @@ def test_features_come_with_every_batch(data, bert, monkeypatch):
     raw = str(task.cfg.dataset_impl) == "raw"
     before = sample["net_input"]["src_tokens"].clone()
     for net_input in three_ways(task, model, sample):
-        features, src_tokens = net_input["topic_features"], net_input["src_tokens"]
+        features, src_tokens = net_input["bert_features"], net_input["src_tokens"]
         assert features.shape == (*src_tokens.shape, LAYERS, WIDTH)
         assert "essay_lengths" not in net_input
         for row, tokens, number in zip(features, src_tokens, sample["id"].tolist(), strict=True):
             words = TOPICS[number].split()
             read = tuple("<unk>" if word == "novel" and not raw else word for word in words)
             assert tokens.tolist()[-1 - len(words) :] == [*(DICTIONARY.index(word) for word in words), EOS]
-            expected = torch.from_numpy(dict(TopicBert(str(bert)).features([read]))[0]).float()
+            expected = torch.from_numpy(dict(FrozenBert(str(bert)).features([read]))[0]).float()
             torch.testing.assert_close(row[-1 - len(words) : -1], expected, rtol=1e-3, atol=1e-3)
             assert not row[: -1 - len(words)].any() and not row[-1].any()
     assert torch.equal(sample["net_input"]["src_tokens"], before)
-    assert "topic_features" not in sample["net_input"]  # code that prints the batch finds the original inputs
+    assert "bert_features" not in sample["net_input"]  # code that prints the batch finds the original inputs
 
 
 def test_the_task_offers_bert_to_models(data, bert):
@@ -185,8 +185,8 @@ def test_typed_topics_get_features_too(data, bert, monkeypatch):
     typed = {"net_input": {name: net_input[name] for name in ("src_tokens", "src_lengths")}}
     generator = Generator()
     task.inference_step(generator, [model], typed)
-    expected = torch.from_numpy(dict(TopicBert(str(bert)).features([("novel", "w6")]))[0]).float()
-    torch.testing.assert_close(generator.net_input["topic_features"][0, :2], expected, rtol=1e-3, atol=1e-3)
+    expected = torch.from_numpy(dict(FrozenBert(str(bert)).features([("novel", "w6")]))[0]).float()
+    torch.testing.assert_close(generator.net_input["bert_features"][0, :2], expected, rtol=1e-3, atol=1e-3)
     assert generator.net_input["src_tokens"].tolist() == [[UNK, DICTIONARY.index("w6"), EOS]]
 
 
@@ -313,7 +313,7 @@ def test_padding_on_the_right_is_followed(data, bert, monkeypatch):
     task = make_task(data, bert=str(bert), left_pad_source=False)
     model = build(task, "reads", monkeypatch)
     for net_input in three_ways(task, model, batch_of(task)):
-        has_features = net_input["topic_features"].flatten(2).abs().sum(-1) > 0
+        has_features = net_input["bert_features"].flatten(2).abs().sum(-1) > 0
         src_tokens = net_input["src_tokens"]
         assert torch.equal(has_features, src_tokens.ne(PAD) & src_tokens.ne(EOS))
         assert bool((src_tokens[:, -1] == PAD).any())

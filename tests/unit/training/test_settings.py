@@ -54,6 +54,10 @@ def refused(capsys, *arguments):
         (["pairs.csv", "--output", "model", "--work", "model/work"], "which is replaced as a whole"),
         (["pairs.csv", "--output", "run/text", "--work", "run"], "has the name of another folder of run"),
         (["pairs.csv", "--output", "model", "--from", "nowhere"], "there is no model nowhere"),
+        (["pairs.csv", "--output", "m", "--bert", "."], "bert is for the archs paraphrase_transformer and copy_transf"),
+        (["pairs.csv", "--output", "m", "--bert", ".", "--arch", "copynet"], "bert is for the archs paraphrase_transf"),
+        (["pairs.csv", "--output", "m", "--bert", "b", "--arch", "copy_transformer"], "there is no BERT directory 'b'"),
+        (["pairs.csv", "--output", "m", "--bert", ""], "--bert is empty: give a path, or leave it out."),
         (["pairs.csv", "--output", "model", "--from", "pairs.csv"], "pairs.csv"),
         (
             ["pairs.csv", "--output", "model", "--from", "m", "--bpe", "9"],

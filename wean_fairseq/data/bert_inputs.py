@@ -1,10 +1,10 @@
-"""Features of topics from a frozen BERT, computed once and stored in memory-mapped files.
+"""Features of source words from a frozen BERT, computed once and stored in memory-mapped files.
 
-A file contains the features of all distinct topics of a split, sorted. Its name is a checksum over BERT's digest, the
-separator and the topics, so that any change selects another file. The file appears when it is complete; a second
-process that needs the same one waits for it. It uses half precision: 12 layers of 768 take 18 KiB per topic word.
+A file contains the features of all distinct lines of a split, sorted. Its name is a checksum over BERT's digest, the
+separator of topics and the lines, so that any change selects another file. The file appears when it is complete; a
+second process that needs the same one waits for it. It uses half precision: 12 layers of 768 take 18 KiB per word.
 
-Legend: ``B`` batch, ``S`` source length, ``N`` topic words of a split, ``L`` layers of BERT, ``H`` its width.
+Legend: ``B`` batch, ``S`` source length, ``N`` words of a split, ``L`` layers of BERT, ``H`` its width.
 """
 
 import fcntl
@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import shutil
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,9 +30,9 @@ from torch import Tensor
 from ..errors import UserError
 from ..fields import option
 from ..storage.files import open_regular, read_json, whole_folder
-from .bert_features import STORED, TopicBert, Topics
+from .bert_features import STORED, FrozenBert, Words
 from .extra_inputs import ExtraInputs
-from .topics import topic_ids, topic_positions
+from .pairs import PairLimits, word_ids, word_positions
 
 logger = logging.getLogger(__name__)
 
@@ -39,21 +40,21 @@ _FORMAT = 1
 _BLOCK = 1 << 24  # bytes per read for a checksum
 
 
-class TopicFeatures:
-    """The features of topics, read from files for prepared data sets, else computed immediately."""
+class StoredFeatures:
+    """The features of lines, read from files for prepared data sets, else computed immediately."""
 
-    def __init__(self, bert: TopicBert, folder: Path) -> None:
+    def __init__(self, bert: FrozenBert, folder: Path) -> None:
         self.bert = bert
         self.folder = folder
-        self._splits: dict[str, tuple[np.ndarray, dict[Topics, int]]] = {}
+        self._splits: dict[str, tuple[np.ndarray, dict[Words, int]]] = {}
 
-    def prepare(self, split: str, topics: Iterable[Topics]) -> None:
+    def prepare(self, split: str, lines: Iterable[Words]) -> None:
         """Load the features of a split from its file, which is written first if necessary.
 
         Raises:
             UserError: if the directory or BERT cannot be used.
         """
-        distinct = sorted(set(topics))
+        distinct = sorted(set(lines))
         starts = np.cumsum([0, *map(len, distinct)])
         cache = _CacheFile(self.folder, self.bert, distinct, int(starts[-1]))
         try:
@@ -75,7 +76,7 @@ class TopicFeatures:
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """Return the features of the topic words of a batch, at their positions. 0 at end symbols and padding.
+        """Return the features of the words of a batch, at their positions. 0 at end symbols and padding.
 
         Args:
             src_tokens: (B, S), padded on either side.
@@ -84,26 +85,26 @@ class TopicFeatures:
         Returns:
             Shape (B, S, L, H), float32.
         """
-        is_topic = topic_positions(src_tokens, dictionary)  # (B, S)
-        rows = zip(src_tokens.tolist(), is_topic.tolist(), strict=True)
-        topics = [tuple(dictionary[index] for index, is_kept in zip(*row, strict=True) if is_kept) for row in rows]
+        is_word = word_positions(src_tokens, dictionary)  # (B, S)
+        rows = zip(src_tokens.tolist(), is_word.tolist(), strict=True)
+        lines = [tuple(dictionary[index] for index, is_kept in zip(*row, strict=True) if is_kept) for row in rows]
         aligned = torch.zeros(*src_tokens.shape, self.bert.num_layers, self.bert.dim, device=src_tokens.device)
-        if is_topic.any():
-            features = torch.from_numpy(np.concatenate(self._rows(topics)))
-            aligned[is_topic] = features.to(src_tokens.device).float()
+        if is_word.any():
+            features = torch.from_numpy(np.concatenate(self._rows(lines)))
+            aligned[is_word] = features.to(src_tokens.device).float()
         return aligned
 
-    def _rows(self, topics: Sequence[Topics]) -> list[np.ndarray]:
-        """Return the features of each sentence's topics, (k, L, H) each, without sentences that have no topics."""
-        topics = [words for words in topics if words]
-        features = [self._find(words) for words in topics]
+    def _rows(self, lines: Sequence[Words]) -> list[np.ndarray]:
+        """Return the features of each line's words, (k, L, H) each, without lines that have no words."""
+        lines = [words for words in lines if words]
+        features = [self._find(words) for words in lines]
         missing = [number for number, rows in enumerate(features) if rows is None]
         if missing:
-            for number, rows in self.bert.features([topics[number] for number in missing]):
+            for number, rows in self.bert.features([lines[number] for number in missing]):
                 features[missing[number]] = rows
         return [rows for rows in features if rows is not None]
 
-    def _find(self, words: Topics) -> np.ndarray | None:
+    def _find(self, words: Words) -> np.ndarray | None:
         for features, starts in self._splits.values():
             start = starts.get(words)
             if start is not None:
@@ -113,28 +114,34 @@ class TopicFeatures:
 
 @dataclass
 class BertConfig(FairseqDataclass):
-    """The options of the task."""
+    """Options of tasks whose models read BERT's features."""
 
     bert: Optional[str] = option(  # fairseq cannot read `str | None`
-        None, "local transformers directory of the BERT that reads the topics; it is never trained"
+        None, "local transformers directory of the BERT that reads the sources; it is never trained"
     )
+    bert_cache: Optional[str] = option(None, "folder for BERT's features of the sources (default: in the data folder)")
+
+
+@dataclass
+class TopicBertConfig(BertConfig):
+    """The same for sources that are topics."""
+
     topic_separator: str = option("[PAD]", "token that separates two topics in BERT's input; empty = none")
-    bert_cache: Optional[str] = option(None, "folder for BERT's features of the topics (default: in the data folder)")
 
 
 class BertInputs(ExtraInputs):
-    """The features of the topics of a batch, ``topic_features`` (B, S, L, H), from ``--bert``."""
+    """The features of the source words of a batch, ``bert_features`` (B, S, L, H), from ``--bert``."""
 
     option = "bert"
-    names = ("topic_features",)
+    names = ("bert_features",)
     are_required = True
     read_words = True
 
     def __init__(self, cfg: Any, dictionary: Dictionary) -> None:
         super().__init__(cfg, dictionary)
         folder = Path(cfg.bert_cache) if cfg.bert_cache else Path(split_paths(cfg.data)[0]) / "bert-features"
-        bert = TopicBert(cfg.bert, cfg.topic_separator)
-        self.features = TopicFeatures(bert, folder)
+        bert = FrozenBert(cfg.bert, getattr(cfg, "topic_separator", None))  # without one, sources are sentences
+        self.features = StoredFeatures(bert, folder)
         self.attributes = {"bert": bert}
 
     @classmethod
@@ -144,29 +151,33 @@ class BertInputs(ExtraInputs):
             raise UserError("--bert-cache is for --bert DIR, which is not given: leave it out.")
 
     def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
-        """Compute the features of topics that are not cached."""
-        topics = set(topic_ids((pairs.src[index] for index in range(len(pairs.src))), self.dictionary))
-        self.features.prepare(split, {tuple(self.dictionary[index] for index in line) for line in topics})
+        """Compute the features of sources that are not cached, except of pairs that are left out of training."""
+        limits = PairLimits(self.cfg.max_pair_length, str(self.cfg.length_policy))
+        longest = limits.length if training and limits.drops else sys.maxsize
+        lines = set(word_ids((pairs.src[index] for index in range(len(pairs.src))), self.dictionary))
+        read = {tuple(self.dictionary[index] for index in line) for line in lines if 0 < len(line) <= longest}
+        if read:
+            self.features.prepare(split, read)
         return pairs
 
     def complete(self, batch: dict[str, Any]) -> dict[str, Any]:
         """See ``ExtraInputs``."""
         net_input = batch["net_input"]
-        if "topic_features" in net_input:
+        if "bert_features" in net_input:
             return batch
         features = self.features.align(net_input["src_tokens"], self.dictionary)
-        return {**batch, "net_input": {**net_input, "topic_features": features}}
+        return {**batch, "net_input": {**net_input, "bert_features": features}}
 
 
 class _CacheFile:
-    """A directory with the features of some topics, shape (N, L, H), and a manifest that identifies them."""
+    """A directory with the features of some lines, shape (N, L, H), and a manifest that identifies them."""
 
-    def __init__(self, folder: Path, bert: TopicBert, topics: list[Topics], words: int) -> None:
+    def __init__(self, folder: Path, bert: FrozenBert, lines: list[Words], words: int) -> None:
         self.bert = bert
-        self.topics = topics
+        self.lines = lines
         self.shape = (words, bert.num_layers, bert.dim)
-        content = {"bert": bert.digest, "separator": bert.separator, "sentences": len(topics)}
-        text = hashlib.sha256("".join(f"{' '.join(words)}\n" for words in topics).encode()).hexdigest()
+        content = {"bert": bert.digest, "separator": bert.separator, "sentences": len(lines)}
+        text = hashlib.sha256("".join(f"{' '.join(words)}\n" for words in lines).encode()).hexdigest()
         self.manifest: dict[str, Any] = {"format": _FORMAT, **content, "topics": text, "shape": list(self.shape)}
         key = hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()[:24]
         self.folder = folder
@@ -206,11 +217,11 @@ class _CacheFile:
     def write(self, split: str, starts: np.ndarray) -> None:
         """Compute the features and write them completely or not at all.
 
-        ``starts`` contains the index of the first row of each sentence.
+        ``starts`` contains the index of the first row of each line.
         """
         size = int(np.prod(self.shape)) * np.dtype(STORED).itemsize
         logger.info(
-            f"{split}: BERT reads {len(self.topics)} distinct topic lines ({self.shape[0]} words), {size / 1e6:.1f} MB "
+            f"{split}: BERT reads {len(self.lines)} distinct lines ({self.shape[0]} words), {size / 1e6:.1f} MB "
             f"into {self.path}"
         )
         if size > shutil.disk_usage(self.folder).free:
@@ -221,7 +232,7 @@ class _CacheFile:
         shutil.rmtree(self.path, ignore_errors=True)
         with whole_folder(self.path) as partial:
             features = np.lib.format.open_memmap(partial / "features.npy", mode="w+", dtype=STORED, shape=self.shape)
-            for number, rows in self.bert.features(self.topics):
+            for number, rows in self.bert.features(self.lines):
                 features[starts[number] : starts[number + 1]] = rows
             features.flush()
             del features

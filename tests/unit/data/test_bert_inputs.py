@@ -11,8 +11,8 @@ import torch
 
 from tests.bert_directory import LAYERS, WIDTH, write_bert
 from tests.model_contract import EOS, PAD, make_dictionary
-from wean_fairseq.data.bert_features import TopicBert
-from wean_fairseq.data.topic_features import TopicFeatures
+from wean_fairseq.data.bert_features import FrozenBert
+from wean_fairseq.data.bert_inputs import StoredFeatures
 from wean_fairseq.errors import UserError
 
 pytest.importorskip("transformers")
@@ -31,7 +31,7 @@ def cache(tmp_path):
     return tmp_path / "cache"
 
 
-class CountingBert(TopicBert):
+class CountingBert(FrozenBert):
     """Counts the sentences that are read."""
 
     read = 0
@@ -45,7 +45,7 @@ class CountingBert(TopicBert):
 def prepared(folder, cache, topics=TOPICS, separator="[PAD]"):
     """Return stored features and the number of sentences that BERT read for them."""
     bert = CountingBert(str(folder), separator)
-    features = TopicFeatures(bert, cache)
+    features = StoredFeatures(bert, cache)
     features.prepare("train", topics)
     return features, bert.read
 
@@ -72,7 +72,7 @@ def test_features_stand_where_their_words_do(folder, cache, left_pad):
     assert aligned.shape == (*src_tokens.shape, LAYERS, WIDTH)
     assert aligned.dtype == torch.float32
     for row, words, places in zip(aligned, sentences, src_tokens, strict=True):
-        expected = dict(TopicBert(str(folder)).features([words]))[0]
+        expected = dict(FrozenBert(str(folder)).features([words]))[0]
         topic = 0
         for place, index in enumerate(places.tolist()):
             if index in (PAD, EOS):
@@ -97,7 +97,7 @@ def test_topics_that_nobody_prepared_are_read_at_once(folder, cache):
     """fairseq-interactive needs this; the numbers equal the stored ones."""
     features, _ = prepared(folder, cache)
     known, new = ids(TOPICS[2], ("w6", "w7"), left_pad=True), ids(("w6", "w7"), left_pad=False)
-    fresh = TopicFeatures(TopicBert(str(folder)), cache)
+    fresh = StoredFeatures(FrozenBert(str(folder)), cache)
     torch.testing.assert_close(features.align(known, DICTIONARY), fresh.align(known, DICTIONARY), rtol=1e-3, atol=1e-3)
     assert features.bert.read == 3 + 1
     assert fresh.align(new, DICTIONARY)[0, :2].abs().sum() > 1
@@ -185,7 +185,7 @@ def test_two_at_once_compute_once(folder, cache, monkeypatch, caplog):
     def slow(self, topics):
         started.set()
         assert go_on.wait(60)
-        for found in TopicBert.features(self, topics):
+        for found in FrozenBert.features(self, topics):
             read.append(found[0])
             yield found
 
@@ -216,5 +216,5 @@ def test_a_full_disk_is_named_before_bert_runs(folder, cache, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     bert = CountingBert(str(folder))
     with pytest.raises(UserError, match=r"which .*cache has no room for"):
-        TopicFeatures(bert, cache).prepare("train", TOPICS)
+        StoredFeatures(bert, cache).prepare("train", TOPICS)
     assert bert.read == 0

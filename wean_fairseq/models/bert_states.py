@@ -1,0 +1,71 @@
+"""Parts of models that read the features of a frozen BERT, which come with the batch (``data/bert_inputs.py``).
+
+Checkpoints contain only the digest of the BERT that computed them.
+
+Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``D`` width of the model.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ..data.bert_features import FrozenBert
+from ..errors import UserError
+from ..modules import LayerMixture, init_transformer
+
+
+class BertReader(nn.Module):
+    """A module for the features of one BERT."""
+
+    digest: Tensor
+
+    def __init__(self, bert: FrozenBert) -> None:
+        super().__init__()
+        self.path = bert.path
+        # 64 bits per byte, because fairseq sums buffers when it averages checkpoints.
+        self.register_buffer("digest", torch.tensor(list(bytes.fromhex(bert.digest))))
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
+        """Reject a checkpoint of a training with another BERT, before it is loaded.
+
+        Raises:
+            UserError: with both digests.
+        """
+        trained = state_dict.get(f"{name}.digest", self.digest)  # (32,)
+        if not torch.equal(trained.cpu(), self.digest.cpu()):
+            raise UserError(
+                f"this checkpoint was trained with the BERT of SHA-256 {_hex_prefix(trained)}, but that of {self.path} "
+                f"is {_hex_prefix(self.digest)}: give --bert the directory that was used in training."
+            )
+
+
+class AddedStates(BertReader):
+    """W sum_l alpha_l h^l + b, for the sum of word, position and segment at the input of a Transformer.
+
+    The alphas are a softmax, with equal weights at the start. At the end symbol and at padding h is 0.
+    """
+
+    def __init__(self, bert: FrozenBert, dim: int) -> None:
+        super().__init__(bert)
+        self.mixture = LayerMixture("softmax", bert.num_layers, 1)
+        self.proj = nn.Linear(bert.dim, dim)
+        init_transformer(self.proj)
+
+    def forward(self, features: Tensor | None) -> Tensor:
+        """Map features (B, S, L, H) -> (B, S, D). Raises ``UserError`` if the batch has none."""
+        if features is None:
+            raise UserError("this model reads BERT's states of the sources, but the data has none: give --bert.")
+        mixed = self.mixture(features.to(self.proj.weight.dtype))  # (B, 1, S, H)
+        states: Tensor = self.proj(mixed.squeeze(1))
+        return states
+
+
+def check_trained_with_bert(trained: bool, *, is_read: bool) -> None:
+    """Raise ``UserError`` if a checkpoint has parameters that read BERT and the model has none, or the reverse."""
+    if trained and not is_read:
+        raise UserError("this checkpoint was trained with --bert DIR: give --bert the directory that was used.")
+    if is_read and not trained:
+        raise UserError("this checkpoint was trained without --bert: leave it out.")
+
+
+def _hex_prefix(digest: Tensor) -> str:
+    return bytes(digest.tolist()).hex()[:12]
