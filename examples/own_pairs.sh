@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Your own sentence pairs -> a trained model that rewrites plain text, compared with a baseline, with scores and a
-# report; or your own topics and essays -> a model that writes an essay about topics.
+# Train a model on your own sentence pairs that rewrites plain text, and compare it with a baseline, with scores and a
+# report. With topics and essays, train a model that writes an essay about topics.
 #
 #   DATA=pairs.csv bash examples/own_pairs.sh
 #   TASK=essay DATA=essays.csv bash examples/own_pairs.sh
@@ -16,8 +16,8 @@
 #   SPLIT_SEED   seed of the draw of the splits (default: 1); SEED and SEEDS are only seeds of the trainings
 #   BASELINE     arch that the others are compared with (default: seq2seq_lstm; for essays mta_lstm)
 #   ARCH         archs to train in addition to the baseline (default: copynet below 50,000 pairs, otherwise wean_lstm):
-#                wean_lstm, copynet, pointer_generator, residual_lstm, paraphrase_transformer, copy_transformer,
-#                granularity_transformer and its presets; for essays essay_transformer_small (default),
+#                every arch of sentence pairs except DNPG and FSET, such as wean_lstm, enc_dec_a, pointer_generator,
+#                paraphrase_transformer; for essays essay_transformer_small (default),
 #                essay_transformer, mta_lstm, tat_lstm, tav_lstm, sc_lstm
 #   CASE         truecase (default), lowercase or keep (default for essays)
 #   UNIT         joiner (default): words, with marks from which the text is restored; moses, words, characters, jieba
@@ -25,8 +25,8 @@
 #   LANGUAGE     language of UNIT=moses, two letters (default: en)
 #   WIDTH, EPOCHS, RATE  width of embeddings and layers, epochs, learning rate (default: by the number of pairs)
 #   SMOKE=1      trial run: 2 epochs, at most 400 training and validation pairs, and 20 test sentences
-#   FROM         model folder or checkpoint from which the training continues, by wean-train
-#   OLD_TEST     test set of that model, as in OLD_TEST="old.src old.tgt" (default: the one in the run of the model)
+#   FROM         model folder or checkpoint to continue from, which uses wean-train
+#   OLD_TEST     test set of the model in FROM, as in OLD_TEST="old.src old.tgt" (default: the one in the run of the model)
 #
 # Its result is the folder $RUN/model of the first ARCH, for wean-generate, wean-inspect and wean_fairseq.load.
 set -euo pipefail

@@ -2,7 +2,7 @@
 
     python preprocess/copynet_rules.py --output data/copynet-rules
 
-writes {train,valid,test}.{src,tgt}, for each pair of files the number and the type of every line's rule
+Writes {train,valid,test}.{src,tgt}, for each pair of files the number and the type of every line's rule
 ({train,valid,test}.{rule,type}), the rules (rules.json) and manifest.json. The same options give identical bytes on
 every machine.
 """

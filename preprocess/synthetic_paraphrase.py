@@ -2,7 +2,7 @@
 
     python preprocess/synthetic_paraphrase.py --output data/synthetic
 
-writes {train,valid,test}.{src,tgt} and manifest.json. The same options give identical bytes on every machine.
+Writes {train,valid,test}.{src,tgt} and manifest.json. The same options give identical bytes on every machine.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python preprocess/topic_essays.py --language zh --output data/topic-essays-zh
 
-writes {train,valid,test}.{src,tgt} (topic words -> tokens of an essay that uses each of them), for each pair its domain
+Writes {train,valid,test}.{src,tgt} (topic words -> tokens of an essay that uses each of them), for each pair its domain
 ({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give identical bytes on
 every machine.
 """

@@ -251,7 +251,9 @@ def commands(_content: object) -> str:
 
 def escaped(text: str) -> str:
     """Return text for a cell of a table, in which neither Markdown nor HTML changes it."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    parts = re.split(r"(`+[^`]+`+)", text.replace("|", "\\|"))  # every second part is code
+    parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*") for part in parts[::2]]
+    return "".join(parts)
 
 
 def option_rows(config: type) -> list[list[str]]:

@@ -89,7 +89,7 @@ def draw_mutants(number: int, seed: int) -> list[Mutant]:
 
 
 def run_tests(mutant: Mutant) -> tuple[Mutant, str, str]:
-    """Run the tests of a mutant in a separate copy. The process is used only once.
+    """Run the tests of a mutant in a separate copy. Each process runs only one mutant, because tests change sys.path.
 
     Returns:
         The mutant, its outcome, and the end of pytest's output.

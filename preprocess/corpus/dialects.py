@@ -71,10 +71,10 @@ class Evidence:
         bad: rows with a problem. ``first_bad`` is the first.
         quoted: cells between quotation marks.
         needed: quoted cells that need the marks, because of a delimiter, a line break or a mark in them.
-        stray: marks that enclose no cell, the first one on line ``first_stray``; the first one in a row without a
-            problem on line ``kept_stray``.
+        stray: marks that enclose no cell. ``first_stray`` is the line of the first one, and ``kept_stray`` the line of
+            the first one in a row without a problem.
         other_escapes: backslashes before characters that no program escapes, and in paths of Windows.
-        lines: number of lines of the rows without a problem.
+        lines: number of file lines that the rows without a problem occupy.
         marks: whether the dialect treats quotation marks or backslashes in the table as text.
         widths: number of rows by number of cells.
     """

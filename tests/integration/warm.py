@@ -267,7 +267,7 @@ def _execute(
             for handler in of_fairseq:
                 handler.setStream(sys.stderr)
         sys.exit(command())
-    except KeyboardInterrupt:  # as the interpreter does it, and so below
+    except KeyboardInterrupt:  # as the interpreter does, here and in the next clause
         sys.excepthook(*sys.exc_info())
         sys.stdout.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -74,7 +74,7 @@ def encode(network: Any, words: list[int], added: list[Tensor] | None = None) ->
 
 
 def decode(network: Any, words: list[int], source: list[Tensor]) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Return of each step output o_t (D,), context c_t (D,), and the last layer's weights over the source (A, S)."""
+    """For each step, return o_t (D,), the context c_t (D,) and the last layer's weights over the source (A, S)."""
     states = embed(network.embedding, words)
     steps: list[tuple[Tensor, Tensor, Tensor]] = []
     for layer in network.layers:

@@ -76,7 +76,7 @@ def constant(value: float) -> Start:
 
 
 def glorot(module: nn.Module, parameter: Tensor) -> Any:
-    """Return a uniform start with the variance 2 / (fan in + fan out) (Glorot and Bengio, AISTATS 2010).
+    """Return a uniform initialisation with the variance 2 / (fan in + fan out) (Glorot and Bengio, AISTATS 2010).
 
     A vector is (1, n).
     """

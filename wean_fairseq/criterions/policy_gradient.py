@@ -95,7 +95,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
                 "SARI compares the words of both sides, and here they have two dictionaries: binarise the data with "
                 "--joined-dictionary, or give --simplicity-weight 0."
             )
-        # These are not modules, because they would be trained and saved with the criterion.
+        # These are kept out of the module tree. Otherwise they would be trained and saved with the criterion.
         self.auto_encoder = AutoEncoder(cfg.auto_encoder, "--auto-encoder", words) if cfg.auto_encoder else None
         self.language_model = (
             LanguageModel(cfg.language_model, "--language-model", words[1:]) if cfg.language_model else None

@@ -74,7 +74,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--seed",
         type=whole_number(0, LARGEST_SEED),
         default=Resampling.seed,
-        help="seed of both (default: %(default)s)",
+        help="seed of resamples and trials (default: %(default)s)",
     )
     tests.add_argument("--all-pairs", action="store_true", help="compare all pairs of systems, not only with the first")
     tests.add_argument(

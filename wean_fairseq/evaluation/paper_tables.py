@@ -67,7 +67,7 @@ class Line(NamedTuple):
     """A line of a table.
 
     Attributes:
-        kind: see the kinds of lines above.
+        kind: kind of the line, as listed in the module docstring.
         cells: one text per column.
         origin: marks of the legend.
     """

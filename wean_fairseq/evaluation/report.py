@@ -18,7 +18,7 @@ _HEADINGS = {"text": "== {} ==\n", "markdown": "### {}\n\n", "latex": "% {}\n"}
 
 
 def score_table(evaluation: Evaluation, intervals: bool, *, form: str) -> Table:
-    """Return one row per system and one column per metric. In text, the presets are named above the columns."""
+    """Return one row per system and one column per metric. Text names the presets above the columns."""
     columns = evaluation.columns
     heads = [
         f"{column.preset}: {column.heading}" if column.preset and form != "text" else column.heading

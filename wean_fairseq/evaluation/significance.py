@@ -137,8 +137,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[float, float]:
     """Return standard error and degrees of freedom of a mean over runs, or of the difference of two.
 
-    The variance over test sets (of the resampled means) and that over runs are added. Sentences and runs are crossed:
-    what one run does to one sentence is in the spread of the runs and in the spread of the resamples, and counts once.
+    The variance over test sets (of the resampled means) and the variance over runs are added. Sentences and runs are
+    crossed: the effect of one run on one sentence is part of both variances, and is counted once.
     The degrees of freedom are Satterthwaite's (1946): the variance of few runs is uncertain.
 
     Args:

@@ -1,4 +1,4 @@
-"""An output file that grows during the work, and is continued when the work is started again.
+"""An output file that is written line by line and resumed when the command is started again.
 
 The lines are written to ``FILE.part``. ``FILE.part.json`` records the number of lines, the size and the SHA-256 of both
 sides, and the options. ``FILE.part`` is renamed to ``FILE`` when it is complete.

@@ -55,7 +55,7 @@ def verify_checkpoint_directory(_original: Original, save_dir: str) -> None:
 
 
 def torch_persistent_save(original: Original, obj: Any, filename: str, async_write: bool = False) -> None:
-    """Write a checkpoint and its checksum, whole or not at all. Raises the errors of ``writing.save``."""
+    """Write a checkpoint and its checksum, each atomically. Raises the errors of ``writing.save``."""
     if async_write:  # --write-checkpoints-asynchronously: iopath finishes the file later
         Manifest(Path(filename).parent).forget(Path(filename).name)
         original(obj, filename, async_write)

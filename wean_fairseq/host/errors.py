@@ -5,6 +5,7 @@ them.
 """
 
 import functools
+import logging
 import os
 import re
 import sys
@@ -44,7 +45,11 @@ def _report(
     if sentence is None:
         previous(kind, error, traceback)
     else:
-        sys.stderr.write(f"wean_fairseq: error: {sentence}\n")
+        line = f"wean_fairseq: error: {sentence}"
+        sys.stderr.write(f"{line}\n")
+        for handler in logging.getLogger("fairseq_cli.train").handlers:
+            if isinstance(handler, logging.FileHandler):  # of --log-file
+                handler.handle(logging.makeLogRecord({"msg": line}))
 
 
 def explain(error: BaseException) -> str | None:

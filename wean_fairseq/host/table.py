@@ -28,7 +28,7 @@ PATCHES = (
           "Printing a character that the locale's encoding lacks is an error.",
           "fuzz/test_malformed.py::test_output_where_the_locale_lacks_the_characters"),
     Patch("log files", training.end_unwritable_logs,
-          "A full disk is a traceback for every line of a log.",
+          "On a full disk, every line of a log causes a traceback.",
           "unit/host/test_training.py::test_a_log_file_on_a_full_disk_is_reported_once"),
     # Command lines and processes
     Patch("fairseq.options:parse_args_and_arch", command_line.parse_args_and_arch,
@@ -64,7 +64,7 @@ PATCHES = (
           "unit/host/test_training.py::test_an_epoch_writes_every_line_of_the_log_once", "4858692f88b1394f"),
     # Checkpoints
     Patch("fairseq.checkpoint_utils:verify_checkpoint_directory", checkpoints.verify_checkpoint_directory,
-          "A folder that cannot be written is a traceback, and two trainings may write into one.",
+          "It ends with a traceback if the folder cannot be written, and two trainings may write into one folder.",
           "unit/checkpoints/test_training_lock.py::test_a_second_training_is_refused_by_name", "355d2fd91313c84d"),
     Patch("fairseq.checkpoint_utils:torch_persistent_save", checkpoints.torch_persistent_save,
           "Files are not synchronised to the disk and have no checksums.",
@@ -76,10 +76,10 @@ PATCHES = (
           "Training starts again if checkpoint_last.pt is missing, and fails if it is damaged.",
           "unit/checkpoints/test_after_a_kill.py::test_a_finished_training_gets_a_last_checkpoint", "bc7cc4344393ea9f"),
     Patch("fairseq.checkpoint_utils:load_checkpoint_to_cpu", checkpoints.load_checkpoint_to_cpu,
-          "A damaged file is a traceback, and the configuration in a file is not checked.",
+          "It ends with a traceback if the file is damaged, and does not check the configuration in it.",
           "unit/checkpoints/test_average_and_export.py::test_an_export_loads_back_identically", "4f169c4bf48459ab"),
     Patch("fairseq.checkpoint_utils:load_model_ensemble_and_task", checkpoints.load_model_ensemble_and_task,
-          "A model that does not fit its configuration is a traceback, and parameters may be NaN.",
+          "It ends with a traceback if the model does not fit its configuration, and parameters may be NaN.",
           "unit/checkpoints/test_loading_models.py::test_a_model_that_diverged_is_refused", "a579b16b0abba804"),
     # Input
     Patch("fairseq.utils:load_align_dict", inputs.alignment_words,
@@ -89,10 +89,10 @@ PATCHES = (
           "The name of the file is put into a shell command.",
           "unit/checkpoints/test_loading_models.py::test_no_name_of_a_fasta_file_gets_to_a_shell", "ed0dfe1834191131"),
     Patch("fairseq_cli.interactive:buffered_read", inputs.read_buffers,
-          "Bytes that are not UTF-8 are a traceback, and a carriage return shifts all later outputs by a line.",
+          "Bytes that are not UTF-8 end in a traceback, and a carriage return shifts all later outputs by a line.",
           "unit/host/test_inputs.py::test_fairseq_interactive_reads_typed_lines", "e777f887fa217b35"),
     Patch("fairseq_cli.preprocess:main", inputs.preprocess,
-          "It waits for pipes and reads devices without end, and an existing dictionary or --workers 0 is a traceback.",
+          "It waits for pipes, reads devices endlessly, and an existing dictionary or --workers 0 ends in a traceback.",
           "unit/host/test_inputs.py::test_fairseq_preprocess_refuses_what_is_no_file", "4531786510add97a"),
 )
 # fmt: on

@@ -36,7 +36,7 @@ def build_parser() -> argparse.ArgumentParser:
     description = "Open a local web page to try a model and see attention, copying and neighbours for each word."
     parser = command_parser("wean-inspect", description, _EPILOG)
     add = parser.add_argument
-    add("checkpoints", nargs="+", metavar="NAME=MODEL", help="NAME=PATH of an exported model folder or a checkpoint")
+    add("checkpoints", nargs="+", metavar="NAME=MODEL", help="label and path of a model folder or a checkpoint")
     add("--data", nargs="+", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
     add(
         "--text", nargs="+", metavar="DIR", help="output folder of a preprocess/ script (default: recorded in the data)"

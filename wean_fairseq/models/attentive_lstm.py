@@ -19,7 +19,7 @@ from .base import StepDecoder
 
 @dataclass(frozen=True)
 class AttentiveMemory(LstmStart):
-    """The source as every step reads it."""
+    """Encoder output in the form that the decoder steps read."""
 
     keys: Tensor  # (B, S, H)
     padding_mask: Tensor | None  # (B, S); None = padding may be attended to

@@ -93,7 +93,7 @@ PRESETS |= {name.replace("full", "release"): PRESETS[name] for name in ("copynet
 
 @dataclass(frozen=True)
 class CopyNetMemory(CopyMemory):
-    """The source as every step reads it."""
+    """Encoder output in the form that the decoder steps read."""
 
     states: Tensor  # (B, S, M)
     padding_mask: Tensor  # (B, S)

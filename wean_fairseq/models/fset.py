@@ -115,7 +115,7 @@ class FsetEncoder(TransformerSourceEncoder):
 
 @dataclass(frozen=True, kw_only=True)
 class FsetMemory(TransformerMemory):
-    """The sentence and its edits as every step reads them. ``source`` is the whole source."""
+    """Encoded sentence and edits in the form that the decoder steps read. ``source`` is the whole source."""
 
     place: Tensor  # of the sentence's tokens in the source, (B, X)
 

@@ -27,7 +27,7 @@ class GruAttentionConfig(OutputLayerConfig):
 
 @dataclass(frozen=True)
 class GruMemory(Memory):
-    """The source as every step reads it."""
+    """Encoder output in the form that the decoder steps read."""
 
     states: Tensor  # (B, S, 2 H)
     keys: Tensor  # of the attention, (B, S, A)

@@ -106,7 +106,7 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
 
 @dataclass(frozen=True)
 class TopicMemory(Memory):
-    """The topics as every step reads them."""
+    """Encoded topics in the form that the decoder steps read."""
 
     keys: Tensor  # U T_j, (B, k, A)
     gates: Tensor  # the topics' contribution to the first layer's gates, (B, k, 4H)

@@ -68,7 +68,7 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class PointerMemory(CopyMemory):
-    """The source as every step reads it. Positions in ``no_copy`` are not attended to either."""
+    """Encoder output in the form that the decoder steps read. Positions in ``no_copy`` are not attended to either."""
 
     states: Tensor  # (B, S, 2H)
     keys: Tensor  # of the attention, (B, S, A)

@@ -36,7 +36,7 @@ class ResidualLstmConfig(OutputLayerConfig):
         2, "add the input of this many layers to their output (n of sec. 2.3); 0 = never", least=0
     )
     residual_recurrent: bool = option(
-        False, 'also use the sum in the recurrence (sec. 2.3, "pointwise addition to h_t"); slower'
+        False, 'also use the residual sum in the recurrence (sec. 2.3, "pointwise addition to h_t"); slower'
     )
     dropout: float = option(0.5, "dropout after every layer (sec. 4.2)")
     share_embeddings: bool = option(False, "share one word embedding between encoder and decoder, as in WEAN")

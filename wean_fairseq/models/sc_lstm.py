@@ -55,7 +55,7 @@ PRESETS = {"sc_lstm_small": {"embed_dim": 128, "hidden_size": 256}}  # trains on
 
 @dataclass(frozen=True)
 class KeywordMemory(Memory):
-    """The keywords as every step reads them."""
+    """Encoded keywords in the form that the decoder steps read."""
 
     rows: KeywordRows
     first: Tensor  # d_0, float32, (B, k)

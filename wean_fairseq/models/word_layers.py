@@ -42,8 +42,7 @@ class WordVectorsConfig(FairseqDataclass):
 
     embedding_file: Optional[str] = option(  # fairseq cannot read `str | None`
         None,
-        "word vectors that the word embeddings start from, as wide as --embed-dim: a text file of word2vec, GloVe or "
-        "fastText, plain or .gz",
+        "text file (word2vec, GloVe or fastText, plain or .gz) with initial word embeddings of width --embed-dim",
         reads_file=True,
     )
 

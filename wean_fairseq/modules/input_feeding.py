@@ -28,7 +28,7 @@ GLOBAL_SCORES = ("dot", "general")
 
 @dataclass(frozen=True)
 class AttentionMemory(Memory):
-    """The source as every step reads it."""
+    """Encoder output in the form that the decoder steps read."""
 
     keys: Tensor  # W_a h_i, or h_i for the score dot, (B, S, H)
     values: Tensor  # contribution of h_i to W_c [c_t; h_t] at weight 1, (B, S, H)

@@ -13,8 +13,9 @@ class GatedLstm(nn.Module):
     Args:
         input_dim: ``E``.
         hidden_size: ``H``.
-        gate_input: ``state-and-word`` as above. ``state``: beta_t = sigmoid(v . h_(t-1) + a). ``release``, as in the
-            authors' code: the same, but beta_1 = 1, because the gate is computed after a step for the next word.
+        gate_input: ``state-and-word``: the equation of this class. ``state``: beta_t = sigmoid(v . h_(t-1) + a).
+            ``release``, as in the authors' code: the same, but beta_1 = 1, because the gate is computed after a step
+            for the next word.
     """
 
     def __init__(self, input_dim: int, hidden_size: int, gate_input: str) -> None:

@@ -27,7 +27,7 @@ _MADE_BY = re.compile(rb"Made by (`|<code>)wean-report")  # in the head of a rep
 
 
 def _relative_argument(argument: str) -> str:
-    """Return an argument of the command, with a path relative to the working directory if it is below it."""
+    """Return an argument of the command. A path below the working directory becomes relative to it."""
     path = Path(argument)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else argument
 

@@ -17,7 +17,7 @@ from .files import locked, read_regular, sha256_of, write_whole
 
 NAME = "checksums.sha256"
 _LINE = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)", re.DOTALL)
-# In names, as sha256sum does it, whose line then begins with a backslash.
+# In names, in the notation of sha256sum, whose line then begins with a backslash.
 _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 _SPELT = {escape: character for character, escape in _ESCAPED.items()}
 _checked: dict[Path, tuple[int, int, int]] = {}  # files found intact, by what would change with them

@@ -16,18 +16,20 @@ from typing import NamedTuple
 from ..checkpoints.search import NO_UNKNOWN
 from ..storage.files import read_regular
 
-#: Archs for sentence pairs.
+#: Archs that are trained on sentence pairs alone. dnpg also needs labels of words, and fset similar pairs.
 ARCHS = tuple(
     """wean_lstm wean_lstm_pwkp wean_lstm_ew_sew wean_lstm_lcsts seq2seq_lstm seq2seq_lstm_lcsts copynet copynet_lcsts
-    copynet_full copynet_release pointer_generator pointer_generator_coverage pointer_generator_see2017 residual_lstm
-    stacked_lstm paraphrase_transformer copy_transformer granularity_transformer granularity_transformer_mean
-    granularity_transformer_product granularity_transformer_release granularity_transformer_resonance
-    granularity_transformer_scope""".split()
+    copynet_lcsts_full copynet_lcsts_release copynet_full copynet_release rnnsearch rnnsearch_lcsts enc_dec
+    enc_dec_lcsts pointer_generator pointer_generator_coverage pointer_generator_see2017 residual_lstm
+    stacked_lstm nts nts_w2v enc_dec_a dress_ls srb rnn_distract drgd paraphrase_transformer copy_transformer
+    granularity_transformer granularity_transformer_mean granularity_transformer_product granularity_transformer_release
+    granularity_transformer_resonance granularity_transformer_scope""".split()
 )
 #: Archs that write a text about topic words.
 TOPIC_ARCHS = ("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "essay_transformer", "essay_transformer_small")
 ARCHS_OF = {"pairs": ARCHS, "essay": TOPIC_ARCHS}  # by task
 BERT_ARCHS = ("paraphrase_transformer", "copy_transformer")  # those of ARCHS that read the features of --bert
+_ENC_DEC = ("enc_dec", "enc_dec_lcsts")  # the CopyNet paper's
 HEADS = 4  # of Transformers; the width is a multiple of it
 _WORDS = 50_000
 _SCORES = ("--metric", "bleu", "sari", "rouge-l", "copy-rate", "length-ratio")
@@ -107,20 +109,20 @@ def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4)
     )
     if arch in TOPIC_ARCHS:
         return _essay_options(arch, width, optimisation, text)
-    criterion = "model_loss"
+    criterion, search = "model_loss", []
     sizes = ["--embed-dim", width, "--hidden-size", width]
     dropout = ["--dropout", "0.3"]
-    search: list[str] = []
     if arch.startswith(("wean_lstm", "seq2seq_lstm")):
-        criterion, search = "query_embedding", ["--search-preset", "wean", "--replace-unk"]
-    elif arch.startswith("copynet"):
+        criterion, search = "query_embedding", ["--search-preset", "wean"]
+    elif arch.startswith(("copynet", "rnnsearch")) or arch in _ENC_DEC:
         search = ["--search-preset", "copynet"]
     elif arch.startswith("pointer_generator"):
         dropout = []  # it has none
     elif "_transformer" in arch:
         sizes = ["--embed-dim", width, "--ffn-dim", str(int(width) * 4), "--attention-heads", str(HEADS)]
-        search = [] if arch == "copy_transformer" else ["--replace-unk"]
-    # residual_lstm and stacked_lstm have no attention, so <unk> cannot be replaced.
+    copies = arch.startswith(("copynet", "pointer_generator", "copy_transformer"))
+    if not copies and arch not in (*_ENC_DEC, "residual_lstm", "stacked_lstm"):  # these have no attention
+        search.append("--replace-unk")
     return Options(
         criterion, (*sizes, *dropout), optimisation, (*search, "--beam", "5", "--max-len-a", "2", "--max-len-b", "10")
     )

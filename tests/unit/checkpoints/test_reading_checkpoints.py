@@ -278,7 +278,7 @@ def test_a_member_of_another_type_is_damage_and_named(tmp_path, named, member):
 
 
 def rewritten(path: Path, **options: Any) -> None:
-    """Write the members of an archive again, compressed, as ``zipfile`` and not ``torch.save`` does it."""
+    """Write the members of an archive again with ``zipfile``, which compresses them, unlike ``torch.save``."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", **options) as archive:

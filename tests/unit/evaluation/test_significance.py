@@ -239,8 +239,9 @@ def test_the_test_of_several_runs_holds_its_level(runs: int, of_runs: float, of_
 def test_run_error_by_hand() -> None:
     """The scores 1 and 3 have variance 2, so their mean has variance 1.
 
-    The resampled scores 0, 2 and 2, 4 lie around the means 1 and 3, so a single run has no noise. The resampled means
-    have variance 1, and the runs add 1. The degrees of freedom are (1 + 1)^2 / (1^2 / 1).
+    The resampled scores of the runs are (0, 2) and (2, 4). Both differ from their mean over the runs, (1, 3), by a
+    constant, so the resampling adds no noise to a single run. The resampled means have variance 1, and the runs add 1.
+    The degrees of freedom are (1 + 1)^2 / (1^2 / 1).
     """
     assert run_error([([1.0, 3.0], np.array([[0.0, 2.0], [2.0, 4.0]]))]) == pytest.approx((2**0.5, 4.0))
     assert runs_p(2**0.5 * 2.776445, 2**0.5, 4.0) == pytest.approx(0.05, abs=1e-6)  # t table: 0.975, 4

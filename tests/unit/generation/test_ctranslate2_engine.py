@@ -42,7 +42,8 @@ def models(tmp_path, monkeypatch):
 def test_the_best_output_and_its_attention_are_those_of_fairseqs_search(models, beam):
     """The expected result is the search of this package, which the tests of search compare with fairseq's.
 
-    All outputs are cut at 12 words, so their scores are means without the end symbol. The attention has no end symbols.
+    All outputs are cut at 12 words, so their scores are means without the end symbol. The attention has no row
+    for the end symbol.
     """
     expected, found = (model.explain(LINES, beam=beam) for model in models)
     assert [one.source for one in found] == [one.source for one in expected]

@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import logging
 import os
 import sys
 
@@ -69,7 +70,7 @@ def test_a_missing_gpu_and_a_missing_package_are_a_sentence(monkeypatch):
 
 
 def test_a_limit_on_files_without_a_name_is_a_sentence():
-    """Semaphores of multiprocessing are files, too: `ulimit -f 0` ends a training before its first file."""
+    """Semaphores of multiprocessing are files too, so `ulimit -f 0` ends a training before it writes its first file."""
     said = sentence_of(OSError(errno.EFBIG, os.strerror(errno.EFBIG)))
     assert said == "a file cannot be written (File too large): make room, or raise the limits of ulimit."
 
@@ -111,6 +112,18 @@ def test_a_user_error_is_one_sentence_unless_a_traceback_is_wanted(shown, monkey
     monkeypatch.setenv("WEAN_TRACEBACK", "1")
     text = shown(error)
     assert text.startswith("Traceback") and text.endswith("UserError: too long\n")
+
+
+def test_the_log_file_of_a_training_gets_the_sentence_too(shown, tmp_path):
+    """fairseq-train adds such a handler for --log-file."""
+    handler = logging.FileHandler(tmp_path / "train.log")
+    logging.getLogger("fairseq_cli.train").addHandler(handler)
+    try:
+        printed = shown(UserError("too long"))
+    finally:
+        logging.getLogger("fairseq_cli.train").removeHandler(handler)
+        handler.close()
+    assert (tmp_path / "train.log").read_text(encoding="utf-8") == printed == "wean_fairseq: error: too long\n"
 
 
 def wrapped(kind: type[Exception]) -> None:

@@ -26,7 +26,7 @@ def test_replace_unk_without_a_file_means_the_word_itself(tmp_path):
 
 @pytest.mark.parametrize("origin", ["fairseq_cli.interactive", "the.script.of.a.user"])
 def test_fairseq_interactive_reads_typed_lines(monkeypatch, tmp_path, origin):
-    """The command is imported by its entry point, and runs as ``__main__`` with ``python -m``."""
+    """The entry point imports the command as a module. ``python -m`` runs it as ``__main__``."""
     command = ModuleType("__main__")
     command.__spec__, command.buffered_read = ModuleSpec(origin, None), interactive.buffered_read.__wrapped__
     monkeypatch.setitem(sys.modules, "__main__", command)

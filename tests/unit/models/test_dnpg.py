@@ -352,7 +352,7 @@ def test_two_dictionaries_are_refused():
 @pytest.mark.parametrize("output_layer", ["linear", "query_embedding"])
 @torch.no_grad()
 def test_the_scores_of_a_search_are_those_of_all_words_at_once(kind, output_layer):
-    """The expected values come from ``LevelOutputs.scores``, the mixture as section 2.3 writes it."""
+    """The expected values come from ``LevelOutputs.scores``, which computes the mixture of section 2.3."""
     decoder, rows = build(output_layer=output_layer).eval().decoder, 4
     scores = decoder.search_scores(lambda output, words: kind(output, words, output.num_candidates, rows))
     states = torch.randn(rows, 8 + 6, generator=torch.Generator().manual_seed(3))

@@ -115,7 +115,7 @@ def test_without_an_end_symbol_the_places_are_the_tokens_own():
 
 
 def test_each_word_of_the_pair_counts_and_the_sentence_counts():
-    """A model that omits a part gives the same output for any content of that part."""
+    """Change one word at a time. The output must change, which it would not if the model ignored that part."""
     model = build()
     given = SOURCES[0]
     target = torch.tensor(TARGETS[0])

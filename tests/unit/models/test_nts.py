@@ -108,7 +108,7 @@ def test_enc_dec_a_feeds_the_state_before_dropout_and_drops_what_is_read():
 
 
 def test_the_fed_state_reaches_the_next_step():
-    """With the weights of the fed part at 0, scores after the first step change, and those of the first do not."""
+    """If the weights of the fed state are 0, the scores of the first step stay the same and the later scores change."""
     model = build_model("nts", **TINY)
     batch = make_batch()
     arguments = (batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])

@@ -340,7 +340,7 @@ def test_an_essay_longer_than_the_positions_is_refused():
 
 
 def test_topic_vectors_start_the_topic_embedding_and_are_trained(tmp_path):
-    """Words that the file lacks keep their random start."""
+    """Words that the file lacks keep their random initialisation."""
     path = tmp_path / "vectors.txt"
     path.write_text("2 6\nw1 1 2 3 4 5 6\nw3 -1 0 0 0 0 0.5\n", encoding="utf-8")
     plain, started = (build(topic_vectors=vectors).encoder.words.weight for vectors in (None, str(path)))

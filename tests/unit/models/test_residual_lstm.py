@@ -68,7 +68,7 @@ def test_with_layers_that_give_nothing_the_residuals_hand_the_input_through():
 
 
 def test_dropout_follows_every_layer_and_leaves_the_residual_alone():
-    """With dropout 1 every layer gives 0, and the output is the input, as above."""
+    """With dropout 1 every layer gives 0, and the residuals hand the input through."""
     inputs = torch.randn(2, 3, 5)
     stack = ResidualLstm(5, 5, 4, residual_every=2, dropout=1.0).train()
     torch.testing.assert_close(stack(inputs)[0], inputs)

@@ -6,7 +6,7 @@ import torch
 from wean_fairseq.modules import additive_cross_entropy, additive_scores
 from wean_fairseq.modules.additive_scores import LARGEST_PART, AdditiveScorer
 
-N, V, H = 37, 71, 5  # two tiles of tokens and of candidates, the last of each with room left
+N, V, H = 37, 71, 5  # two tiles of tokens and of candidates, the last one only partly filled
 
 
 def parts(scale=1.0, seed=3):

@@ -161,7 +161,7 @@ def write_pwkp(folder):
 
 
 def torch7(value):
-    """Return a value as Torch writes it."""
+    """Return a value in the format of Torch."""
     count = 0
 
     def dump(value):

@@ -77,7 +77,7 @@ FORMATS = {
 DOCUMENT = (
     "<doc id=0>\n<human_label>4</human_label>\n<summary>\n短\n</summary>\n<short_text>\n长\n</short_text>\n</doc>\n"
 )
-# {"train": [{}, {}], "test": [{}, {}]} as Torch writes it
+# {"train": [{}, {}], "test": [{}, {}]} in the format of Torch
 MAP = struct.pack("<iii", 3, 1, 2) + b"".join(
     struct.pack("<ii", 2, len(split)) + split
     + struct.pack("<iii", 3, index, 2)

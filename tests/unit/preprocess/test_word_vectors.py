@@ -1,4 +1,4 @@
-"""Test vectors learnt from text: the task's own reader takes them, words that share contexts are near."""
+"""Test vectors learnt from text: the task's own reader accepts them, and neighbours are similar."""
 
 import json
 import os

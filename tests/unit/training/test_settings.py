@@ -5,6 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.copy_contract import BASE, copy_task
+from tests.model_contract import build_model, make_batch, make_task
+from wean_fairseq.capabilities import capabilities_of
 from wean_fairseq.errors import UserError
 from wean_fairseq.training import base, cli, run, settings, tables
 from wean_fairseq.training.defaults import ARCHS_OF, main, options_for, sizes_for
@@ -338,10 +341,33 @@ def test_an_arch_takes_its_default_options(task, arch, essays):
     line = ["data", "--task", task, "--arch", arch, "--criterion", chosen.criterion, *chosen.sizes]
     line += chosen.optimisation
     assert options.parse_args_and_arch(options.get_training_parser(), line).lr == [0.003]
-    # Models without attention cannot replace <unk>.
-    assert not (arch in ("residual_lstm", "stacked_lstm") and "--replace-unk" in chosen.search)
     line = ["data", "--task", task, "--path", "none", *chosen.search]
     assert options.parse_args_and_arch(options.get_generation_parser(), line).beam == 5
+
+
+def test_pairs_train_every_arch_that_needs_nothing_else():
+    """The exceptions: dnpg needs labels of words, fset similar pairs, and the last three families topics of essays."""
+    from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
+
+    ours = {arch for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.models")}
+    essays = {arch for arch in ours if ARCH_MODEL_NAME_REGISTRY[arch] in ("mta_lstm", "sc_lstm", "pc_san", "ppg")}
+    assert set(ARCHS_OF["pairs"]) == ours - essays - {"dnpg", "fset", "essay_transformer", "essay_transformer_small"}
+
+
+@pytest.mark.parametrize("arch", ARCHS_OF["pairs"])
+def test_unknown_words_are_replaced_by_attention_unless_the_model_copies(arch, tmp_path):
+    """--replace-unk needs attention. A model that copies writes the unknown words itself."""
+    from fairseq import options
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    words = options_for(arch, "8", "0.003", tmp_path)
+    line = ["data", "--task", "paraphrase", "--arch", arch, "--criterion", words.criterion, *words.sizes]
+    args = vars(options.parse_args_and_arch(options.get_training_parser(), line))
+    task = copy_task() if ARCH_MODEL_REGISTRY[arch].capabilities.copies else make_task()
+    model, batch = build_model(**args | {"task": task}), make_batch(dictionary_size=BASE)
+    attention = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[1]["attn"][0]
+    copies = capabilities_of(model).copies
+    assert ("--replace-unk" in words.search) == (attention is not None and not copies)
 
 
 def test_a_training_continues_from_every_arch():

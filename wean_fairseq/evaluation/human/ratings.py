@@ -182,9 +182,10 @@ def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.floa
 
 
 def compare_results(design: Design, values: dict[str, Values]) -> dict[str, Any]:
-    """Return win, tie and loss of the first system against every other, and sign tests over sentences (ties left out).
+    """Compare the first system with every other: shares of wins, ties and losses, and a sign test over sentences.
 
-    The shares are percentages of all judgements. The first system wins a sentence if more raters prefer it.
+    The shares are percentages of all judgements. The sign test leaves out ties.
+    The first system wins a sentence if more raters prefer it.
     """
     first, *others = design.systems
     comparisons = []

@@ -29,7 +29,7 @@ class DnpgConfig(OutputLayerConfig):
     dropout: float = option(0.1, "dropout on embeddings and on the output of every sublayer")
     attention_dropout: float = option(0.1, "dropout on attention weights")
     label_weight: float = option(1.0, "initial weight of the loss of the weak labels (lambda of sec. 3.2)", least=0)
-    final_label_weight: float = option(0.01, "weight of that loss after --anneal-after epochs", least=0)
+    final_label_weight: float = option(0.01, "weight of the label loss after --anneal-after epochs", least=0)
     temperature: float = option(1.0, "initial temperature of the labels (tau of sec. 3.2)", is_positive=True)
     final_temperature: float = option(0.9, "temperature of the labels after --anneal-after epochs", is_positive=True)
     anneal_after: int = option(

@@ -41,7 +41,7 @@ from .scores import LevelScores
 
 @dataclass(frozen=True)
 class DnpgMemory(CopyMemory):
-    """The source as every step reads it, and the labels of its words, (B, S, 2)."""
+    """Encoder output in the form that the decoder steps read, and the labels of the source words, (B, S, 2)."""
 
     network: LevelsMemory
     expected_labels: Tensor

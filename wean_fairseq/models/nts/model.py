@@ -26,7 +26,7 @@ from .embedding import WordEmbedding, start_from_files
 
 @dataclass(frozen=True)
 class NtsMemory(Memory):
-    """The source as every step reads it."""
+    """Encoder output in the form that the decoder steps read."""
 
     source: AttentionMemory
     start: FedState
