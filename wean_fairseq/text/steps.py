@@ -34,6 +34,9 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
         language: language whose Moses rules for abbreviations and apostrophes are used.
 
     Raises:
+        UserError: if Moses has no rules for the language.
+
+    Raises:
         UserError: if a library or a file is missing.
     """
     if unit == "characters":
@@ -43,6 +46,8 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
 
         return split
     if unit == "moses":
+        if language not in (known := moses_languages()):
+            raise UserError(f"there are no Moses rules for --language {language}: choose from {', '.join(known)}.")
         tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
         # Characters stay unescaped (no ``&apos;``). The tokenizer's own string ends in a space after .'
         return lambda line: " ".join(tokenizer.tokenize(line, escape=False))
