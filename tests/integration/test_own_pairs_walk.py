@@ -71,13 +71,14 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_a_cut_training_is_reported_everywhere(walked: tuple[Path, str]) -> None:
-    """One epoch cannot end early with --patience 4, so terminal, report and model folder name twice the epochs."""
+    """One epoch cannot end early with --patience 4, so terminal, report and model name the command to continue it."""
     folder, printed = walked
     run = folder / "run"
-    advice = "EPOCHS=2 ARCH=seq2seq_lstm COLUMNS=long\\,short DATA=pairs.csv"
-    assert f"repeat the command with more epochs: {advice}" in printed
-    assert advice.replace("\\", "") in (run / "report" / "report.md").read_text(encoding="utf-8").replace("\\", "")
-    assert advice in (run / "model" / "note.txt").read_text(encoding="utf-8")
+    advice = "EPOCHS=2 ARCH=seq2seq_lstm COLUMNS=long\\,short DATA="
+    assert f"repeat the command with more epochs: {advice}pairs.csv" in printed
+    report = (run / "report" / "report.md").read_text(encoding="utf-8").replace("\\", "")
+    assert advice.replace("\\", "") + "…/pairs.csv" in report  # without the folders of this machine
+    assert f"{advice}{folder / 'pairs.csv'}" in (run / "model" / "note.txt").read_text(encoding="utf-8")
 
 
 def test_scores_and_samples_are_those_of_the_raw_text(walked: tuple[Path, str]) -> None:
