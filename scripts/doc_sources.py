@@ -123,9 +123,13 @@ def speed(_content: object) -> str:
 
 
 def citations(_content: object) -> str:
-    """Return the papers of CITATION.cff in BibTeX."""
+    """Return the software and the papers of CITATION.cff in BibTeX. A comment names the archs of a paper."""
     content = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    entries = []
+    author = " and ".join(author["name"] for author in content["authors"])
+    software = {"title": f"{{{content['title']}}}", "author": f"{{{author}}}", "year": content["date-released"].year}
+    software["version"] = content["version"]
+    lines = [f"  {name} = {{{value}}}" for name, value in software.items()]
+    entries = ["@software{wean-fairseq,\n" + ",\n".join(lines) + "\n}\n"]
     for paper in content["references"]:
         names = [f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]]
         first = paper["authors"][0]["family-names"].lower().replace(" ", "-")
@@ -138,8 +142,9 @@ def citations(_content: object) -> str:
             "doi": paper.get("doi"),
         }
         lines = [f"  {name} = {{{value}}}" for name, value in values.items() if value]
+        comment = f"% {paper['notes']}\n" if "notes" in paper else ""
         word = re.sub(r"\W", "", paper["title"].split()[0]).lower()
-        entries.append(f"@{kind}{{{first}-{paper['year']}-{word},\n" + ",\n".join(lines) + "\n}\n")
+        entries.append(f"{comment}@{kind}{{{first}-{paper['year']}-{word},\n" + ",\n".join(lines) + "\n}\n")
     return "```bibtex\n" + "\n".join(entries) + "```\n"
 
 

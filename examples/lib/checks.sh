@@ -77,7 +77,7 @@ need_lcsts() {
   if [[ -f $DATA/PART_I.txt ]]; then
     need_files "Set DATA to a directory with all three parts of LCSTS." "$DATA"/PART_{I,II,III}.txt
   else
-    need_files "Set DATA to a directory with LCSTS, which HIT Shenzhen gives out on application (icrc.hitsz.edu.cn)." \
+    need_files "Set DATA to a directory with LCSTS (PART_I.txt, PART_II.txt and PART_III.txt, or these pairs of files), which HIT Shenzhen gives out on application (icrc.hitsz.edu.cn)." \
       "$DATA"/{train,valid,test}.{src,tgt}
   fi
 }

@@ -69,6 +69,7 @@ score() {
   mapfile -t systems < <(outputs "$set")
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
   tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md"
+  [[ $SMOKE != 1 ]] || say "SMOKE=1: these scores mean nothing"
   curves
   [[ $SEEDS == *' '* && -z $RECIPE_STAGE ]] || return 0
   together=$TABLE$inside

@@ -356,3 +356,21 @@ def test_the_site_check_names_pages_that_scroll_sideways(tmp_path: Path):
     (tmp_path / "b.html").write_text("<body style='margin: 0'><p style='width: 1300px'>does not</p></body>")
     (found,) = check["wide_pages"](tmp_path, browser)
     assert found.startswith("b.html: html is 1300 pixels wide, 1280 fit")
+
+
+def test_the_metric_of_a_user_is_scored(tmp_path, monkeypatch, capsys):
+    """Of two outputs only the first ends with the last token of a reference."""
+    (block,) = [block for block in markdown.blocks(read(ROOT / "docs" / "metrics.md")) if block.file == "my_metric.py"]
+    (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    (tmp_path / "a.txt").write_text("a dog barks\na cat sat\n", encoding="utf-8")
+    (tmp_path / "ref.txt").write_text("the dog barks\nthe cat sits\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    own = runpy.run_path(block.file)
+    try:
+        assert own["main"](["--hyp", "A=a.txt", "--ref", "ref.txt", "--metric", "bleu", "same-end"]) == 0
+    finally:
+        del own["METRICS"]["same-end"]
+    lines = capsys.readouterr().out.splitlines()
+    header, scores = [line.split() for line in lines if line.startswith(("system", "A "))][:2]
+    assert header == ["system", "BLEU", "same-end"]
+    assert scores[0] == "A" and scores[2] == "50.00"

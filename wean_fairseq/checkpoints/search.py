@@ -27,7 +27,7 @@ TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation op
 # and help text.
 GENERATION: dict[str, tuple[type, str, str]] = {
     "max_len_a": (float, "A", "factor A of the maximum output length, which is A times the source length plus B"),
-    "max_len_b": (int, "B", "B of the longest output, A times the source length plus B"),
+    "max_len_b": (int, "B", "constant B of the maximum output length, which is A times the source length plus B"),
     "min_len": (int, "N", "shortest output in words"),
     "lenpen": (float, "X", "exponent of the length that divides the score of an output"),
     "unkpen": (float, "X", "penalty subtracted from the score of <unk>"),

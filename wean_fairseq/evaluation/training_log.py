@@ -115,6 +115,16 @@ class TrainingLog:
         choose = min if metric in LOWER_IS_BETTER else max
         return choose(self.validations(metric), key=lambda point: point.values[metric])
 
+    @property
+    def is_improving(self) -> bool:
+        """Return True if the last validation is the best by the metric that chooses the checkpoint.
+
+        fairseq adds ``best_`` and the name of that metric to every validation but the first.
+        """
+        last = self.valid[-1] if self.valid else LogLine("", 0, {})
+        metrics = [name.removeprefix("best_") for name in last.values if name.startswith("best_")]
+        return any(self.best(metric) is last for metric in metrics if metric in last.values)
+
     def near_best(self, metric: str) -> LogLine:
         """Return the first validation that had 95 % of the best value. A loss may be negative."""
         best, is_lower_better = self.best(metric).values[metric], metric in LOWER_IS_BETTER

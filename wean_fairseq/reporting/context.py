@@ -51,6 +51,12 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
         unfinished = [system.name for system in run.systems.values() if system.log.valid and not system.log.done]
         if unfinished:
             items.append(f"{prefix}The training of {', '.join(unfinished)} had not come to its end, by its log.")
+        improving = [system.name for system in run.systems.values() if system.log.done and system.log.is_improving]
+        noted = " ".join(run.problems)  # the notes of a recipe say more about the end of a training
+        improving = [name for name in improving if f"The training of {name} was ended" not in noted]
+        if improving:
+            names = ", ".join(improving)
+            items.append(f"{prefix}The training of {names} ended too early: its last validation is the best.")
         items += [f"{prefix}{problem}" for problem in run.problems]
     items += dict.fromkeys(text for run in experiment.runs for text in _data_warnings(run))
     if len(experiment.runs) == 1 and experiment.sets:

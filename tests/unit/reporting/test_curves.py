@@ -99,6 +99,18 @@ def test_unknown_metric_names_those_there_are(log):
         check_metrics([history], ["bleu", "sari"])
 
 
+@pytest.mark.parametrize(("losses", "expected"), [((4, 3), True), ((4, 3, 3), False), ((3, 5), False), ((4,), False)])
+def test_a_log_whose_last_validation_is_the_best_is_improving(losses, expected, tmp_path):
+    """fairseq logs best_loss from the second validation on. With one, nothing can be said."""
+    best = [f" | best_loss {min(losses[: n + 1])}" if n else "" for n in range(len(losses))]
+    lines = [
+        f"epoch {n + 1:03d} | valid on 'valid' subset | loss {loss} | num_updates {n + 1}{best[n]}\n"
+        for n, loss in enumerate(losses)
+    ]
+    (tmp_path / "train.log").write_text("".join(lines), encoding="utf-8")
+    assert read_history("a", str(tmp_path / "train.log")).is_improving is expected
+
+
 def test_summary_knows_which_way_is_better(log):
     history = read_history("WEAN", log(SIMPLE))
     assert summarise(history, "bleu") == "WEAN: best bleu 20.25 at epoch 1.00 (update 4), 95% of it by epoch 1.00"

@@ -196,6 +196,7 @@ def test_warnings_come_first(tmp_path):
         "3 pairs of the training data are in the test data too.",
         "One seed: how much a score varies from training to training is unknown.",
         "No scores of idle: not decoded, or not scored with the others.",
+        "The training of transformer ended too early: its last validation is the best.",  # see LOG of run_folder.py
         "idle: its train.log holds no validation that can be read, so it has no curve.",
         "The copy row wins",
     ):
