@@ -14,6 +14,8 @@ from typing import NoReturn, TextIO
 from .errors import UserError, printable, sentence_of, similar
 from .ranges import LARGEST
 
+_FOLDERS = re.compile(r"(?<![^\s='\"])/(?:[^\s/]+/)+")  # of absolute paths
+
 #: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
 BROKEN_PIPE = 141
 #: Exit status after Ctrl-C: 128 + 2.
@@ -106,6 +108,11 @@ def configure_logging(program: str) -> None:
     logging.basicConfig(level=logging.WARNING, force=True)
     logging.getLogger().handlers[0].setFormatter(_PrintableFormatter(f"{program}: %(message)s"))
     logging.getLogger("wean_fairseq.reporting").setLevel(logging.INFO)
+
+
+def without_folders(text: str) -> str:
+    """Shorten absolute paths in a text to "…/NAME", because other people read it."""
+    return _FOLDERS.sub("…/", text)
 
 
 def print_message(program: str, text: str) -> None:

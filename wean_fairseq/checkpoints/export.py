@@ -19,6 +19,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, load_file, save
 
+from ..console import without_folders
 from ..errors import UserError, name_some
 from ..storage.files import (
     check_size,
@@ -76,7 +77,7 @@ def export(
             of the file next to it.
         ctranslate2: also write ``folder``/ctranslate2 for that library.
         example: write a sentence of the validation data to example.txt, if the text is known.
-        note: text for note.txt, such as that the training had not converged.
+        note: text for note.txt, such as that the training had not converged. Absolute paths lose their folders.
         verify: load the new folder, and write nothing if that fails. A model whose BERT is missing cannot be loaded.
         scores: a JSON file of ``wean-evaluate``, for the model card.
         documents: further text files, by name.
@@ -91,6 +92,7 @@ def export(
     """
     folder = Path(folder).resolve()
     _check_free(folder, overwrite)
+    note = without_folders(note)
     state = _read_complete(checkpoint)
     cfg = state["cfg"]
     task_cfg = cfg["task"]

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Struct, ValidationError, convert
 
+from ..console import without_folders
 from ..errors import UserError
 from ..evaluation.corpus import is_baseline
 from ..evaluation.output_reader import read_generated, read_plain
@@ -28,7 +29,6 @@ from .dumps import kind_of_dump
 _DEPTH = 4  # levels of directories below the given one that are searched for runs
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
 _SCORES = {"systems", "data"}  # keys of a file with scores
-_FOLDERS = re.compile(r"(?<![^\s='\"])/(?:[^\s/]+/)+")  # of absolute paths, because other people read a report
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .* in [\d.]+s \(([\d.,]+) sentences/s")
 
 
@@ -212,7 +212,7 @@ def _training_notes(file: Path) -> list[str]:
     except UserError:
         return []  # _read_scores reports it
     notes = {name: training.get("note") for name, training in trainings.items()}
-    shown = {name: _FOLDERS.sub("…/", note) for name, note in notes.items() if isinstance(note, str)}
+    shown = {name: without_folders(note) for name, note in notes.items() if isinstance(note, str)}
     return [f"The training of {name} {note}" for name, note in shown.items()]
 
 
