@@ -481,6 +481,6 @@ def test_an_ensemble_of_what_copies_and_what_does_not_is_refused(data, archs):
 
 
 def test_an_impossible_number_of_slots_is_refused(data):
-    for slots in (-2, 1 << 40):
-        with pytest.raises(UserError, match="--oov-slots must be from -1 to 100000"):
+    for slots, limit in ((-2, "from -1 to 100000"), (1 << 40, "at most 100000")):
+        with pytest.raises(UserError, match=f"--oov-slots must be {limit}, but is {slots}"):
             make_task(data, oov_slots=slots)
