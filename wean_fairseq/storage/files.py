@@ -271,16 +271,25 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(folder.parent)
     partial, descriptor = _create_locked(folder.parent, is_folder=True)
-    new = partial / folder.name  # inside, so that the block can lock it
+    new, old = partial / "new" / folder.name, partial / "old" / folder.name  # inside, so that the block can lock it
     try:
-        new.mkdir()
+        new.mkdir(parents=True)
         yield new
         if replace and folder.exists():
-            folder.replace(partial / "replaced")
+            old.parent.mkdir()
+            folder.replace(old)
         new.replace(folder)
     finally:
+        _put_back(partial)
         shutil.rmtree(partial, ignore_errors=True)
         os.close(descriptor)
+
+
+def _put_back(partial: Path) -> None:
+    """Give the older folder its name again if the process ended after taking it and before the new folder had it."""
+    for old in partial.glob("old/*"):
+        if not (place := partial.parent / old.name).exists():
+            old.replace(place)
 
 
 def remove_partial(folder: Path) -> int:
@@ -302,6 +311,7 @@ def remove_partial(folder: Path) -> int:
         with contextlib.suppress(OSError), _opened(path, flags) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.is_dir():
+                _put_back(path)
                 shutil.rmtree(path)
             else:
                 path.unlink()

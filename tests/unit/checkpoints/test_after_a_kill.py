@@ -151,6 +151,36 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
     assert names(tmp_path / "more" / "model") == ["config.json"]
 
 
+def test_an_older_folder_is_kept_if_its_replacement_is_interrupted(tmp_path, monkeypatch):
+    folder, move = tmp_path / "old", type(tmp_path).replace  # a name that is used inside the partial folder, too
+    folder.mkdir()
+    (folder / "config.json").write_text("older")
+
+    def interrupt(self, target):
+        monkeypatch.undo()
+        move(self, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(tmp_path), "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt), whole_folder(folder, replace=True) as new:
+        (new / "config.json").write_text("newer")
+    assert names(tmp_path) == ["old"]
+    assert (folder / "config.json").read_text() == "older"
+    with whole_folder(folder, replace=True) as new:
+        (new / "config.json").write_text("newer")
+    assert names(tmp_path) == ["old"]
+    assert (folder / "config.json").read_text() == "newer"
+
+
+def test_an_older_folder_of_a_process_that_was_killed_while_replacing_it_is_put_back(tmp_path):
+    for part, content in (("new", "newer"), ("old", "older")):
+        (tmp_path / LEFT / part / "model").mkdir(parents=True)
+        (tmp_path / LEFT / part / "model" / "config.json").write_text(content)
+    assert remove_partial(tmp_path) == 1
+    assert names(tmp_path) == ["model"]
+    assert (tmp_path / "model" / "config.json").read_text() == "older"
+
+
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"--save-dir .*/file/folder cannot be written \(Not a directory\)"):
