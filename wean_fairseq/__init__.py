@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .generation import load
-    from .training.run import train
+    from .training.call import train
 
 __version__ = "1.0.0"
 __all__ = ["load", "register", "train"]
@@ -44,7 +44,7 @@ def register() -> None:
 def __getattr__(name: str) -> Any:
     """Import ``load`` and ``train`` when they are used, because they need torch (PEP 562)."""
     if name in ("load", "train"):
-        return getattr(import_module(f"{__name__}.{'generation' if name == 'load' else 'training.run'}"), name)
+        return getattr(import_module(f"{__name__}.{'generation' if name == 'load' else 'training.call'}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

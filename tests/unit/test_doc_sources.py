@@ -82,7 +82,9 @@ def test_arguments_of_a_program_are_read_from_its_parser():
 def test_functions_and_methods_have_their_arguments_and_first_sentence(tmp_path, monkeypatch):
     """The expected sentences are the first ones of the docstrings of this package."""
     (tmp_path / "docs").mkdir()
-    page = "::: wean_fairseq.training.run.train\n\n::: wean_fairseq.text\n    options:\n      members: [TextSettings]\n"
+    page = (
+        "::: wean_fairseq.training.call.train\n\n::: wean_fairseq.text\n    options:\n      members: [TextSettings]\n"
+    )
     (tmp_path / "docs" / "api.md").write_text(page, encoding="utf-8")
     monkeypatch.setattr(doc_sources, "ROOT", tmp_path)
     rows = doc_sources.api({}).splitlines()

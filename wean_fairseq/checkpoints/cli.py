@@ -1,6 +1,7 @@
 """``wean-average`` and ``wean-export``."""
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,9 @@ def _export(checkpoint: str, folder: str, **options: Any) -> str:
     own = {
         name: options.pop(name) for name in ("data", "text", "ctranslate2", "example", "note", "scores", "overwrite")
     }
+    for name, value in options.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"--{name.replace('_', '-')} must be a finite number, but is {value}.")
     message = f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE\n"
     if not export(checkpoint, folder, search=options, verify=True, **own):
         message += (

@@ -195,6 +195,12 @@ class GrowingFile:
         if self._file is None or self._given == "-":
             return
         if error is None and self.path is not None:
+            if self.path.exists() and not self._overwrite:
+                self._file.close()
+                raise UserError(
+                    f"{self.path} was made by another program during this run. The outputs are in {self._part}: move "
+                    "one of the files away."
+                )
             os.replace(self._part, self.path)
             self._state_file.unlink(missing_ok=True)
         elif self.path is not None and not self.done:

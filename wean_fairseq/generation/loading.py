@@ -1,6 +1,8 @@
 """Load a model for use: the folder of ``wean-export``, or a checkpoint with the data of its training."""
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from enum import EnumType
 from os import PathLike
@@ -27,6 +29,7 @@ ENGINES = ("pytorch", "ctranslate2")
 COMPUTE_TYPE = "float32"
 # Options of a model in use. The other options of its task are of the training, and rarely replaced.
 _OF_USE = ("beam", "search_preset", "essay_length", "replace_unk", "bert", "stock_search", "bf16_scores", "int8_scores")
+_MODELS = "a folder of wean-export, or a checkpoint of fairseq-train"
 _OF_TEST_SETS = ("constraints", "score_reference")  # options for data with more than sources
 
 
@@ -59,10 +62,7 @@ def load(
     Raises:
         UserError: if a file is missing or the files do not match.
     """
-    for name, value in (("path", path), ("data", data), ("text", text)):
-        accepted = isinstance(value, str | PathLike) or (name == "text" and isinstance(value, TextSettings))
-        if not accepted and (value is not None or name == "path"):
-            raise UserError(f"{name} is {value!r:.40}: give a path as a string.")
+    path = _check_paths(path, data, text)
     _check_engine(engine, compute_type)
     options = {name: value for name, value in options.items() if value is not None}
     options = check_numbers(options)
@@ -71,11 +71,7 @@ def load(
     stored = StoredModel(path, data)
     if not stored.is_export and not Path(path).is_file():
         inside = Path(path) / "model"
-        hint = (
-            f"did you mean {inside}?"
-            if is_export(inside)
-            else "name a folder of wean-export, or a checkpoint of fairseq-train."
-        )
+        hint = f"did you mean {inside}?" if is_export(inside) else f"name {_MODELS}."
         raise UserError(f"there is no model {path}: {hint}")
     if stored.data is not None and not Path(stored.data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
@@ -106,6 +102,29 @@ def load(
         return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
     except UserError as error:
         raise UserError(f"the search of {path} is not valid: {error}") from error
+
+
+def _check_paths(path: Any, data: Any, text: Any) -> str:
+    """Refuse paths of another type, and paths that are not there. Return the path of the model."""
+    for name, value in (("path", path), ("data", data), ("text", text)):
+        accepted = isinstance(value, str | PathLike) or (name == "text" and isinstance(value, TextSettings))
+        if not accepted and (value is not None or name == "path"):
+            raise UserError(f"{name} is {value!r:.40}: give a path as a string.")
+        if isinstance(value, PathLike) and not isinstance(value.__fspath__(), str):
+            raise UserError(f"{name} is a path of bytes: give a path as a string.")
+    if not _is_there(path):
+        raise UserError(f"there is no model {os.fspath(path):.300}: name {_MODELS}.")
+    for name, folder in (("data", data), ("text", text)):
+        if isinstance(folder, str | PathLike) and not _is_there(os.fspath(folder).split(":")[0]):
+            raise UserError(f"there is no directory {os.fspath(folder):.300}: give another {name}, or leave it out.")
+    return str(os.fspath(path))
+
+
+def _is_there(path: str | PathLike[str]) -> bool:
+    """Return True for an existing file or folder, False also for a name that is longer than file systems allow."""
+    with suppress(OSError):
+        return Path(path).exists()
+    return False
 
 
 def _tasks() -> list[type]:

@@ -183,6 +183,8 @@ class TextModel:
         Args:
             n_best: this and the following arguments are those of ``explain``.
         """
+        given = {"n_best": n_best, **({} if beam is None else {"beam": beam}), **generation}
+        check_numbers(given)
         options = self._search_options(n_best, beam, generation)
         task = {name: getattr(self.task.cfg, name, None) for name in TASK_OPTIONS if not _replaces_preset(options)}
         replace = {} if self.replaces_unknown != self.copies else {"replace_unk": self.replaces_unknown}

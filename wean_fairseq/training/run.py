@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from msgspec import Struct
 
 from ..checkpoints.export import export, is_export
 from ..checkpoints.search import options_line, read_search
@@ -27,7 +26,6 @@ from ..console import print_message
 from ..errors import UserError
 from ..evaluation.cli import main as evaluate
 from ..evaluation.text_files import read_typed_json
-from ..generation import TextModel, load
 from ..generation.cli import main as generate
 from ..reporting.report_cli import main as write_report
 from ..storage.files import read_regular, sha256_of, write_text
@@ -38,30 +36,14 @@ from ..text import read_text_settings
 from . import progress, state, trainings
 from .base import read_base
 from .defaults import ARCHS_OF, Options, dictionary_for, most_topics, options_for, sizes_for
-from .settings import FILE, PROGRAM, Settings, build_settings, read_file, read_settings, write_toml
-from .tables import SAVED_TABLES, is_table, save_tables
+from .settings import FILE, PROGRAM, Settings, write_toml
+from .tables import SAVED_TABLES
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STOPPED = (130, 143, -2, -15)  # exit statuses after SIGINT and SIGTERM
 _OF_TEXT = ("columns", "header", "valid", "test", "split_seed", "unit", "case", "bpe", "language", "limit")
 _ERROR = re.compile(r"error: (.+)")
 _EPOCHS = re.compile("[0-9]{1,9}")
-
-
-class _Split(Struct):
-    """A split of the text. ``kept`` is its number of pairs."""
-
-    kept: int
-
-
-class _Splits(Struct):
-    train: _Split
-
-
-class _Manifest(Struct):
-    """The part of the text's description that the training needs."""
-
-    splits: _Splits
 
 
 def say(text: str) -> None:
@@ -215,7 +197,7 @@ class TrainingRun:
                 if [path.name for path in self.work.iterdir()] == ["settings"]:  # nothing was made from them
                     shutil.rmtree(self.work)
                 raise
-        manifest = read_typed_json(self.text / "manifest.json", _Manifest, f"delete {self.work} and start again")
+        manifest = read_typed_json(self.text / "manifest.json", state.Manifest, f"delete {self.work} and start again")
         pairs = manifest.splits.train.kept
         if self.base and (topics := most_topics(self.text)) > self.base.max_topics > 0:
             raise UserError(
@@ -452,47 +434,3 @@ def run(settings: Settings) -> None:
     training.score()
     training.publish()
     training.report()
-
-
-def train(
-    data: Any = None, output: str | Path | None = None, *, config: str | Path | None = None, **settings: Any
-) -> TextModel:
-    """Train a model on sentence pairs, and load it.
-
-        model = wean_fairseq.train("pairs.csv", "model", arch="copynet", epochs=20)
-        model.generate("What's the best way to learn Python?")
-
-    The call does the same as the command ``wean-train``. A repeated call continues an interrupted training.
-
-    Args:
-        data: a table with both sides, or a list of two text files. Also a pandas DataFrame, a Hugging Face data set, or
-            a dictionary of its splits, which is saved in the work folder.
-        output: folder of the model.
-        config: a settings file in TOML. The arguments of the call replace its values.
-        settings: further settings, see ``training.settings.Settings``.
-
-    Returns:
-        The model, as ``wean_fairseq.load`` returns it.
-
-    Raises:
-        UserError: if a setting or a file cannot be used, or a step fails.
-    """
-    if not isinstance(config, str | os.PathLike | None):
-        raise UserError(f"config is {config!r:.40}: give the path of a settings file.")
-    chosen = read_file(Path(config)) if config is not None else {}
-    given = {**settings, "output": output, "data": None if is_table(data) else data}
-    chosen |= read_settings({name: _plain(value) for name, value in given.items()})
-    if is_table(data):
-        intended = TrainingRun(build_settings({**chosen, "data": "a table in memory"}))
-        intended.check_folders()  # before the first file is written
-        chosen |= save_tables(data, intended.work / SAVED_TABLES)
-    built = build_settings(chosen)
-    run(built)
-    return load(built.folder, device=built.device or None)
-
-
-def _plain(value: Any) -> Any:
-    """Return the paths as text."""
-    parts = list(value) if isinstance(value, list | tuple) else [value]
-    parts = [os.fspath(part) if isinstance(part, os.PathLike) else part for part in parts]
-    return parts if isinstance(value, list | tuple) else parts[0]

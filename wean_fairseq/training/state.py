@@ -15,6 +15,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from msgspec import Struct
+
 from ..console import print_text
 from ..errors import UserError, printable
 from ..storage.files import read_regular, sha256_of, write_text
@@ -24,6 +26,22 @@ _HASH = "SHA-256 of "
 _SHOWN = 200  # characters of a value in a message
 # Patterns of files that show that the settings of a run directory, or the options of a training, have been used.
 _MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "checkpoint*.pt")
+
+
+class _Split(Struct):
+    """A split of the text. ``kept`` is its number of pairs."""
+
+    kept: int
+
+
+class _Splits(Struct):
+    train: _Split
+
+
+class Manifest(Struct):
+    """The part of the text's description that the training needs."""
+
+    splits: _Splits
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -499,6 +499,13 @@ def test_an_export_may_leave_the_example_out(tmp_path, data, prepared):
     assert (text.prepare("Low, LOT"), text.example) == ("low , lo@@ t", "")
 
 
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_search_option_that_is_not_finite_is_named(tmp_path, value, capsys):
+    assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--lenpen", value]) == 2
+    assert f"--lenpen must be a finite number, but is {value}." in capsys.readouterr().err
+    assert not (tmp_path / "e").exists()
+
+
 @pytest.mark.usefixtures("unloaded")
 def test_an_export_knows_its_search(tmp_path, data):
     content = state()

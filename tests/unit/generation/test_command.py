@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.unit.generation.models import MOSES, build
 from wean_fairseq.generation import TextModel, cli
+from wean_fairseq.generation.growing import GrowingFile
 
 LINES = ["What's the best way?", "", "How do I lose weight", "   ", 'who is "Zorblax", the café friend?'] * 5
 
@@ -282,6 +283,19 @@ def test_a_link_to_a_file_that_is_not_there_yet_stays(model: TextModel, given: P
     assert generate("--input", given, "--output", tmp_path / "link") == 0
     assert (tmp_path / "link").is_symlink()
     assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == 25
+
+
+def test_a_file_that_appears_during_the_run_is_not_overwritten(
+    model: TextModel, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    out, write = tmp_path / "out.txt", GrowingFile.write
+    monkeypatch.setattr(GrowingFile, "write", lambda self, *lines: (write(self, *lines), out.write_text("mine\n"))[0])
+    assert generate("--input", given, "--output", out) == 2
+    assert (
+        f"{out} was made by another program during this run. The outputs are in {out}.part" in capsys.readouterr().err
+    )
+    assert out.read_text() == "mine\n"
+    assert len(Path(f"{out}.part").read_text(encoding="utf-8").splitlines()) == 25
 
 
 def test_nothing_is_overwritten(model: TextModel, given: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

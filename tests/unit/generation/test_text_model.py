@@ -352,6 +352,17 @@ def test_options_of_load_that_cannot_be_used_are_named(tmp_path, monkeypatch, op
         load(tmp_path / "a.pt", text=MOSES, **options)
 
 
+def test_a_path_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "a.pt").touch()
+    for path in ("a" * 300, "x\0", "nowhere"):
+        with pytest.raises(UserError, match=r"^there is no model "):
+            load(path)
+        for name in ("data", "text"):
+            says = rf"^there is no directory .*: give another {name}, or leave it out"
+            with pytest.raises(UserError, match=says):
+                load(tmp_path / "a.pt", **{name: path})
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [((None,), "path"), ((5,), "path"), ((b"m",), "path"), ((["m"],), "path"), (("m", 5), "data"), (("m", []), "data")],

@@ -6,6 +6,7 @@ import pytest
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.training import run
+from wean_fairseq.training.call import train
 from wean_fairseq.training.settings import build_settings
 
 BROKEN = [b"", b"abc", b"[]", b"null", b"{}", b"9" * 5000, b"\xff", b"[" * 200_000, None]  # None stands for a FIFO
@@ -52,3 +53,11 @@ def test_a_broken_mark_means_that_the_step_is_not_done(training, content):
         training.train()
     damage(training.work / "published", content)
     assert training._published == (content or b"").decode(errors="replace")  # which no folder has as its checksum
+
+
+@pytest.mark.parametrize("output", ["a" * 10_000, "/proc/model"])
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.csv").write_text("source,target\na,b\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"shorten it|cannot be read or written"):
+        train("pairs.csv", output)
