@@ -49,6 +49,9 @@ LENGTHS = 1.1
 _NORMAL = NormalDist()
 _HALF = _NORMAL.inv_cdf(0.975)
 _EPOCHS = re.compile(r"\bEPOCHS=(\d+)")
+_SYSTEMS = re.compile(r"\bSYSTEMS=['\"]?([^'\";]*)")
+#: The part of the test set, in a signature.
+_GROUP = re.compile(r"\|group:[^|]*")
 _WIDTHS = ("embed-dim", "hidden-size")
 #: Rows that are not trained systems.
 _UNTRAINED = ("copy-source", "lead-")
@@ -145,22 +148,31 @@ def find_obstacles(comparison: dict[str, Any], metrics: dict[str, Any]) -> list[
         reasons += [f"{system}: {reason}" for reason in dict.fromkeys(incomplete) if reason]
         budgets[system] = [budget_of(*record) for record in records]
     if len(budgets) == 2 and all(budgets.values()):
-        one, other = (budget[0] for budget in budgets.values())
-        different = [name for name in one if one[name] != other[name]]
-        reasons += [f"unequal budgets: {name} {one[name]} and {other[name]}" for name in different]
+        reasons += unequal_budgets(*budgets.values())
     reasons += [comparison["unequal"]] if "unequal" in comparison else []
     reasons += unequal_lengths(comparison) if metrics.get("equal_length") else []
     return reasons
 
 
 def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, Any], str]]:
-    """Return the records of all recorded trainings of the system on a side, each with the command of its result."""
-    records = []
+    """Return the records of all recorded trainings of the system on a side, each with the command that trained it."""
+    system, records = comparison[side], []
     for name in results_of(comparison, side):
         result = read_result(name)
-        training = result.get("trainings", {}).get(comparison[side])
-        records += [(run, result["command"]) for run in runs_of(training)] if training else []
+        if training := result.get("trainings", {}).get(system):
+            records += [(run, command_of(result["command"], system)) for run in runs_of(training)]
     return records
+
+
+def command_of(command: str, system: str) -> str:
+    """Return the part of a command that trained a system: the one whose SYSTEMS name it, else those without SYSTEMS."""
+    named, others = [], []
+    for part in command.split(";"):
+        if (systems := _SYSTEMS.search(part)) is None:
+            others.append(part)
+        elif system in systems[1].split():
+            named.append(part)
+    return ";".join(named or others) or command
 
 
 def incompleteness(training: dict[str, Any], command: str) -> str:
@@ -203,16 +215,28 @@ def schedule_of(training: dict[str, Any], command: str) -> float:
 
 
 def budget_of(training: dict[str, Any], command: str) -> dict[str, Any]:
-    """Return the values that must be equal for a fair comparison."""
+    """Return the values that must be equal for a fair comparison. A Transformer has no hidden size."""
     tries = training.get("tries", {})
+    widths = _WIDTHS if option_of(training, "ffn-dim") is None else _WIDTHS[:1]
     chosen_after = {one["schedule"] for one in tries.values() if one["end"] == "not chosen"}
     return {
         "settings tried": max(1, len(tries)),
         "epochs after which the setting was chosen": ", ".join(map(str, sorted(chosen_after))) or "all",
         "patience": patience_of(training) or "none",
         "epochs at most": f"{schedule_of(training, command):g}",
-        **{name: option_of(training, name) or "the preset's" for name in _WIDTHS},
+        **{name: option_of(training, name) or "the preset's" for name in widths},
     }
+
+
+def unequal_budgets(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[str]:
+    """Return the reasons why the budgets of all runs of two systems are unequal."""
+    reasons = []
+    for name in [name for name in one[0] if all(name in budget for budget in [*one, *other])]:
+        sides = [[str(budget[name]) for budget in side] for side in (one, other)]
+        if sorted(sides[0] * len(other)) != sorted(sides[1] * len(one)):
+            shown = [f"{'/'.join(side)} (by run)" if len(set(side)) > 1 else side[0] for side in sides]
+            reasons.append(f"unequal budgets: {name} {shown[0]} and {shown[1]}")
+    return reasons
 
 
 def unequal_lengths(comparison: dict[str, Any]) -> list[str]:
@@ -235,12 +259,38 @@ def cells_of(comparison: dict[str, Any], side: str) -> list[dict[str, Any]]:
     return cells
 
 
+def check_signatures(comparison: dict[str, Any], keys: tuple[str, str]) -> None:
+    """Reject a comparison of scores that were computed in different ways. Parts of the test set may differ.
+
+    Raises:
+        UserError: with the signatures.
+    """
+    signatures = {}
+    for side, key in zip(("above", "below"), keys, strict=True):
+        for name in results_of(comparison, side):
+            evaluation = read_result(name)["evaluation"]
+            # Files of older versions have the signature at each score.
+            column = evaluation.get("columns", {}).get(key) or evaluation["systems"][comparison[side]][key]
+            signatures.setdefault(_GROUP.sub("", column.get("signature", "none")), f"results/{name}.json")
+    if len(signatures) > 1:
+        found = " but ".join(f"{signature} in {name}" for signature, name in signatures.items())
+        raise UserError(
+            f"{comparison['above']} above {comparison['below']}: the signatures of {keys[0]} differ ({found}); "
+            "name a metric that was computed in the same way in all of them, such as a paper's preset."
+        )
+
+
 def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
-    """Measure the difference of two systems. None if a result lacks the metric or its interval."""
+    """Measure the difference of two systems. None if a result lacks the metric or its interval.
+
+    Raises:
+        UserError: if the scores were computed in different ways.
+    """
     keys = metric, comparison.get("than", metric)
     sides = [(cells_of(comparison, side), key) for side, key in zip(("above", "below"), keys, strict=True)]
     if any((result.get(key) or {}).get("ci") is None for files, key in sides for result in files):
         return None
+    check_signatures(comparison, keys)
     cells = [[result[key] for result in files] for files, key in sides]
     runs = [[score for cell in side for score in cell.get("runs", [cell["score"]])] for side in cells]
     halves = [statistics.mean((cell["ci"][1] - cell["ci"][0]) / 2 for cell in side) for side in cells]

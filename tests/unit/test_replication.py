@@ -81,6 +81,8 @@ def change(tmp_path, edit):
         # The difference is 3.0. Half of the published one is 2.0, or 3.5.
         ([34.0, 30.0], 1.0, 0.001, "holds"),
         ([37.0, 30.0], 1.0, 0.001, "direction only"),
+        # By the test 3.0 ± 1.96 * 3.0 / 3.29, which excludes 7.0 too. The significant direction counts.
+        ([44.0, 30.0], 1.0, 0.001, "direction only"),
         # Without a test the interval of the difference is 3.0 ± sqrt(2) * half.
         ([34.0, 30.0], 1.0, None, "holds"),
         ([34.0, 30.0], 2.5, None, "undecided"),  # 3.0 ± 3.54 contains 0 and 2.0
@@ -151,6 +153,28 @@ def test_completeness_is_read_from_the_record(write, command, training, reason):
     assert judge(COMPARISON) == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "system", "part"),
+    [
+        ("EPOCHS=15 SYSTEMS='b c' x; EPOCHS=60 y", "a", " EPOCHS=60 y"),  # y trains what its recipe names
+        ("EPOCHS=15 SYSTEMS='b c' x; EPOCHS=60 y", "c", "EPOCHS=15 SYSTEMS='b c' x"),
+        ('EPOCHS=15 SYSTEMS="b" x; SYSTEMS=c EPOCHS=60 y', "c", " SYSTEMS=c EPOCHS=60 y"),
+        ("EPOCHS=15 SYSTEMS=bc x; EPOCHS=60 y", "b", " EPOCHS=60 y"),  # a whole name
+        ("EPOCHS=15 SYSTEMS='arch_b' x", "b", "EPOCHS=15 SYSTEMS='arch_b' x"),  # the table has a shorter name
+    ],
+)
+def test_a_system_has_the_schedule_of_its_part_of_the_command(command, system, part):
+    assert verdicts.command_of(command, system) == part
+
+
+def test_the_schedule_of_a_record_counts_before_that_of_a_command(write):
+    """Epoch 12, the best of 20, is before 90 % of 20 epochs, but not before 90 % of 13."""
+    write(p=0.001, command="EPOCHS=60 SYSTEMS='old' x; EPOCHS=20 y", end="cut")
+    assert judge(COMPARISON)[1] == ["old: cut after 20 of 60 epochs", "unequal budgets: epochs at most 20 and 60"]
+    write(p=0.001, command="EPOCHS=60 SYSTEMS='old' x; EPOCHS=20 y", end="cut", schedule=13)
+    assert judge(COMPARISON)[1] == [f"{name}: best validation at epoch 12 of 13" for name in ("new", "old")]
+
+
 def test_trainings_that_were_not_recorded_decide_nothing(write, tmp_path):
     write(p=0.001)
     change(tmp_path, lambda result: result["trainings"].pop("old"))
@@ -179,6 +203,49 @@ def test_unequal_budgets_are_undecided(write, tmp_path, other, reason):
     assert judge(COMPARISON) == ("undecided", [reason or "unequal budgets: settings tried 1 and 2"])
     write(p=0.001)
     assert judge({**COMPARISON, "unequal": "one is wider"}) == ("undecided", ["one is wider"])
+
+
+def test_the_budgets_of_all_runs_are_compared(write, tmp_path):
+    """The first runs are equal. The last ones tried one and two settings."""
+    two = {name: {"end": "converged", "epochs": 9.0} for name in ("lr-1", "lr-2")}
+    write(p=0.001, tries=two)
+    change(tmp_path, lambda result: result["trainings"]["new"]["runs"][2].pop("tries"))
+    assert judge(COMPARISON) == ("undecided", ["unequal budgets: settings tried 2/2/1 (by run) and 2"])
+    change(tmp_path, lambda result: result["trainings"]["old"]["runs"][0].pop("tries"))
+    assert judge(COMPARISON) == ("holds", [])  # each has one run with one setting
+
+
+def test_only_recurrent_systems_have_a_hidden_size(write, tmp_path):
+    write(p=0.001, options=["--patience 8", "--hidden-size 128"])
+    transformer = {"options": ["--patience 8", "--ffn-dim 512"]}
+    change(tmp_path, lambda result: [run.update(transformer) for run in result["trainings"]["old"]["runs"]])
+    assert judge(COMPARISON) == ("holds", [])
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_scores_with_unequal_signatures_are_rejected(write, tmp_path, columns):
+    """Files have the signature in their columns. Those of older versions have it at each score."""
+
+    def sign(result):
+        for cells, signature in zip(result["evaluation"]["systems"].values(), signatures, strict=True):
+            cells["bleu"]["signature"] = signature
+        if columns:
+            result["evaluation"]["columns"] = {"bleu": {"signature": signatures[0]}}
+
+    signatures = ("tok:none", "tok:13a")
+    write("other", p=0.001)
+    write(p=0.001)
+    change(tmp_path, sign)
+    with pytest.raises(verdicts.UserError, match=r"tok:none in results/made_up.json but none in results/other.json"):
+        judge({**COMPARISON, "below_result": "other"})
+    if columns:
+        assert judge(COMPARISON)[0] == "holds"
+    else:
+        with pytest.raises(verdicts.UserError, match="new above old: the signatures of bleu differ"):
+            judge(COMPARISON)
+    signatures = ("tok:none|group:seen", "tok:none|group:unseen")
+    change(tmp_path, sign)
+    assert judge(COMPARISON)[0] == "holds"
 
 
 def test_another_metric_that_says_the_opposite_takes_a_part(write):
@@ -285,6 +352,7 @@ def test_parameters_are_counted():
         ('paper = "WEAN"', 'paper = "Wean"', "unknown paper Wean; choose from WEAN, CopyNet"),
         ('cannot = "There were', 'compare = [{above = "a", below = "b"}]\ncannot = "There were', "has no comparisons"),
         ('result = "wean_simplification_pwkp"', 'result = "none"', "results/none.json does not exist"),
+        ('metric = "paper:wean-pwkp/BLEU", ', "", "wean_lstm above PBMT-R: the signatures of bleu differ"),
         ('below = "seq2seq_lstm"', 'below = "seq2seq"', "has no system 'seq2seq'; choose from copy-source"),
     ],
 )
