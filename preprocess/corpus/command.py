@@ -288,6 +288,7 @@ def prepare(
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
         raise InputError("--unknown needs unchanged words: leave out --unit, --bpe and --truecase.")
+    steps.check_language(options.unit, options.language or "en")
     if options.bpe and options.unit == "characters":
         raise InputError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
     sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))

@@ -62,8 +62,8 @@ def load(
     Raises:
         UserError: if a file is missing or the files do not match.
     """
-    path = _check_paths(path, data, text)
     _check_engine(engine, compute_type)
+    path = _check_paths(path, data, text)
     options = {name: value for name, value in options.items() if value is not None}
     options = check_numbers(options)
     _check_values(options)

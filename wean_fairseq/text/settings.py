@@ -238,12 +238,14 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
         values = convert(values, dict[str, Any])
         # Older manifests have the number of merges, and do not say whether the case is reversible.
         settings = {"reversible_case": False, **values, "bpe": bool(values.get("bpe"))}
-        return convert({name: value for name, value in settings.items() if value is not None}, TextSettings)
+        read = convert({name: value for name, value in settings.items() if value is not None}, TextSettings)
     except (ValidationError, UnicodeEncodeError) as error:
         raise UserError(
             f"{path} has a value that this version of wean_fairseq does not know ({error}): use the version that wrote "
             "it, or prepare the text again."
         ) from error
+    steps.check_language(read.unit, read.language)
+    return read
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:

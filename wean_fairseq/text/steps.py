@@ -46,8 +46,6 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
 
         return split
     if unit == "moses":
-        if language not in (known := moses_languages()):
-            raise UserError(f"there are no Moses rules for --language {language}: choose from {', '.join(known)}.")
         tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
         # Characters stay unescaped (no ``&apos;``). The tokenizer's own string ends in a space after .'
         return lambda line: " ".join(tokenizer.tokenize(line, escape=False))
@@ -58,9 +56,13 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
     return str
 
 
-def moses_languages() -> list[str]:
-    """Return the codes of the languages that Moses's rules know."""
-    return sorted(set(import_optional("sacremoses.corpus").NonbreakingPrefixes().available_langs.values()))
+def check_language(unit: str, language: str) -> None:
+    """Refuse a language that Moses's tokeniser would take as English. Raises ``UserError``."""
+    if unit != "moses":
+        return
+    known = sorted(set(import_optional("sacremoses.corpus").NonbreakingPrefixes().available_langs.values()))
+    if language not in known:
+        raise UserError(f"there are no Moses rules for --language {language}: choose from {', '.join(known)}.")
 
 
 def _jieba() -> TextStep:

@@ -14,7 +14,7 @@ import pytest
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.text import Text, read_text_settings
-from wean_fairseq.text.steps import splitter
+from wean_fairseq.text.settings import settings_of
 
 PAIRS = [(f'He said "it\'s no. {n}", at the café.', f"No. {n} is what he'd said – O'Neil's!") for n in range(40)]
 PAIRS += [(PAIRS[n][0], f"Another rewriting of {n}") for n in range(10)]  # the same sources again
@@ -242,7 +242,7 @@ def test_a_language_without_rules_is_refused(tmp_path: Path, capsys):
     assert "there are no Moses rules for --language xx: choose from as, bn, ca, cs, de, " in capsys.readouterr().err
     assert prepare(*line, "de") == 0
     with pytest.raises(UserError, match="there are no Moses rules for --language zz"):  # as in a model's text.json
-        splitter("moses", language="zz")
+        settings_of({"unit": "moses", "language": "zz"}, tmp_path)
 
 
 def test_tables_given_as_sides_are_noticed(tmp_path: Path, capsys):

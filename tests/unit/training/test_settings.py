@@ -10,6 +10,7 @@ from tests.model_contract import build_model, make_batch, make_task
 from wean_fairseq.capabilities import capabilities_of
 from wean_fairseq.errors import UserError
 from wean_fairseq.training import base, cli, run, settings, tables
+from wean_fairseq.training.call import train
 from wean_fairseq.training.defaults import ARCHS_OF, main, options_for, sizes_for
 
 PAIRS = "source,target\nA dog barks.,The dog is barking.\n"
@@ -237,17 +238,17 @@ def test_written_settings_are_read_again_unchanged(here):
 
 def test_an_unknown_argument_of_the_function_is_named(here):
     with pytest.raises(UserError, match=r"unknown setting epoch \(did you mean epochs\?\): choose from data, output, "):
-        run.train("pairs.csv", "model", epoch=3)
+        train("pairs.csv", "model", epoch=3)
     with pytest.raises(UserError, match="data is 7: expected"):
-        run.train(7, "model")
+        train(7, "model")
     with pytest.raises(UserError, match="config is 5: give the path of a settings file"):
-        run.train("pairs.csv", "model", config=5)
+        train("pairs.csv", "model", config=5)
 
 
 @pytest.mark.parametrize("given", [("pairs.csv", "o\0"), ("p\0", "model"), (["pairs.csv", "\0"], "model")])
 def test_a_name_with_the_character_nul_is_refused(here, given):
     with pytest.raises(UserError, match="a file name has the character NUL, which no file has"):
-        run.train(*given)
+        train(*given)
     assert [path.name for path in here.iterdir()] == ["pairs.csv"]
 
 
@@ -257,7 +258,7 @@ def test_values_that_cannot_be_written_are_refused(here, name):
     nested.append(nested)
     for value in ("\ud800", ["a", "\udfff\ud800"], nested):
         with pytest.raises(UserError, match=f"{name} is "):
-            run.train(**{"data": "pairs.csv", "output": "model", name: value})
+            train(**{"data": "pairs.csv", "output": "model", name: value})
     assert [path.name for path in here.iterdir()] == ["pairs.csv"]
 
 
@@ -279,20 +280,20 @@ def test_data_frames_are_saved_by_split(here):
 @pytest.mark.parametrize("data", [{}, {"test": pd.DataFrame()}, {"train": [("a", "b")]}])
 def test_other_mappings_are_refused(here, data):
     with pytest.raises(UserError, match="give train, validation and test"):
-        run.train(data, "model")
+        train(data, "model")
     assert [path.name for path in here.iterdir()] == ["pairs.csv"]
 
 
 def test_a_frame_that_is_no_table_is_refused(here):
     with pytest.raises(UserError, match=r"the table cannot be saved as JSON .*: give columns of text, each once"):
-        run.train(pd.DataFrame([["x", "y"]], columns=["a", "a"]), "model", device="cpu")
+        train(pd.DataFrame([["x", "y"]], columns=["a", "a"]), "model", device="cpu")
 
 
 def test_a_table_is_not_saved_in_a_folder_of_others(here):
     (here / "model.work").mkdir()
     (here / "model.work" / "mine.txt").touch()
     with pytest.raises(UserError, match="has files that are not of wean-train"):
-        run.train(pd.DataFrame({"a": ["x"], "b": ["y"]}), "model", device="cpu")
+        train(pd.DataFrame({"a": ["x"], "b": ["y"]}), "model", device="cpu")
     assert [path.name for path in (here / "model.work").iterdir()] == ["mine.txt"]
 
 
