@@ -180,6 +180,7 @@ class Watched:
         page.on("request", lambda request: self._look(request.url, address))
         page.goto(address)
         page.wait_for_selector("#first option", state="attached")
+        page.wait_for_function("document.activeElement.id === 'text'")  # else Chromium reports the focus as blocked
 
     def _look(self, url: str, address: str) -> None:
         if not url.startswith(address):
