@@ -8,9 +8,9 @@ import torch
 
 from tests.bert_directory import LAYERS, WIDTH, write_bert
 from tests.model_contract import EOS, PAD, make_dictionary
+from tests.unit.tasks.test_paraphrase import make_task
 from wean_fairseq.data.bert_features import FrozenBert
 from wean_fairseq.errors import UserError
-from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
 pytest.importorskip("transformers")
 
@@ -38,16 +38,6 @@ def write_data(folder, sources, targets):
             path = folder / f"{split}.src-tgt.{language}"
             path.write_text("".join(f"{line.strip()}\n" for line in lines), encoding="utf-8")
     return folder
-
-
-def make_task(data, **options):
-    cfg = ParaphraseConfig(
-        data=str(data), source_lang="src", target_lang="tgt", train_subset="train", dataset_impl=None
-    )
-    cfg.required_seq_len_multiple, cfg.num_shards, cfg.shard_id = 1, 1, 0  # fairseq takes them from its dataset options
-    for name, value in options.items():
-        setattr(cfg, name, value)
-    return ParaphraseTask.setup_task(cfg)
 
 
 def build(task, arch="copy_transformer", **options):
