@@ -102,7 +102,7 @@ def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
 
 
 def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> _Batch:
-    """Return the cells of pairs ``low`` to ``high``. The first cell of a target word stands for no source word."""
+    """Return the cells of pairs ``low`` to ``high``. A target word's first cell is for no source word."""
     m, n = source.lengths[low:high], target.lengths[low:high]
     pair = np.repeat(np.arange(high - low), n)  # of each target word
     first = target.starts[low]

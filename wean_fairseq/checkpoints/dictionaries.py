@@ -28,7 +28,7 @@ def load_dictionary(path: str) -> Dictionary:
 
 
 def padding_words(dictionary: Dictionary) -> list[str]:
-    """Return the entries that are no words. fairseq adds them to fill a dictionary up to a multiple of 8 entries.
+    """Return the entries that fairseq adds to fill a dictionary up to a multiple of 8 entries.
 
     A word of this form that the text has is not among them, because it has a count.
     """

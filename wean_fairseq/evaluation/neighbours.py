@@ -94,7 +94,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
 
 
 def neighbourhood_of(dictionary: Dictionary, embedding: Tensor) -> Neighbourhood:
-    """Return the words of a dictionary, without entries that are no words, and their rows of an embedding."""
+    """Return the words of a dictionary, without the entries that fill it up, and their rows of an embedding."""
     padding = set(padding_words(dictionary))
     real = [row for row in range(SPECIALS, num_base_words(dictionary)) if dictionary[row] not in padding]
     return Neighbourhood([dictionary[row] for row in real], embedding[real])

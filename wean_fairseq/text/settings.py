@@ -277,8 +277,8 @@ def small_splits(pairs: Mapping[str, int | None]) -> list[str]:
     """
     unreliable = {"test": "scores", "valid": "comparisons of checkpoints"}
     return [
-        f"the {split} set has {counted(number, 'pair')}, and {what} are unreliable with fewer than {FEW_PAIRS}"
-        for split, what in unreliable.items()
+        f"the {split} set has {counted(number, 'pair')}, and {measured} are unreliable with fewer than {FEW_PAIRS}"
+        for split, measured in unreliable.items()
         if (number := pairs.get(split)) is not None and number < FEW_PAIRS
     ]
 

@@ -388,7 +388,7 @@ class TrainingRun:
 
 
 def _read_mark(file: Path) -> str:
-    """Return what an earlier run wrote when it had finished a step. Empty if it did not, or if the file is no text."""
+    """Return the mark that an earlier run wrote when it had finished a step, or nothing if it cannot be read."""
     with suppress(OSError):
         return read_regular(file).decode("utf-8", errors="replace")
     return ""

@@ -14,12 +14,12 @@ from wean_fairseq.generation.loading import load
 
 LINES = ["what is the best way to learn python ?", "", "how do i lose weight", "friend is who , café ."]
 CPU = torch.device("cpu")
-PADDING = 4 + len(WORDS)  # the last entry of the dictionary, which is no word
+PADDING = 4 + len(WORDS)  # the last entry of the dictionary, added by fairseq
 
 
 @pytest.fixture
 def padding(monkeypatch):
-    """The dictionary ends with an entry that fairseq adds and that is no word."""
+    """The dictionary ends with an entry that fairseq adds to fill it up."""
     dictionary = words_dictionary()
     dictionary.add_symbol("madeupword0000", n=0)
     monkeypatch.setattr("tests.unit.generation.models.words_dictionary", lambda: dictionary)

@@ -9,7 +9,7 @@ from wean_fairseq.training import run
 from wean_fairseq.training.call import train
 from wean_fairseq.training.settings import build_settings
 
-BROKEN = [b"", b"abc", b"[]", b"null", b"{}", b"9" * 5000, b"\xff", b"[" * 200_000, None]  # None stands for a FIFO
+BROKEN = [b"", b"abc", b"[]", b"null", b"{}", b"9" * 5000, b"\xff", b"[" * 200_000, None]  # None = a FIFO
 
 
 @pytest.fixture
