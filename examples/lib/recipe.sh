@@ -326,7 +326,7 @@ generate() {
     stopped "decoding" "$folder/$set.err" "$folder/$set.log.part"
   mv "$folder/$set.log.part" "$folder/$set.log"
   # The search of the first decoded set is stored next to the checkpoint, for later use
-  # (wean_fairseq/checkpoints/search.py).
+  # (wean_fairseq/storage/search.py).
   [[ -s $folder/search.set ]] || write_state "$folder/search.set" <<<"$set"
   [[ $(<"$folder/search.set") != "$set" ]] || search_arguments "$@" | write_state "$folder/search.txt"
   kept_search "$@" | write_state "$folder/$set.search"

@@ -8,9 +8,9 @@ import torch
 
 from tests.integration.commands import Result, generate, parameters
 from wean_fairseq.checkpoints import cli
-from wean_fairseq.checkpoints.search import SEARCH_FILE
 from wean_fairseq.generation import load
 from wean_fairseq.reporting import trace
+from wean_fairseq.storage.search import SEARCH_FILE
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.commands import ENVIRONMENT, ROOT, search_path
-from wean_fairseq.checkpoints.search import kept_search
+from wean_fairseq.storage.search import kept_search
 
 RECIPE = f"""
 set -euo pipefail

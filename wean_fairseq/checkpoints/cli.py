@@ -7,9 +7,9 @@ from typing import Any
 
 from ..console import OneLineParser, command, configure_logging, whole_number
 from ..errors import UserError
+from ..storage.search import add_search_options
 from .average import average, newest
 from .export import export
-from .search import add_search_options
 
 
 @command("wean-average")

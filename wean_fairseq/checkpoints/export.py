@@ -33,12 +33,12 @@ from ..storage.files import (
 )
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
+from ..storage.search import TASK_OPTIONS, check_generation, kept_search
 from ..text.settings import EXAMPLE, MODEL_TEXT, Text, prepared_text, settings_of
 from . import dictionaries, writing
 from .card import CARD, write_card
 from .ctranslate2_format import convert
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
-from .search import TASK_OPTIONS, check_generation, kept_search
 
 WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "note.txt"
 EXPORT_FORMAT = 1  # of the configuration

@@ -12,9 +12,9 @@ from omegaconf import OmegaConf
 
 from ..storage.files import sha256_of
 from ..storage.manifest import NAME as CHECKSUMS
+from ..storage.search import GENERATION, TASK_OPTIONS, kept_search
 from .export import WEIGHTS, is_export
 from .reading import check_intact
-from .search import GENERATION, TASK_OPTIONS, kept_search
 
 
 def chosen_search(generation: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, Any]:

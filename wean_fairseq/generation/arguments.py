@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
-from ..checkpoints.search import GENERATION, RANGES
 from ..console import LARGEST_SEED
 from ..errors import UserError, similar
 from ..ranges import LARGEST
+from ..storage.search import GENERATION, RANGES
 
 _KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
 _COUNTS = ("n_best", "beam", "essay_length", "batch_size", "first")

@@ -12,10 +12,10 @@ from typing import Any
 from tqdm import tqdm
 
 from ..checkpoints.loading import StoredModel
-from ..checkpoints.search import GENERATION, SEARCH_PRESETS, add_generation_options
 from ..console import SEED, command, command_parser, configure_logging, counted, print_message, whole_number
 from ..data.typed_text import read_typed_lines
 from ..errors import UserError
+from ..storage.search import GENERATION, SEARCH_PRESETS, add_generation_options
 from .growing import GrowingFile
 from .loading import COMPUTE_TYPE, ENGINES, load
 from .outputs import Float32Array, Generated, Output, rounded

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from ..checkpoints.ctranslate2_format import convert
 from ..checkpoints.dictionaries import padding_words
-from ..checkpoints.search import NO_UNKNOWN
 from ..errors import UserError
 from ..optional import import_optional
+from ..storage.search import NO_UNKNOWN
 
 # Options without an equivalent, with fairseq's defaults. The library samples, but takes its seed only when it starts.
 _UNSUPPORTED: dict[str, Any] = {"constraints": None}

@@ -17,8 +17,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..checkpoints.export import is_export, read_exported_text
 from ..checkpoints.loading import Loaded, StoredModel
-from ..checkpoints.search import GENERATION
 from ..errors import UserError
+from ..storage.search import GENERATION
 from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
 from .arguments import check_names, check_numbers

@@ -28,10 +28,10 @@ from torch import Tensor
 from ..capabilities import capabilities_of
 from ..checkpoints.dictionaries import padding_words
 from ..checkpoints.loading import Loaded, chosen_search
-from ..checkpoints.search import TASK_OPTIONS, options_line
 from ..data.topics import SEPARATOR
 from ..data.typed_text import are_known
 from ..errors import UserError
+from ..storage.search import TASK_OPTIONS, options_line
 from ..text import Text
 from ..text.casing import CASE_MARK
 from .arguments import OF_CALLS, check_names, check_numbers

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..checkpoints.search import SEARCH_PRESETS
 from ..console import command, command_parser, configure_logging, print_message, split_name, whole_number
 from ..errors import UserError
 from ..generation import load
 from ..optional import LazyModule, import_optional
+from ..storage.search import SEARCH_PRESETS
 from .decoding import decode
 from .jobs import Jobs
 from .question import Question

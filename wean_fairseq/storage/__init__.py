@@ -1,1 +1,1 @@
-"""Atomic writes, and checksums that detect later changes."""
+"""Atomic writes, checksums that detect later changes, and the search options stored with a model."""

@@ -13,12 +13,12 @@ from fairseq.search import DiverseBeamSearch
 
 from ..capabilities import capabilities_of
 from ..checkpoints.dictionaries import padding_words
-from ..checkpoints.search import SEARCH_PRESETS, check_generation
 from ..errors import UserError
 from ..fields import option
 from ..search.fast_generator import FastSequenceGenerator
 from ..search.generator import PaperSequenceGenerator
 from ..search.vocabulary_scores import BF16, EXACT, INT8
+from ..storage.search import SEARCH_PRESETS, check_generation
 from .guarded import GuardedConfig, GuardedTask
 
 logger = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from ..checkpoints.export import WEIGHTS, is_export, read_model, sides_of
 from ..checkpoints.loading import chosen_search
 from ..checkpoints.reading import options_of
-from ..checkpoints.search import kept_search
 from ..errors import UserError
 from ..host.command_line import arch_defaults
+from ..storage.search import kept_search
 from ..text import prepared_text, read_text_settings
 from .defaults import ARCHS_OF
 from .settings import Settings

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..checkpoints.search import NO_UNKNOWN
 from ..storage.files import read_regular
+from ..storage.search import NO_UNKNOWN
 
 #: Archs that are trained on sentence pairs alone. dnpg also needs labels of words, and fset similar pairs.
 ARCHS = tuple(

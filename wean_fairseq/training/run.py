@@ -21,7 +21,6 @@ from typing import Any
 import torch
 
 from ..checkpoints.export import export, is_export
-from ..checkpoints.search import options_line, read_search
 from ..console import print_message
 from ..errors import UserError
 from ..evaluation.cli import main as evaluate
@@ -31,6 +30,7 @@ from ..reporting.report_cli import main as write_report
 from ..storage.files import read_regular, sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.saved_tables import is_saved_table, table_files
+from ..storage.search import options_line, read_search
 from ..tasks.searching import check_search
 from ..text import read_text_settings
 from . import progress, state, trainings

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Struct, ValidationError, convert, structs
 
-from ..checkpoints.search import check_generation, parse_search
 from ..console import whole_number
 from ..errors import UserError, name_some, shown, similar
 from ..ranges import check_positive
 from ..storage.files import read_regular
+from ..storage.search import check_generation, parse_search
 from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, Sizes
 
 PROGRAM = "wean-train"

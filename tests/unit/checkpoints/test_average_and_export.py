@@ -14,11 +14,11 @@ from wean_fairseq.checkpoints import cli, dictionaries
 from wean_fairseq.checkpoints.average import average, newest
 from wean_fairseq.checkpoints.export import export, read_export, read_exported_text
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
-from wean_fairseq.checkpoints.search import SEARCH_FILE, kept_search
 from wean_fairseq.errors import UserError
 from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.files import sha256_of
 from wean_fairseq.storage.manifest import Damaged, Manifest, check_file
+from wean_fairseq.storage.search import SEARCH_FILE, kept_search
 from wean_fairseq.text.settings import Text, TextSettings
 
 WORDS = make_dictionary(6)

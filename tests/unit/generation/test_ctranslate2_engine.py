@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from tests.unit.generation.models import ARCHS, TRANSFORMER, WORDS, build, words_dictionary
-from wean_fairseq.checkpoints.search import NO_UNKNOWN
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation import TextModel
 from wean_fairseq.generation.cli import build_parser
 from wean_fairseq.generation.ctranslate2_engine import CTranslate2Engine
 from wean_fairseq.generation.loading import load
+from wean_fairseq.storage.search import NO_UNKNOWN
 
 LINES = ["what is the best way to learn python ?", "", "how do i lose weight", "friend is who , café ."]
 CPU = torch.device("cpu")

@@ -3,6 +3,7 @@
 Most tests use a small package: the real ``wean_fairseq/__init__.py`` with parts, fairseq and torch of one line each.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -160,6 +161,16 @@ def test_the_command_imports_neither_torch_nor_fairseq(tmp_path: Path, module: s
         "print(status, [n for n in ('torch', 'fairseq') if n in sys.modules])"
     )
     assert run(code, ROOT).splitlines()[-1] == "0 []"
+
+
+def test_modules_that_recipes_run_import_neither_torch_nor_fairseq() -> None:
+    """A recipe runs some of them in every step. ``training.cli`` trains, and nothing follows it."""
+    scripts = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.sh")))
+    names = set(re.findall(r"python -P -m (wean_fairseq[\w.]+)", scripts)) - {"wean_fairseq.training.cli"}
+    assert names >= {"wean_fairseq.training.defaults", "wean_fairseq.training.state"}
+    imports = "\n".join(f"import {name}" for name in sorted(names))
+    check = "import sys\nprint([name for name in ('torch', 'fairseq') if name in sys.modules])"
+    assert run(f"{imports}\n{check}", ROOT).strip() == "[]"
 
 
 def test_checksums_of_data_are_written_without_torch_and_fairseq(tmp_path: Path) -> None:

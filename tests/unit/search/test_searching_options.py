@@ -9,10 +9,10 @@ import torch
 from tests.copy_contract import BASE, SLOTS, copy_batch
 from tests.model_contract import EOS, collate, make_dictionary
 from tests.unit.search.test_fast_generator import WORDS, assert_same, make_model, make_sample
-from wean_fairseq.checkpoints.search import check_generation
 from wean_fairseq.errors import UserError
 from wean_fairseq.host.options import check_model, check_task, check_training
 from wean_fairseq.search import packed_linear
+from wean_fairseq.storage.search import check_generation
 from wean_fairseq.tasks.guarded import GuardedTask
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 from wean_fairseq.tasks.searching import SearchingTask

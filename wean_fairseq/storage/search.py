@@ -14,7 +14,7 @@ from typing import Any
 from ..console import number, whole_number
 from ..errors import UserError
 from ..ranges import LARGEST, check_range, values_of
-from ..storage.files import read_regular
+from .files import read_regular
 
 SEARCH_FILE = "search.txt"
 SEARCH_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
