@@ -8,10 +8,10 @@ SHELL := bash
 # The programs of .venv come first on PATH, so that a recipe calls what was installed there.
 WITH_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 PYTEST_ARGS ?=
-# Tests run side by side, one thread each, and those of a file in one process: they share what the file makes. What
-# tests/integration/conftest.py makes, trained models among it, is made once for all processes. Files keep their order, in
-# which those of a few long tests come first: at the end they would leave all processes but one idle. Without bytecode
-# every process would compile the package anew, and pytest rewrite the assertions of all tests.
+# Tests run in parallel with one thread each. The tests of a file run in one process, because they share its fixtures.
+# The fixtures of tests/integration/conftest.py, such as trained models, are made once for all processes. Files keep their
+# order, in which files of long tests come first: at the end they would leave the other processes idle. Without bytecode
+# every process would compile the package again, and pytest would rewrite the assertions of all tests.
 IN_PARALLEL := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
@@ -20,18 +20,18 @@ help: ## show this list
 	  while IFS= read -r line; do printf '  make %-12s %s\n' "$${line%%:*}" "$${line#*## }"; done
 
 .PHONY: setup
-setup: ## make or reuse .venv with everything in it (the other targets do this by themselves)
+setup: ## make or reuse .venv with all dependencies (the other targets run this first)
 	@bash scripts/setup.sh
 
 .PHONY: quickstart
-quickstart: setup ## the main job end to end on generated data, a few minutes on a CPU
+quickstart: setup ## train and use WEAN on generated data, a few minutes on a CPU
 	@$(WITH_VENV) bash examples/quickstart/run.sh
 
 .PHONY: test
 test: setup ## the tests, without the slow ones
 	@$(WITH_VENV) $(IN_PARALLEL) tests $(PYTEST_ARGS)
 
-# The fast tier: seconds each, nothing that starts a command. Whoever knows what changed names it: TESTS=tests/unit/models.
+# Fast tests, which start no command. TESTS=tests/unit/models runs others.
 TESTS := tests/unit/criterions tests/unit/models/test_training_mode.py tests/unit/modules tests/unit/optim
 TESTS += tests/unit/test_project.py
 
@@ -41,11 +41,11 @@ check: ## lint, types and the fast tests, before every commit; make check TESTS=
 	@$(WITH_VENV) $(IN_PARALLEL) --quiet $(TESTS) $(PYTEST_ARGS)
 
 .PHONY: mutants
-mutants: setup ## breaks the package on purpose and says which breaks no test notices (ten minutes)
+mutants: setup ## break the package on purpose and list the breaks that no test notices (ten minutes)
 	@$(WITH_VENV) OMP_NUM_THREADS=1 python scripts/mutants.py $(MUTANTS_ARGS)
 
 .PHONY: test-slow
-test-slow: setup ## the slow tests: does every model learn, is anything lost; writes docs/reliability.md
+test-slow: setup ## the slow tests of learning and reliability; writes docs/reliability.md
 	@mkdir -p runs && rm -f runs/reliability.jsonl
 	@$(WITH_VENV) $(IN_PARALLEL) -m slow tests --reliability-record "$(CURDIR)/runs/reliability.jsonl" $(PYTEST_ARGS)
 	@$(if $(PYTEST_ARGS),,$(WITH_VENV) python scripts/reliability.py runs/reliability.jsonl)
@@ -75,11 +75,11 @@ docs: setup ## build the documentation site in build/site and check links and pa
 	@$(WITH_VENV) python scripts/check_site.py build/site
 
 .PHONY: wheel-check
-wheel-check: setup ## a plain `pip install .` elsewhere is found by --user-dir from any folder
+wheel-check: setup ## check that --user-dir finds the installed package from any folder
 	@bash scripts/check_wheel.sh
 
 .PHONY: format
-format: setup ## let ruff format the code and mend what it safely can
+format: setup ## format the code with ruff and apply its safe fixes
 	@$(WITH_VENV) ruff check --fix-only .
 	@$(WITH_VENV) ruff format .
 

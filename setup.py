@@ -139,6 +139,7 @@ setup(
         "Development Status :: 5 - Production/Stable",
         "Environment :: Console",
         "Intended Audience :: Science/Research",
+        "License :: OSI Approved :: MIT License",
         "Operating System :: POSIX :: Linux",
         *(f"Programming Language :: Python :: {version}" for version in ("3.11", "3.12", "3.13")),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",

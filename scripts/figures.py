@@ -46,7 +46,9 @@ def draw(root: Path, experiments: Iterable[str]) -> list[Path]:
             raise UserError(f"{path} does not exist; record it with wean-evaluate record --curves.")
         picture = root / "docs" / "images" / f"{experiment}_curves.png"
         picture.parent.mkdir(parents=True, exist_ok=True)
-        curves.draw_curves(*read_curves(path)).savefig(picture, dpi=100)
+        figure = curves.draw_curves(*read_curves(path))
+        figure.suptitle(experiment)
+        figure.savefig(picture, dpi=100)
         pictures.append(picture)
     return pictures
 

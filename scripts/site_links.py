@@ -1,4 +1,4 @@
-"""MkDocs hooks: add the documents outside docs/ to the site, point links to their pages, and draw formulas.
+"""MkDocs hooks: add the documents outside docs/ and API pages, point links to their pages, and draw formulas.
 
 A link to a file of the project that is not a page of the site becomes the path of the file, as text. Formulas become
 MathML, which browsers draw without a script.
@@ -27,15 +27,29 @@ def outside() -> dict[str, Path]:
     return {path.relative_to(ROOT).as_posix(): path for path in paths}
 
 
+def api_pages() -> dict[str, str]:
+    """Return a page of the API for each subpackage that docs/api.md and docs/modules.md do not describe."""
+    described = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("api.md", "modules.md"))
+    names = sorted(path.parent.name for path in (ROOT / "wean_fairseq").glob("*/__init__.py"))
+    options = "    options:\n      show_root_heading: false\n      show_submodules: true\n"
+    return {
+        f"api/{name}.md": f"# wean_fairseq.{name}\n\n::: wean_fairseq.{name}\n{options}"
+        for name in names
+        if f"::: wean_fairseq.{name}" not in described
+    }
+
+
 def on_startup(**_about: Any) -> None:
     """Index the few Chinese words without jieba, which would store loadable files in the shared /tmp."""
     site_search.jieba = None
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the documents outside docs/, each at its path in the project."""
+    """Add the documents outside docs/, each at its path in the project, and the pages of the API."""
     for name, path in outside().items():
         files.append(File.generated(config, name, abs_src_path=str(path)))
+    for name, text in api_pages().items():
+        files.append(File.generated(config, name, content=text))
     return files
 
 

@@ -315,6 +315,17 @@ def test_links_of_the_site_lead_to_its_pages():
     assert convert(unchanged, "docs/install.md") == unchanged
 
 
+def test_every_subpackage_has_an_api_page_in_the_navigation():
+    """docs/api.md and docs/modules.md describe five subpackages, and generated pages the others."""
+    pages = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["api_pages"]()
+    assert sorted(re.findall(r"^ +- (api/\w+\.md)$", read(ROOT / "mkdocs.yml"), flags=re.MULTILINE)) == sorted(pages)
+    names = {path.parent.name for path in (ROOT / "wean_fairseq").glob("*/__init__.py")}
+    assert names - {name.removeprefix("api/").removesuffix(".md") for name in pages} == {
+        *("evaluation", "generation", "modules", "text", "training")
+    }
+    assert "::: wean_fairseq.search\n" in pages["api/search.md"]
+
+
 def test_formulas_are_drawn_by_the_site_and_by_github():
     """GitHub reads Markdown first: a backslash escapes punctuation, and an underscore after punctuation is emphasis."""
     formula = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["formula"]

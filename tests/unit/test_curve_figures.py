@@ -30,8 +30,12 @@ def test_a_table_is_read_as_trainings(root):
     assert "bleu" not in second.valid[0].values
 
 
-def test_the_picture_is_a_png(root):
+def test_the_picture_is_a_png_with_the_experiment_as_title(root, monkeypatch):
+    drawn = []
+    draw_curves = figures.curves.draw_curves
+    monkeypatch.setattr(figures.curves, "draw_curves", lambda *given: drawn.append(draw_curves(*given)) or drawn[0])
     (picture,) = figures.draw(root, ["demo"])
+    assert drawn[0].get_suptitle() == "demo"
     assert picture == root / "docs/images/demo_curves.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
 

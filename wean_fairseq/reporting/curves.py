@@ -8,7 +8,12 @@ from ..evaluation.tables import Table
 from ..evaluation.training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, TrainingLog, read_log
 from .style import STYLES, displayable, new_figure
 
-_LABELS = {"bleu": "BLEU", "loss": "loss (bits per token)", "nll_loss": "negative log-likelihood", "ppl": "perplexity"}
+_LABELS = {
+    "bleu": "BLEU",
+    "loss": "loss (bits per token)",
+    "nll_loss": "negative log-likelihood (bits per token)",
+    "ppl": "perplexity",
+}
 
 
 def read_history(name: str, path: str, subset: str = "valid") -> TrainingLog:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.reporting.curves import check_metrics, read_history, summarise, validation_table
+from wean_fairseq.reporting.curves import check_metrics, draw_curves, read_history, summarise, validation_table
 from wean_fairseq.reporting.plot_cli import main
 
 # 4 updates per epoch, validated every 2 updates. fairseq 0.12 writes these lines to --log-file, with the time in front.
@@ -135,6 +135,13 @@ def test_table(log):
     table = validation_table([read_history("WEAN", log(SIMPLE))], ["bleu", "loss"])
     assert table.head == ["system", "epoch", "updates", "bleu", "loss"]
     assert table.rows[0] == ["WEAN", "0.500", "2", "10.5", "8"]
+
+
+def test_an_axis_names_the_unit(log):
+    """fairseq logs both losses to the base 2."""
+    figure = draw_curves([read_history("WEAN", log(SIMPLE))], ["loss", "nll_loss"])
+    names = ["loss", "negative log-likelihood"]
+    assert [panel.get_ylabel() for panel in figure.axes] == [f"validation {name} (bits per token)" for name in names]
 
 
 def test_command_line_writes_picture_and_numbers(log, tmp_path, capsys):

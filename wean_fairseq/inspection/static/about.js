@@ -1,9 +1,9 @@
-// What is known of one word: its probability, attention, copying, granularities and neighbours.
+// Details of one word: its probability, attention, copying, granularities and neighbours.
 import { element, isEnd, percent } from "./dom.js";
 
 const MOST = 6; // source words listed
 
-// Fill the panel; returns the same in a sentence, for screen readers.
+// Fill the panel. Return the same content as a sentence for screen readers.
 export function describe(panel, about) {
   panel.replaceChildren();
   if (about === null) {
@@ -28,7 +28,7 @@ function card(title, sentence, ...content) {
   return { sentence, made: element("div", { className: "card" }, element("h3", {}, title), ...content) };
 }
 
-// Rows of a name, a bar and a number; numbers from 0 to 1.
+// Rows with a name, a bar and a number from 0 to 1.
 function bars(rows, show) {
   const list = element("ul", { className: "bars" });
   for (const [name, value] of rows) {

@@ -1,4 +1,4 @@
-// The outputs, word by word: every word is a button that can be pointed at, or reached with Tab and the arrow keys.
+// The outputs, word by word. Every word is a button, which the mouse, Tab and the arrow keys reach.
 import { describe } from "./about.js";
 import { element, isEnd, mean, percent } from "./dom.js";
 
@@ -72,7 +72,7 @@ function copier(text, rank) {
   return made;
 }
 
-// The layer whose granularities colour the words of a system: the mean of all, one, or none.
+// The layer whose granularities colour the words of a system: one layer, the mean of all, or none.
 function layerChoice(made) {
   const { result } = made.querySelector(".word").dataset;
   const { source, outputs } = results[result];
@@ -130,7 +130,7 @@ function at(target) {
   return { result: Number(result), output: output === "" ? null : Number(output), place: Number(place), button: made };
 }
 
-// Show what is known of a word, and on the other side what it belongs to.
+// Show the details of a word, and mark the words of the other side that belong to it.
 function look(word) {
   if (shown?.button === word?.button && word !== null) return;
   shown = word;
@@ -202,7 +202,7 @@ function move(word, key) {
   return Boolean(next);
 }
 
-// Look at a word that was chosen, and keep it in sight: the panel grows when there is something to say.
+// Show a chosen word, and keep it visible although the panel grows.
 function show(word) {
   look(word);
   word.button.scrollIntoView({ block: "nearest" });

@@ -1,4 +1,4 @@
-// The form, and waiting for the answer. Nothing is ever put into the page as HTML: only as text (see outputs.js).
+// The form, and waiting for the answer. Everything is put into the page as text, never as HTML (see outputs.js).
 import { showResults, clearResults } from "./outputs.js";
 
 const POLL = 250; // milliseconds
@@ -79,7 +79,7 @@ function question() {
   return wanted;
 }
 
-// Screen readers read this out; the same again is no news, and seconds are not for them.
+// Screen readers read this aloud, so repeated texts and seconds are left out.
 function tell(text, seconds = "") {
   if (get("status").textContent !== text) get("status").textContent = text;
   get("seconds").textContent = seconds;
@@ -110,7 +110,7 @@ async function wait(id) {
   }
 }
 
-// On a small screen the outputs may begin below its end, or under a keyboard.
+// On a small screen the outputs may be below the visible part or under a keyboard.
 function bringIntoView() {
   if (matchMedia("(pointer: coarse)").matches) get("text").blur();
   const area = get("outputs-area");
