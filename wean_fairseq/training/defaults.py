@@ -121,8 +121,7 @@ def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4)
         dropout = []  # it has none
     elif "_transformer" in arch:
         sizes = ["--embed-dim", width, "--ffn-dim", str(int(width) * 4), "--attention-heads", str(HEADS)]
-    copies = arch.startswith(("copynet", "pointer_generator", "copy_transformer"))
-    if not copies and arch not in WITHOUT_ATTENTION:
+    if not arch.startswith(("copynet", "pointer_generator", "copy_transformer")) and arch not in WITHOUT_ATTENTION:
         search.append("--replace-unk")
     return Options(
         criterion, (*sizes, *dropout), optimisation, (*search, "--beam", "5", "--max-len-a", "2", "--max-len-b", "10")
