@@ -1,4 +1,4 @@
-"""A family is removed by deleting its files and its lines in five lists (docs/adding_a_model.md, section 7)."""
+"""A family is removed by deleting its files and its lines in four lists (docs/adding_a_model.md, section 7)."""
 
 import os
 import re
@@ -22,7 +22,6 @@ LISTS = {
     "wean_fairseq/data/input_kinds.py": r"(    WeakLabels(Config)?,|from \.weak_labels import .*)",
     "wean_fairseq/modules/__init__.py": r"from \.dnpg_\w+ import .*",
     "tests/families.py": r'    "dnpg": .*',
-    "tests/unit/generation/models.py": r'    "(dnpg|srb)": .*',
 }
 
 

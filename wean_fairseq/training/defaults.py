@@ -30,6 +30,7 @@ TOPIC_ARCHS = ("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "essay_transformer
 ARCHS_OF = {"pairs": ARCHS, "essay": TOPIC_ARCHS}  # by task
 BERT_ARCHS = ("paraphrase_transformer", "copy_transformer")  # those of ARCHS that read the features of --bert
 _ENC_DEC = ("enc_dec", "enc_dec_lcsts")  # the CopyNet paper's
+WITHOUT_ATTENTION = (*_ENC_DEC, "residual_lstm", "stacked_lstm")  # those of ARCHS that cannot replace <unk>
 HEADS = 4  # of Transformers; the width is a multiple of it
 _WORDS = 50_000
 _SCORES = ("--metric", "bleu", "sari", "rouge-l", "copy-rate", "length-ratio")
@@ -120,8 +121,7 @@ def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4)
         dropout = []  # it has none
     elif "_transformer" in arch:
         sizes = ["--embed-dim", width, "--ffn-dim", str(int(width) * 4), "--attention-heads", str(HEADS)]
-    copies = arch.startswith(("copynet", "pointer_generator", "copy_transformer"))
-    if not copies and arch not in (*_ENC_DEC, "residual_lstm", "stacked_lstm"):  # these have no attention
+    if not arch.startswith(("copynet", "pointer_generator", "copy_transformer")) and arch not in WITHOUT_ATTENTION:
         search.append("--replace-unk")
     return Options(
         criterion, (*sizes, *dropout), optimisation, (*search, "--beam", "5", "--max-len-a", "2", "--max-len-b", "10")

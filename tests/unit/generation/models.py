@@ -1,13 +1,16 @@
 """Models with random weights and the text settings of a training."""
 
 from argparse import Namespace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: F401 - initialises fairseq's config store
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 
+from tests.families import families
 from wean_fairseq.checkpoints.loading import Loaded
 from wean_fairseq.generation import TextModel
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
@@ -18,24 +21,17 @@ MOSES = TextSettings(unit="moses", lowercase=True)
 WORDS = "what 's the best way to learn python ? how do i lose weight café , . \" friend is who".split()
 TRANSFORMER = {"encoder_layers": 2, "decoder_layers": 2, "attention_heads": 2, "ffn_dim": 12, "embed_dim": 8}
 RECURRENT = {"embed_dim": 6, "hidden_size": 10}
-ARCHS: dict[str, dict[str, Any]] = {
-    "wean_lstm": RECURRENT,
-    "copynet": RECURRENT,
-    "pointer_generator": RECURRENT,
-    "residual_lstm": RECURRENT,
-    "copy_transformer": TRANSFORMER,
-    "granularity_transformer": {**TRANSFORMER, "ga_start_layer": 2},
-    "fset": {**TRANSFORMER, "edit_layers": 1, "edit_dim": 4, "micro_dim": 6},
-    "sc_lstm": RECURRENT,
-    "mta_lstm": RECURRENT,
-    "nts": RECURRENT,
-    "srb": RECURRENT,
-    "rnn_distract": RECURRENT,
-    "drgd": RECURRENT,
-    "dnpg": TRANSFORMER,
-    "ppg": RECURRENT,
-    "pc_san": {**TRANSFORMER, "bert_layers": "none"},
-}
+MORE = {"granularity_transformer": {"ga_start_layer": 2}, "fset": {"edit_layers": 1, "edit_dim": 4, "micro_dim": 6}}
+MORE["pc_san"] = {"bert_layers": "none"}
+
+
+def sizes(family: str) -> dict[str, Any]:
+    """Return small sizes of a family."""
+    options = {option.name for option in fields(MODEL_DATACLASS_REGISTRY[family])}
+    return (RECURRENT if "hidden_size" in options else TRANSFORMER) | MORE.get(family, {})
+
+
+ARCHS = {family: sizes(family) for family in families()}
 ESSAYS = ("sc_lstm", "mta_lstm", "ppg", "pc_san")
 
 

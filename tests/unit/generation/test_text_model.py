@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
+from tests.model_contract import EOS, collate, task_inputs
 from tests.unit.generation.models import ARCHS, ESSAYS, MOSES, build
 from wean_fairseq.checkpoints.loading import Loaded, StoredModel
 from wean_fairseq.errors import UserError
@@ -54,6 +55,9 @@ def test_n_best_come_best_first_with_the_best_one_of_the_single_answer(arch: str
 def test_arrays_have_the_shapes_of_the_tokens(arch: str, tmp_path: Path):
     model = build(tmp_path, arch)
     lines, options = texts_of(arch)
+    network, pair = model.model, [torch.tensor([4, EOS])]
+    batch = collate(pair, pair)
+    attends = network(**{**batch, "target": None}, **task_inputs(network, batch))[1]["attn"] != [None]
     for item in model.explain([lines[0], lines[4]], 2, **options):  # the shorter one is padded
         assert item.source[-1] == "</s>"
         for output in item.outputs:
@@ -61,8 +65,8 @@ def test_arrays_have_the_shapes_of_the_tokens(arch: str, tmp_path: Path):
             sizes = (len(output.tokens), len(item.source))
             assert output.probabilities.shape == sizes[:1]
             assert np.log2(output.probabilities).mean() == pytest.approx(output.score, abs=1e-4)
-            if arch not in ("sc_lstm", "residual_lstm"):
-                assert output.attention.shape == sizes
+            assert (output.attention is not None) == attends
+            assert output.attention is None or output.attention.shape == sizes
             assert (output.copied is not None) == model.copies
             if model.copies:
                 assert (output.copied.shape, output.copied_from.shape) == (sizes[:1], sizes)
