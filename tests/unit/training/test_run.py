@@ -1,6 +1,8 @@
 """wean-train reads the files of its work folder, which may be damaged or another program's."""
 
 import os
+import signal
+import sys
 
 import pytest
 
@@ -61,3 +63,13 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, output):
     (tmp_path / "pairs.csv").write_text("source,target\na,b\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"shorten it|cannot be read or written"):
         train("pairs.csv", output)
+
+
+def test_sigterm_ends_the_program_again_after_its_command(tmp_path):
+    """The handler is for the command alone. In the next steps, the signal would otherwise be lost."""
+    earlier = signal.getsignal(signal.SIGTERM)
+    kill = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
+    bar = run.progress.Progress("x", 1, "^H-", 1)
+    status = run.progress.run_with_progress([sys.executable, "-c", kill], tmp_path / "out", None, bar)
+    assert status == -signal.SIGTERM  # passed on to the command
+    assert signal.getsignal(signal.SIGTERM) is earlier
