@@ -236,6 +236,12 @@ def test_written_settings_are_read_again_unchanged(here):
     assert settings.build_settings(settings.read_file(Path("runs/model/run.toml"))) == given
 
 
+def test_python_names_the_setting_from_with_an_underscore(here):
+    """``from`` is a keyword of Python. The setting of the file and of the command is ``from``."""
+    with pytest.raises(UserError, match="there is no model nowhere"):
+        train("pairs.csv", "model", from_="nowhere")
+
+
 def test_an_unknown_argument_of_the_function_is_named(here):
     with pytest.raises(UserError, match=r"unknown setting epoch \(did you mean epochs\?\): choose from data, output, "):
         train("pairs.csv", "model", epoch=3)
