@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.training import run
+from wean_fairseq.training import base, run
 from wean_fairseq.training.call import train
 from wean_fairseq.training.settings import build_settings
 
@@ -55,6 +55,25 @@ def test_a_broken_mark_means_that_the_step_is_not_done(training, content):
         training.train()
     damage(training.work / "published", content)
     assert training._published == (content or b"").decode(errors="replace")  # which no folder has as its checksum
+
+
+def test_the_old_test_set_has_all_references(training):
+    """The names are those that preprocess/own_pairs.py writes for a table with two columns of references."""
+    (training.text / "manifest.json").write_text('{"options": {}}', encoding="utf-8")
+    for name in ("test.raw.src", "test.raw.tgt", "test.raw.tgt.1"):
+        (training.text / name).touch()
+    given = build_settings({"data": "pairs.csv", "output": "m", "from": "checkpoint"})
+    found = base._old_test(given, training.system / "checkpoint_best.pt", training.text)
+    assert [file.name for file in found] == ["test.raw.src", "test.raw.tgt", "test.raw.tgt.1"]
+
+
+def test_an_old_test_set_that_is_not_found_is_reported(training, capsys):
+    training.settings = build_settings({"data": "pairs.csv", "output": "m", "from": "old", "device": "cpu"})
+    weights = training.work / "weights"
+    weights.touch()
+    training.base = base.Base(weights, "copynet", 8, [], training.text, [], [], {}, 0)
+    training.prepare()
+    assert "the test set of old is not next to it, and is not scored: --old-test names it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("output", ["a" * 10_000, "/proc/model"])

@@ -9,6 +9,7 @@ from tests.copy_contract import BASE, copy_task
 from tests.model_contract import build_model, make_batch, make_task
 from wean_fairseq.capabilities import capabilities_of
 from wean_fairseq.errors import UserError
+from wean_fairseq.fields import start_files
 from wean_fairseq.training import base, cli, run, settings, tables
 from wean_fairseq.training.call import train
 from wean_fairseq.training.defaults import ARCHS_OF, main, options_for, sizes_for
@@ -131,6 +132,13 @@ def test_wrong_arguments_are_refused(here, capsys, arguments, message):
 def test_a_gpu_that_is_not_there_is_refused(here, capsys, monkeypatch):
     monkeypatch.setattr(run.torch.cuda, "is_available", lambda: False)
     assert "there is no GPU" in refused(capsys, "pairs.csv", "--output", "model", "--device", "cuda")
+
+
+def test_the_model_inside_a_run_directory_is_suggested(here, capsys):
+    (here / "run" / "model").mkdir(parents=True)
+    (here / "run" / "model" / "model.safetensors").touch()
+    message = refused(capsys, "pairs.csv", "--output", "tuned", "--from", "run")
+    assert "there is no model run: did you mean run/model?" in message
 
 
 def test_folders_of_others_are_left_alone(here, capsys):
@@ -383,7 +391,8 @@ def test_a_training_continues_from_every_arch():
         preset = vars(base._defaults(arch))
         width = "encoder_embed_dim" if "encoder_embed_dim" in preset else "embed_dim"
         assert base._given(preset, preset) == []
-        assert base._given(preset | {width: 7}, preset) == [f"--{width.replace('_', '-')}", "7"]
+        vectors = dict.fromkeys(preset.keys() & start_files(), "deleted.vec")  # only a new model begins with a file
+        assert base._given(preset | vectors | {width: 7}, preset) == [f"--{width.replace('_', '-')}", "7"]
 
 
 @pytest.mark.parametrize("option", ["--output", "--work", "--from"])
