@@ -33,7 +33,7 @@ set -euo pipefail
 shopt -u checkwinsize # otherwise bash sets COLUMNS to the width of the terminal
 RECIPE=own_pairs${FROM:+_tuned}
 not_with_FROM=''
-for name in BASELINE SYSTEMS CASE BPE UNIT SEEDS SBATCH TRAIN_FLAGS RATES DROPOUTS TOKENS; do
+for name in BASELINE SYSTEMS CASE BPE UNIT SEEDS SBATCH TRAIN_FLAGS RATES DROPOUTS TRY_EPOCHS TOKENS EVALUATE TEST_LIMIT; do
   [[ -z ${!name:-} ]] || not_with_FROM+=" $name"
 done
 if [[ ${TASK:=pairs} == essay ]]; then

@@ -28,10 +28,13 @@ class OneLineParser(argparse.ArgumentParser):
     """A parser whose errors are one line without control characters: argparse prints the usage before them."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error message and exit with status 2."""
+        """Print the error message and exit with status 2. An unknown option gets a similar one, or all options."""
         unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown != message:
-            message += similar(unknown.partition(" ")[0].partition("=")[0], [*self._option_string_actions])
+        if unknown != message and unknown.startswith("-"):
+            shown = [action for action in self._actions if action.dest != "help" and action.help != argparse.SUPPRESS]
+            known = [name for action in shown for name in action.option_strings]
+            hint = similar(unknown.partition(" ")[0].partition("=")[0], known)
+            message += hint or f": choose from {', '.join(known)}" * bool(known)
         self.exit(2, f"{self.prog}: {UserError(message)}; see --help.\n")
 
 

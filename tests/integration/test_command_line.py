@@ -1,5 +1,6 @@
 """preprocess -> train -> validate -> generate -> interactive by the real commands, on a task with known answers."""
 
+import gzip
 import re
 import subprocess
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.integration.commands import (
     run,
     train,
 )
+from tests.integration.test_bad_input import assert_one_sentence
 
 SGD = ["--optimizer", "sgd", "--lr", 0.5, "--max-update", 1, "--log-interval", 1, "--dropout", 0.0]
 
@@ -160,6 +162,25 @@ def test_query_scores_train(data, tmp_path, options):
     result = train(data, tmp_path, *options, "--lr", 0.01, "--max-update", 40, "--no-save", "--log-interval", 1)
     losses = result.logged("nll_loss")
     assert sum(losses[-5:]) < sum(losses[:5])
+
+
+def test_word_vectors_are_needed_only_to_begin_a_training(data, tmp_path):
+    """The log has the number of words with a vector, here half of them. Decoding reads the words of the checkpoint."""
+    words = [line.split()[0] for line in lines(data / "dict.src.txt") if not line.startswith("madeupword")]
+    known = words[::2]
+    for name, width in (("vectors.vec.gz", 16), ("narrow.vec.gz", 8)):
+        with gzip.open(tmp_path / name, "wt", encoding="utf-8") as file:
+            file.write(f"{len(known)} {width}\n" + "".join(f"{word}{' 0.5' * width}\n" for word in known))
+    few = ["--lr", 1e-9, "--max-update", 1, "--no-epoch-checkpoints", "--embedding-file"]
+    refused = train(data, tmp_path / "run", *few, tmp_path / "narrow.vec.gz", expect_success=False)
+    assert_one_sentence(refused, "has vectors of width 8, but the model's embeddings are 16 wide")
+    result = train(data, tmp_path / "run", *few, tmp_path / "vectors.vec.gz")
+    assert re.search(rf"has vectors for {len(known)} of the \d+ words of the dictionary \(", result.out + result.err)
+    checkpoint = tmp_path / "run" / "checkpoint_last.pt"
+    (embeddings,) = (value for name, value in parameters(checkpoint).items() if name == "encoder.embed_tokens.weight")
+    assert int((embeddings == 0.5).all(dim=1).sum()) == len(known)
+    (tmp_path / "vectors.vec.gz").unlink()
+    assert len(generate(data, checkpoint).hypotheses) == 60
 
 
 def test_seq2seq_preset_survives_in_its_checkpoint(data, tmp_path):

@@ -31,6 +31,14 @@ def write_table(path: Path, rows: list[tuple[str, str]]) -> Path:
     return path
 
 
+def make_bert(folder: Path) -> None:
+    """Write ``folder/bert``, which knows the word pieces of the rows."""
+    (folder / "text.txt").write_text("".join(f"{source}\n{target}\n" for source, target in ROWS), encoding="utf-8")
+    line = [sys.executable, str(ROOT / "preprocess" / "make_tiny_bert.py"), "--text", "text.txt", "--output", "bert"]
+    line += ["--layers", "2", "--dim", "8", "--heads", "2", "--updates", "0"]
+    subprocess.run(line, cwd=folder, env=ENVIRONMENT, check=True, capture_output=True, timeout=TIMEOUT)
+
+
 def recipe(folder: Path, **variables: str) -> subprocess.CompletedProcess:
     """Run the recipe on ``folder/pairs.csv`` with small settings and ``variables``."""
     given = {"DATA": str(folder / "pairs.csv"), "RUN": str(folder / "run"), **SMALL, **variables}
@@ -152,10 +160,7 @@ def test_the_systems_of_arch_read_a_bert_and_the_baseline_none(walked: tuple[Pat
         assert message in refused(folder, ARCH=arch, TRAIN_FLAGS=flags + "bert")
     assert "there is no BERT directory nowhere" in refused(folder, ARCH=archs, TRAIN_FLAGS=flags + "nowhere")
     assert "TRAIN_FLAGS ends with --bert" in refused(folder, ARCH=archs, TRAIN_FLAGS=flags)
-    (folder / "text.txt").write_text("".join(f"{source}\n{target}\n" for source, target in ROWS), encoding="utf-8")
-    line = [sys.executable, str(ROOT / "preprocess" / "make_tiny_bert.py"), "--text", "text.txt", "--output", "bert"]
-    line += ["--layers", "2", "--dim", "8", "--heads", "2", "--updates", "0"]
-    subprocess.run(line, cwd=folder, env=ENVIRONMENT, check=True, capture_output=True, timeout=TIMEOUT)
+    make_bert(folder)
     given = {"ARCH": "copy_transformer", "TRAIN_FLAGS": flags + "bert"}
     assert "training seq2seq_lstm: done before" in succeed(folder, **given)
     assert "--bert bert" in (run / "copy_transformer" / "command").read_text(encoding="utf-8")

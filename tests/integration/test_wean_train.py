@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.integration.commands import ENVIRONMENT, ROOT, TIMEOUT, search_path
-from tests.integration.test_own_pairs_walk import ROWS, contents, write_table
+from tests.integration.test_own_pairs_walk import ROWS, contents, make_bert, write_table
 from wean_fairseq import load
 from wean_fairseq.training import cli
 
@@ -102,6 +102,12 @@ def test_a_table_becomes_a_scored_model(site: Path, trained: tuple[Path, str, st
     scores = json.loads((folder / "model.work" / "test.json").read_text(encoding="utf-8"))
     assert scores["data"]["sentences"] == 6
     assert "copynet" in (folder / "model.work" / "report" / "report.md").read_text(encoding="utf-8")
+    card = (folder / "model" / "README.md").read_text(encoding="utf-8").splitlines()
+    assert f"| `pairs.csv` | `{hashlib.sha256((folder / 'pairs.csv').read_bytes()).hexdigest()}` |" in card
+    bleu = scores["systems"]["copynet"]["bleu"]
+    shown = [f"{bleu['score']:.2f} [{bleu['ci'][0]:.2f}, {bleu['ci'][1]:.2f}]", scores["columns"]["bleu"]["signature"]]
+    assert [line for line in card if line.startswith(f"| copynet | {shown[0]} |")]
+    assert f"* BLEU: `{shown[1]}`" in card
     script = "import sys, wean_fairseq\nmodel = wean_fairseq.load('model', device='cpu')\n"
     script += "print(wean_fairseq.__file__)\nprint(*model.generate(sys.stdin.read().splitlines()), sep='\\n')"
     source = (folder / "model.work" / "text" / "test.raw.src").read_text(encoding="utf-8")
@@ -280,6 +286,41 @@ def test_settings_against_the_old_model_are_refused(
     assert not Path("other.work").exists()
 
 
+def test_a_training_continues_from_a_model_with_a_bert(
+    trained: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """A rate of almost 0 keeps the scores. A BERT that has moved is given again."""
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    make_bert(tmp_path)
+    write_table(Path("pairs.csv"), ROWS)
+    write_table(Path("new.csv"), NEW_ROWS)
+    first = ["pairs.csv", *SMALL, "--arch", "copy_transformer", "--bert", "bert", "--epochs", "1", "--output", "model"]
+    assert cli.main(first) == 0
+    new = ["new.csv", "--columns", "long,short", "--test", "4", "--device", "cpu", "--epochs", "1", "--rate", "1e-9"]
+
+    def continue_from(model: str, place: str, *arguments: str) -> None:
+        assert cli.main([*new, "--from", model, "--output", f"tuned-{place}", *arguments]) == 0
+        sets = json.loads(Path(f"tuned-{place}.work/test.json").read_text(encoding="utf-8"))["sets"]
+        assert [scores["systems"]["tuned"] for scores in sets.values()] == [
+            scores["systems"]["before"] for scores in sets.values()
+        ]
+        config = json.loads(Path(f"tuned-{place}/config.json").read_text(encoding="utf-8"))
+        assert config["cfg"]["task"]["bert"] == place
+        weights = model if model.endswith(".pt") else f"{model}/model.safetensors"
+        assert f"| continued from | {weights} |" in Path(f"tuned-{place}/README.md").read_text(encoding="utf-8")
+
+    continue_from("model.work/copy_transformer/checkpoint_best.pt", "bert")
+    Path("bert").rename("moved")
+    capsys.readouterr()
+    message = "there is no BERT directory 'bert', with which model was trained: give bert its new place."
+    assert message in refused(capsys, *new, "--from", "model", "--output", "other")
+    continue_from("model", "moved", "--bert", "moved")
+    capsys.readouterr()
+    without = ("--from", trained[0] / "model", "--bert", "moved", "--output", "other")
+    assert "bert is for models that were trained with one" in refused(capsys, *new, *without)
+
+
 def test_the_recipe_continues_from_a_checkpoint(trained: tuple[Path, str, str]) -> None:
     folder = trained[0]
     write_table(folder / "new.csv", NEW_ROWS)
@@ -294,9 +335,9 @@ def test_the_recipe_continues_from_a_checkpoint(trained: tuple[Path, str, str]) 
     given["FROM"] = "model.work/copynet/checkpoint_best.pt"
     environment = ENVIRONMENT | {"PATH": search_path()} | given
     line = ["bash", str(ROOT / "examples" / "own_pairs.sh")]
-    wrong = environment | {"BPE": "20", "SEEDS": "1 2"}
+    wrong = environment | {"BPE": "20", "SEEDS": "1 2", "TEST_LIMIT": "3"}
     done = subprocess.run(line, env=wrong, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT)
-    assert done.stderr.endswith("with FROM the settings of the model are used again: leave out BPE SEEDS.\n")
+    assert done.stderr.endswith("with FROM the settings of the model are used again: leave out BPE SEEDS TEST_LIMIT.\n")
     done = subprocess.run(line, env=environment, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stderr
     assert "== old-test ==" in done.stdout

@@ -113,10 +113,11 @@ def test_a_long_argument_is_cut_in_the_message(capsys: pytest.CaptureFixture[str
     assert "\x1b" not in error and len(error) < 20_000  # 4,000 characters, escaped
 
 
-def test_an_unknown_option_that_is_spelt_like_a_known_one_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_option_gets_a_similar_one_or_all_names(capsys: pytest.CaptureFixture[str]) -> None:
     parser = OneLineParser(prog="prog")
     parser.add_argument("--n-best")
-    for option, hint in (("--n_best", " (did you mean --n-best?)"), ("--other=3", "")):
+    parser.add_argument("--old-name", help=argparse.SUPPRESS)
+    for option, hint in (("--n_best", " (did you mean --n-best?)"), ("--other=3", ": choose from --n-best")):
         with pytest.raises(SystemExit):
             parser.parse_args([option, "2"])
         assert f"unrecognized arguments: {option} 2{hint}; see --help." in capsys.readouterr().err

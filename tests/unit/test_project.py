@@ -240,6 +240,13 @@ def test_readme_names_the_two_commands():
     assert {"quickstart", "test"} <= mentioned_targets((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
+def test_the_image_has_the_packages_of_the_page_and_is_set_up_by_a_user():
+    page, image = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/install.md", "Dockerfile"))
+    needed, installed = (re.search(r"apt-get install (.+)", text)[1].split() for text in (page, image))
+    assert {"g++", "make"} <= set(needed) <= set(installed)
+    assert image.index("\nUSER user\n") < image.index("make setup")
+
+
 def test_readme_is_a_first_screen_and_its_links():
     """At most 750 words, as wc counts them. Longer texts belong in docs/."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 750

@@ -184,7 +184,7 @@ def test_a_state_file_that_cannot_be_written_stays_as_it_was(tmp_path):
 def test_settings_that_cannot_be_written_do_not_lock_the_run(tmp_path):
     (tmp_path / "in").touch()
     done = bash(tmp_path, f"trap '' XFSZ; {REMEMBER}", INPUT="in", WIDTH="8" * 9, limit=20)
-    assert "cannot be read or written (File too large)" in sentence(done)
+    assert "a file cannot be written (File too large): make room" in sentence(done)
     assert bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8").returncode == 0
     assert "WIDTH=8\n" in (tmp_path / "run" / "settings").read_text()
 

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from msgspec import Struct, ValidationError, convert, field
 
 from .. import __version__
+from ..console import without_folders
 from ..errors import UserError, printable
 from ..storage.files import read_json
 from ..templates import render_template
@@ -97,6 +98,7 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
         "learning rate": (cfg.get("optimization") or {}).get("lr"),
         "sentences per batch": (cfg.get("dataset") or {}).get("batch_size"),
         "criterion": (cfg.get("criterion") or {}).get("_name"),
+        "continued from": without_folders((cfg.get("checkpoint") or {}).get("finetune_from_model") or ""),
     }
     manifest = _manifest(text)
     return render_template(
@@ -108,7 +110,7 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
         writes_essays=cfg["task"].get("_name") == "topic_essay",
         parameters=sum(tensor.numel() for tensor in state["model"].values()),
         sizes=sizes,
-        training={name: value for name, value in training.items() if value is not None},
+        training={name: value for name, value in training.items() if value not in (None, "")},
         words=words,
         longest=cfg["task"].get("max_source_positions"),
         manifest=manifest,

@@ -10,11 +10,21 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import GenerationConfig
 from omegaconf import OmegaConf
 
+from ..errors import UserError
 from ..storage.files import sha256_of
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.search import GENERATION, TASK_OPTIONS, kept_search
 from .export import WEIGHTS, is_export
 from .reading import check_intact
+
+MODELS = "a folder of wean-export, or a checkpoint of fairseq-train"
+
+
+def missing_model(path: str | Path) -> UserError:
+    """Return the error about a path that has no model. The model of a run directory is suggested."""
+    inside = Path(path) / "model"
+    advice = f"did you mean {inside}?" if is_export(inside) else f"name {MODELS}."
+    return UserError(f"there is no model {path}: {advice}")
 
 
 def chosen_search(generation: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, Any]:

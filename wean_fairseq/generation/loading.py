@@ -15,8 +15,8 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from ..checkpoints.export import is_export, read_exported_text
-from ..checkpoints.loading import Loaded, StoredModel
+from ..checkpoints.export import read_exported_text
+from ..checkpoints.loading import MODELS, Loaded, StoredModel, missing_model
 from ..errors import UserError
 from ..storage.search import GENERATION
 from ..tasks.paraphrase import ParaphraseTask
@@ -29,7 +29,6 @@ ENGINES = ("pytorch", "ctranslate2")
 COMPUTE_TYPE = "float32"
 # Options of a model in use. The other options of its task are of the training, and rarely replaced.
 _OF_USE = ("beam", "search_preset", "essay_length", "replace_unk", "bert", "stock_search", "bf16_scores", "int8_scores")
-_MODELS = "a folder of wean-export, or a checkpoint of fairseq-train"
 _OF_TEST_SETS = ("constraints", "score_reference")  # options for data with more than sources
 
 
@@ -70,9 +69,7 @@ def load(
     # Reasons that a user can see are reported first, because loading a model may take a minute.
     stored = StoredModel(path, data)
     if not stored.is_export and not Path(path).is_file():
-        inside = Path(path) / "model"
-        hint = f"did you mean {inside}?" if is_export(inside) else f"name {_MODELS}."
-        raise UserError(f"there is no model {path}: {hint}")
+        raise missing_model(path)
     if stored.data is not None and not Path(stored.data).is_dir():
         raise UserError(f"there is no directory {data}: name the data directory of the training.")
     with quiet():
@@ -113,7 +110,7 @@ def _check_paths(path: Any, data: Any, text: Any) -> str:
         if isinstance(value, PathLike) and not isinstance(value.__fspath__(), str):
             raise UserError(f"{name} is a path of bytes: give a path as a string.")
     if not _is_there(path):
-        raise UserError(f"there is no model {os.fspath(path):.300}: name {_MODELS}.")
+        raise UserError(f"there is no model {os.fspath(path):.300}: name {MODELS}.")
     for name, folder in (("data", data), ("text", text)):
         if isinstance(folder, str | PathLike) and not _is_there(os.fspath(folder).split(":")[0]):
             raise UserError(f"there is no directory {os.fspath(folder):.300}: give another {name}, or leave it out.")

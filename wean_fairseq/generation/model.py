@@ -222,7 +222,7 @@ class TextModel:
         Raises:
             UserError: if the model cannot read the text.
         """
-        results = self.explain(text, 1 if n_best is None else n_best, details=False, **options)
+        results = self.explain(text, 1 if n_best is None else n_best, **{"details": False, **options})
         texts = [[output.text for output in item.outputs] for item in results]
         if n_best is None:
             best = [item[0] if item else "" for item in texts]

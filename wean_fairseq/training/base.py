@@ -10,9 +10,10 @@ from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from ..checkpoints.export import WEIGHTS, is_export, read_model, sides_of
-from ..checkpoints.loading import chosen_search
+from ..checkpoints.loading import chosen_search, missing_model
 from ..checkpoints.reading import options_of
 from ..errors import UserError
+from ..fields import start_files
 from ..host.command_line import arch_defaults
 from ..storage.search import kept_search
 from ..text import prepared_text, read_text_settings
@@ -27,7 +28,6 @@ _OF_TASK = (
     "oov_slots",
     "left_pad_source",
     "max_topics",
-    "bert",
 )
 
 
@@ -64,7 +64,7 @@ def read_base(settings: Settings) -> Base:
     if is_export(path):
         path = path / WEIGHTS if path.is_dir() else path
     elif not path.is_file():
-        raise UserError(f"there is no model {path}: name a folder of wean-export, or a checkpoint of fairseq-train.")
+        raise missing_model(path)
     state = read_model(path)
     model, task = options_of(state, "model"), options_of(state, "task")
     arch = model.get("_name") or model.get("arch")
@@ -82,6 +82,7 @@ def read_base(settings: Settings) -> Base:
     if read_text_settings(text) is None:
         raise UserError(f"it is not known how text becomes the tokens of {path}: export it again with --text.")
     of_task = {name: value for name, value in task.items() if name in _OF_TASK}
+    of_task["bert"] = _bert(settings, task.get("bert"))
     options = _given(model, vars(_defaults(arch)))
     options += _given(of_task, vars(TASK_DATACLASS_REGISTRY[task["_name"]]()))
     dictionaries = [data / f"dict.{side}.txt" for side in sides_of(task, data).values()]
@@ -89,6 +90,18 @@ def read_base(settings: Settings) -> Base:
     search = chosen_search(generation, task) if is_export(path) else kept_search(path)
     old_test = _old_test(settings, path, text)
     return Base(path, arch, width, options, text, dictionaries, old_test, search, int(task.get("max_topics") or 0))
+
+
+def _bert(settings: Settings, trained: str | None) -> str | None:
+    """Return the directory of the model's BERT, which may have moved since its training."""
+    if settings.bert and not trained:
+        raise UserError(f"bert is for models that were trained with one, and {settings.from_} was not: leave it out.")
+    folder = settings.bert or trained
+    if folder and not Path(folder).is_dir():
+        raise UserError(
+            f"there is no BERT directory {folder!r}, with which {settings.from_} was trained: give bert its new place."
+        )
+    return folder
 
 
 def _text_folder(path: Path, data: Path) -> Path:
@@ -111,11 +124,12 @@ def _defaults(arch: str) -> Any:
 
 
 def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    """Return the values that differ from the defaults, as fairseq-train options."""
+    """Return the values that differ from the defaults, as fairseq-train options, without files to begin with."""
     line: list[str] = []
+    files = start_files()
     for name, default in defaults.items():
         value = values.get(name, default)
-        if value == default or name in ("_name", "data", "embedding_file"):
+        if value == default or name in {"_name", "data"} | files:
             continue
         line.append(f"--{name.replace('_', '-')}")
         if not isinstance(value, bool):
@@ -134,8 +148,8 @@ def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
     known = read_text_settings(text)
     assert known is not None  # read_base has refused a text without settings
     for place in (text, folder.parent / "text", folder.with_name(f"{folder.name}.work") / "text"):
-        files = [place / "test.raw.src", place / "test.raw.tgt"]
-        is_alike = all(file.is_file() for file in files) and read_text_settings(place) == known
+        files = [place / "test.raw.src", *sorted(place.glob("test.raw.tgt*"))]
+        is_alike = len(files) > 1 and files[0].is_file() and read_text_settings(place) == known
         if is_alike and _has_same_files(place, text, known.files):
             return files
     return []

@@ -26,7 +26,7 @@ def train(
             a dictionary of its splits, which is saved in the work folder.
         output: folder of the model.
         config: a settings file in TOML. The arguments of the call replace its values.
-        settings: further settings, see ``training.settings.Settings``.
+        settings: further settings, such as ``arch`` or ``from_``, see ``training.settings.Settings``.
 
     Returns:
         The model, as ``wean_fairseq.load`` returns it.
@@ -38,7 +38,8 @@ def train(
         raise UserError(f"config is {config!r:.40}: give the path of a settings file.")
     chosen = read_file(Path(config)) if config is not None else {}
     given = {**settings, "output": output, "data": None if is_table(data) else data}
-    chosen |= read_settings({name: _plain(value) for name, value in given.items()})
+    # Python reserves the word from.
+    chosen |= read_settings({"from" if name == "from_" else name: _plain(value) for name, value in given.items()})
     if is_table(data):
         intended = TrainingRun(build_settings({**chosen, "data": "a table in memory"}))
         intended.check_folders()  # before the first file is written

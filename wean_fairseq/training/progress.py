@@ -14,6 +14,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm import tqdm
@@ -92,6 +94,19 @@ def in_processes(command: list[str], number: int) -> list[str]:
     return [*launcher, "--no-python", *command] if number > 1 else command
 
 
+@contextmanager
+def _on_sigterm(action: Callable[[], None]) -> Iterator[None]:
+    """Call ``action`` when this process gets SIGTERM. Other threads than the main one get no signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = signal.signal(signal.SIGTERM, lambda *_: action())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, earlier or signal.SIG_DFL)  # None = a handler that Python has not set
+
+
 def run_with_progress(
     command: list[str], output: Path, errors: Path | None, progress: Progress, env: dict[str, str] | None = None
 ) -> int:
@@ -109,14 +124,13 @@ def run_with_progress(
             env=env,
         ) as child,
     ):
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         assert child.stdout is not None
         try:
-            for line in child.stdout:
-                log.write(line)
-                log.flush()
-                progress.read(line)
+            with _on_sigterm(child.terminate):
+                for line in child.stdout:
+                    log.write(line)
+                    log.flush()
+                    progress.read(line)
         except KeyboardInterrupt:  # the terminal also sends it to the command
             child.wait()
             return 130

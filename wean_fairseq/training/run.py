@@ -98,7 +98,7 @@ class TrainingRun:
 
     @property
     def bert(self) -> list[str]:
-        """The option of the model's BERT."""
+        """The option of the model's BERT, which a checkpoint has recorded."""
         return ["--bert", self.settings.bert] if self.settings.bert else []
 
     @property
@@ -187,6 +187,8 @@ class TrainingRun:
             raise UserError(
                 f"{self.work} was made with other settings ({changes}): give another --work or --output, or delete it."
             )
+        if self.base and not self.base.old_test:
+            say(f"the test set of {self.settings.from_} is not next to it, and is not scored: --old-test names it")
         if (self.data / "manifest.json").is_file():
             say("text: done before")
         else:
@@ -215,16 +217,7 @@ class TrainingRun:
         if self.base:
             line += ["--prepared", str(self.base.text), "--dictionaries", *map(str, self.base.dictionaries)]
         else:
-            line += [
-                "--words",
-                str(words),
-                "--threshold",
-                str(least),
-                "--unit",
-                str(given.unit),
-                "--bpe",
-                str(given.bpe),
-            ]
+            line += ["--words", str(words), "--threshold", str(least), "--unit", str(given.unit), f"--bpe={given.bpe}"]
             line += [] if given.case == "keep" else [f"--{given.case}"]
             line += ["--topics"] if given.task == "essay" else []
         for name in ("data", "valid", "test"):
@@ -247,8 +240,7 @@ class TrainingRun:
         given = self.settings
         options = ["--task", self.task, "--arch", self.arch, "--criterion", self.options.criterion]
         options += ["--seed", str(given.seed), *self.options.optimisation]
-        options += self.base.options if self.base else self.options.sizes
-        options += self.bert
+        options += self.base.options if self.base else [*self.options.sizes, *self.bert]
         changes = state.record_settings(self.system / "command", option_lines(options))
         if changes:
             raise UserError(f"{self.system} was begun with other settings ({changes}): give another --work.")
@@ -284,7 +276,7 @@ class TrainingRun:
     def systems(self) -> dict[str, list[str]]:
         """Return the models to score, as options of wean-generate: the original model and the one trained from it."""
         checkpoint = ["--model", str(self.system / "checkpoint_best.pt")]
-        checkpoint += ["--data", str(self.data), "--text", str(self.text), *self.bert]
+        checkpoint += ["--data", str(self.data), "--text", str(self.text)]
         if self.base is None:
             return {self.arch: checkpoint}
         own_data = [] if is_export(self.base.weights) else ["--data", str(self.base.dictionaries[0].parent)]
@@ -309,16 +301,7 @@ class TrainingRun:
                     say(f"decoding {test_set} with {system}: done before")
                     continue
                 say(f"decoding {test_set} with {system}")
-                line = [
-                    *model,
-                    *self.bert,
-                    *self.on_cpu,
-                    "--overwrite",
-                    "--input",
-                    str(sources),
-                    "--output",
-                    str(output),
-                ]
+                line = [*model, *self.on_cpu, "--overwrite", "--input", str(sources), "--output", str(output)]
                 _check(generate(line), f"{test_set} cannot be decoded, see above.")
                 write_text(mark, made_from)
 

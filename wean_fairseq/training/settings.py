@@ -52,7 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         case: truecase (the default for pairs), lowercase or keep (the default for essays).
         bpe: merges of byte pair encoding; 0 = whole words.
         language: two letters, for the unit moses.
-        limit: largest number of training and of validation pairs. 0 = all.
+        limit: largest number of pairs per split; 0 = all.
         arch: the system to train.
         bert: directory of a BERT whose states the model reads; empty = none, or that of ``from``.
         width: size of embeddings and layers.

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ..console import print_text
-from ..errors import UserError, printable
+from ..errors import UserError, printable, sentence_of
 from ..storage.files import read_regular, sha256_of, write_text
 
 CHANGED = 3  # exit status
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         changes = record_settings(args.file, sys.stdin.read().splitlines() + input_lines(args.input), check=args.check)
     except (OSError, UserError) as error:
-        print_text(f"{_describe(error)}\n")
+        print_text(f"{sentence_of(error) or error}\n")
         return 2
     if changes:
         print_text(f"{changes}\n")
@@ -76,12 +76,6 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
         file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, "".join(f"{line}\n" for line in lines))
     return ""
-
-
-def _describe(error: OSError | UserError) -> str:
-    if isinstance(error, UserError):
-        return str(error)
-    return f"{_printable(str(error.filename))} cannot be read or written ({error.strerror}): choose another place."
 
 
 def input_lines(paths: list[Path]) -> list[str]:

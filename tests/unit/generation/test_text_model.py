@@ -172,6 +172,7 @@ def test_threads_wait_for_one_another(tmp_path: Path):
 def test_a_wide_answer_needs_a_wide_beam_and_numbers_are_checked(tmp_path: Path):
     model = build(tmp_path, "wean_lstm")
     assert len(model.generate("what is", n_best=6)) == 6  # of a beam of 4
+    assert model.generate("what is", details=True) == model.generate("what is")  # an argument of explain
     with pytest.raises(UserError, match="beam must be a whole number of 1 to 2147483647, but is 0"):
         model.generate("what", beam=0)
     for name in ("n_best", "beam", "essay_length", "batch_size"):  # batches count in C

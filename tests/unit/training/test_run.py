@@ -1,11 +1,13 @@
 """wean-train reads the files of its work folder, which may be damaged or another program's."""
 
 import os
+import signal
+import sys
 
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.training import run
+from wean_fairseq.training import base, run
 from wean_fairseq.training.call import train
 from wean_fairseq.training.settings import build_settings
 
@@ -55,9 +57,38 @@ def test_a_broken_mark_means_that_the_step_is_not_done(training, content):
     assert training._published == (content or b"").decode(errors="replace")  # which no folder has as its checksum
 
 
+def test_the_old_test_set_has_all_references(training):
+    """The names are those that preprocess/own_pairs.py writes for a table with two columns of references."""
+    (training.text / "manifest.json").write_text('{"options": {}}', encoding="utf-8")
+    for name in ("test.raw.src", "test.raw.tgt", "test.raw.tgt.1"):
+        (training.text / name).touch()
+    given = build_settings({"data": "pairs.csv", "output": "m", "from": "checkpoint"})
+    found = base._old_test(given, training.system / "checkpoint_best.pt", training.text)
+    assert [file.name for file in found] == ["test.raw.src", "test.raw.tgt", "test.raw.tgt.1"]
+
+
+def test_an_old_test_set_that_is_not_found_is_reported(training, capsys):
+    training.settings = build_settings({"data": "pairs.csv", "output": "m", "from": "old", "device": "cpu"})
+    weights = training.work / "weights"
+    weights.touch()
+    training.base = base.Base(weights, "copynet", 8, [], training.text, [], [], {}, 0)
+    training.prepare()
+    assert "the test set of old is not next to it, and is not scored: --old-test names it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("output", ["a" * 10_000, "/proc/model"])
 def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, output):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pairs.csv").write_text("source,target\na,b\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"shorten it|cannot be read or written"):
         train("pairs.csv", output)
+
+
+def test_sigterm_ends_the_program_again_after_its_command(tmp_path):
+    """The handler is for the command alone. In the next steps, the signal would otherwise be lost."""
+    earlier = signal.getsignal(signal.SIGTERM)
+    kill = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
+    bar = run.progress.Progress("x", 1, "^H-", 1)
+    status = run.progress.run_with_progress([sys.executable, "-c", kill], tmp_path / "out", None, bar)
+    assert status == -signal.SIGTERM  # passed on to the command
+    assert signal.getsignal(signal.SIGTERM) is earlier

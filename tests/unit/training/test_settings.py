@@ -9,6 +9,7 @@ from tests.copy_contract import BASE, copy_task
 from tests.model_contract import build_model, make_batch, make_task
 from wean_fairseq.capabilities import capabilities_of
 from wean_fairseq.errors import UserError
+from wean_fairseq.fields import start_files
 from wean_fairseq.training import base, cli, run, settings, tables
 from wean_fairseq.training.call import train
 from wean_fairseq.training.defaults import ARCHS_OF, main, options_for, sizes_for
@@ -133,6 +134,13 @@ def test_a_gpu_that_is_not_there_is_refused(here, capsys, monkeypatch):
     assert "there is no GPU" in refused(capsys, "pairs.csv", "--output", "model", "--device", "cuda")
 
 
+def test_the_model_inside_a_run_directory_is_suggested(here, capsys):
+    (here / "run" / "model").mkdir(parents=True)
+    (here / "run" / "model" / "model.safetensors").touch()
+    message = refused(capsys, "pairs.csv", "--output", "tuned", "--from", "run")
+    assert "there is no model run: did you mean run/model?" in message
+
+
 def test_folders_of_others_are_left_alone(here, capsys):
     for name in ("model", "model.work"):
         (here / name).mkdir()
@@ -234,6 +242,12 @@ def test_written_settings_are_read_again_unchanged(here):
     file = here / "runs" / "model" / "run.toml"
     file.write_text(settings.write_toml(given, Path("runs/model")), encoding="utf-8")
     assert settings.build_settings(settings.read_file(Path("runs/model/run.toml"))) == given
+
+
+def test_python_names_the_setting_from_with_an_underscore(here):
+    """``from`` is a keyword of Python. The setting of the file and of the command is ``from``."""
+    with pytest.raises(UserError, match="there is no model nowhere"):
+        train("pairs.csv", "model", from_="nowhere")
 
 
 def test_an_unknown_argument_of_the_function_is_named(here):
@@ -377,7 +391,8 @@ def test_a_training_continues_from_every_arch():
         preset = vars(base._defaults(arch))
         width = "encoder_embed_dim" if "encoder_embed_dim" in preset else "embed_dim"
         assert base._given(preset, preset) == []
-        assert base._given(preset | {width: 7}, preset) == [f"--{width.replace('_', '-')}", "7"]
+        vectors = dict.fromkeys(preset.keys() & start_files(), "deleted.vec")  # only a new model begins with a file
+        assert base._given(preset | vectors | {width: 7}, preset) == [f"--{width.replace('_', '-')}", "7"]
 
 
 @pytest.mark.parametrize("option", ["--output", "--work", "--from"])
