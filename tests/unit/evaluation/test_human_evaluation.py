@@ -252,6 +252,9 @@ def edit(path: Path, pattern: str, replacement: str) -> None:
         (r"(item-\w+)(.*),3,3", r"\1\2,3,6", "answers that are none of 1, 2, 3, 4, 5 in item-"),
         (r"rater-1,item-\w+.*\r?\n", "", "missing items item-"),
         (r"(rater-1,item-\w+.*\n)", r"\1\1", "items rated twice item-"),
+        # An unquoted comma in a text moves the answers to other columns.
+        (r"(rater-1,item-\w+),", r"\1,4,", "rows with more cells than the heading item-"),
+        (r"source", "fluency", "more than one column fluency"),
         (r"item-\w+", "item-zzzz", "unknown items item-zzzz"),
         (r"fluency", "fluent", "has no column fluency"),
         (r"rater-1", "rater-7", "names the raters"),
