@@ -6,6 +6,7 @@ substitution that reads files, or from such a variable. Only ``whole_number`` an
 everywhere.
 """
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -77,6 +78,33 @@ def offences(text: str) -> list[str]:
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_scripts_evaluate_no_text_from_files(path: Path) -> None:
     assert offences(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_lists_are_no_patterns_of_files(path: Path) -> None:
+    """Bash replaces a `*` in an unquoted variable by file names, unless noglob is set, as recipe.sh does."""
+    text = path.read_text(encoding="utf-8")
+    unquoted = re.search(r"for \w+ in (?:[^;\n]* )?\$\{?!?[A-Za-z]|^\s*need_\w+ (?:.* )?\$", text, re.MULTILINE)
+    is_sourced = "set -euo pipefail" not in text  # after recipe.sh
+    assert not unquoted or is_sourced or "set -o noglob" in text or "lib/recipe.sh" in text
+
+
+@pytest.mark.parametrize("name", ["SYSTEMS", "SEEDS", "RATES", "RATES_x", "DROPOUTS"])
+@pytest.mark.parametrize("value", ["*", "fil?", "[f]ile", "x" * 100_000, "\x1b[2J"])
+def test_a_list_is_not_expanded(tmp_path: Path, name: str, value: str) -> None:
+    """One message names the value as it was given, at most 4,000 characters of it, and no file of the folder."""
+    (tmp_path / "file").touch()
+    script = 'set -euo pipefail; source "$1/examples/lib/recipe.sh"; need_systems a b'
+    environment = {"PATH": os.environ["PATH"], "RECIPE": "x", "GPUS": "0", "SYSTEMS": "a", "OMP_NUM_THREADS": "1"}
+    environment |= {name: value, "RUN": "run"}
+    line = ["bash", "-c", script, "bash", ROOT]
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("x: error: ")
+    assert done.stderr.count("\n") == 1
+    assert value.replace("\x1b", "")[:3900] in done.stderr
+    assert len(done.stderr) <= 4001
+    assert not {"file", "\x1b"} & set(re.split(r"[ ,.]|(\x1b)", done.stderr))
 
 
 @pytest.mark.parametrize(
