@@ -134,12 +134,15 @@ check_variables() {
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 
-# check_run: end with one sentence if the run directory has a file that is not one, such as a FIFO, which would be waited
-# for, or a link to a file outside of it, which would be overwritten. Links to directories are followed.
+# check_run: end with one sentence if the run directory or one in it cannot be read and written, or if it has a file that
+# is not one, such as a FIFO, which would be waited for, or a link to a file outside of it, which would be overwritten.
+# Links to directories are followed.
 check_run() {
   local root entry
   [[ -d $TABLE ]] || return 0
   root=$(realpath -- "$TABLE")
+  entry=$(find "$root" -maxdepth 6 -type d ! '(' -readable -writable -executable ')' -print -quit 2>/dev/null || true)
+  [[ -z $entry ]] || die "$entry cannot be read and written: set RUN to another directory, or change its permissions."
   while IFS= read -r -d '' entry; do
     [[ ! -d $entry ]] || continue
     [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||

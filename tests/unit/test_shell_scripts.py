@@ -178,6 +178,21 @@ def test_a_list_of_files_has_one(given: str) -> None:
     assert done.stderr == "x: error: TEST has only spaces: name one file or two.\n"
 
 
+@pytest.mark.parametrize("name", ["run", "run/seed1"])
+def test_a_run_directory_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
+    """The first command that wrote there failed with the line number of a library, and printed two more lines."""
+    (tmp_path / "run" / "seed1").mkdir(parents=True)
+    (tmp_path / name).chmod(0o555)
+    # Without capabilities, the permissions also apply to root.
+    as_user = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    environment = {"PATH": os.environ["PATH"], "RECIPE": "x", "GPUS": "0", "OMP_NUM_THREADS": "1", "RUN": "run"}
+    line = [*as_user, "bash", "-c", 'set -euo pipefail; source "$1/examples/lib/recipe.sh"', "bash", ROOT]
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (tmp_path / name).chmod(0o755)
+    expected = f"{tmp_path / name} cannot be read and written: set RUN to another directory, or change its permissions."
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"x: error: {expected}\n")
+
+
 def test_a_restarter_prints_no_control_characters() -> None:
     script = ROOT / "examples" / "train_until_done.sh"
     done = subprocess.run(["bash", script, "no\x1b\x9b\u202e[2J"], capture_output=True, text=True, check=False)
