@@ -221,7 +221,8 @@ continue_with=$(same_command EPOCHS "$((2 * EPOCHS))")
 restore_outputs test
 samples test 20
 [[ $CASE != lowercase ]] || metrics+=(--lowercase)
-score test "$RUN"/plain-test/test.tgt* -- "${metrics[@]}"
+mapfile -t references < <(files_like "$RUN/plain-test" 'test.tgt*')
+score test "${references[@]}" -- "${metrics[@]}"
 number=0
 for system in $ARCH; do
   folder=$RUN/model$( ((number == 0)) || printf -- '-%s' "$system")

@@ -12,13 +12,16 @@
 #             granularity_transformer/table2.sh)
 #   OUTPUT    path of the page (default: runs/quora_report)
 set -euo pipefail
+set -o noglob # a `*` in FAMILIES is not a list of files
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${FAMILIES=wean_lstm copy_transformer granularity_transformer pointer_generator residual_lstm dnpg}"
 : "${SMOKE:=0}" "${RUN:=}"
 suffix=$([[ $SMOKE != 1 ]] || echo -smoke)
 : "${OUTPUT:=${RUN:-$ROOT/runs}/quora_report$suffix}"
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
-die() { printf 'quora_report: error: %s\n' "$*" >&2; exit 1; }
+RECIPE=quora_report
+# shellcheck source=examples/lib/checks.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/checks.sh"
 
 for name in fairseq-train wean-report; do
   command -v "$name" >/dev/null || die "$name is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'."
@@ -36,6 +39,7 @@ if [[ -n ${RUNS:-} ]]; then
 elif [[ -n $RUN ]]; then
   runs=("$RUN")
 else
+  set +o noglob
   shopt -s nullglob
   runs=("$ROOT"/runs/*/quora"$suffix"/ "$ROOT"/runs/granularity_transformer/table2"$suffix"/seed*/quora/)
   ((${#runs[@]} > 0)) || die "nothing has been trained yet: leave FAMILIES out, or name run directories in RUNS."

@@ -8,13 +8,13 @@ say() {
   [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
   printf '[%s] %s\n' "$RECIPE" "${text//"$PWD/"/}" | printable
 }
-die() { printf '%s: error: %s\n' "$RECIPE" "$*" | printable >&2; exit 1; }
+die() { printf '%s: error: %s\n' "$RECIPE" "${*//$'\n'/ }" | printable >&2; exit 1; }
 
-# printable: standard input without the control characters of names and logs, which a terminal would execute: ASCII, C1
-# (U+0080 to U+009F), and those that change the direction of text.
+# printable: at most 4,000 bytes of each line of standard input, without the control characters of names and logs, which a
+# terminal would execute: ASCII, C1 (U+0080 to U+009F), and those that change the direction of text.
 printable() {
   tr -d '\000-\010\013-\037\177' |
-    LC_ALL=C sed 's/\xc2[\x80-\x9f]//g; s/\xe2\x80[\x8e\x8f\xa8-\xae]//g; s/\xe2\x81[\xa6-\xa9]//g'
+    LC_ALL=C sed 's/\xc2[\x80-\x9f]//g; s/\xe2\x80[\x8e\x8f\xa8-\xae]//g; s/\xe2\x81[\xa6-\xa9]//g; s/^\(.\{4000\}\).*/\1/'
 }
 
 # fail WHAT LOG...: exit; print the error message of the plugin in a log, or else the log's last lines.
@@ -134,12 +134,15 @@ check_variables() {
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 
-# check_run: end with one sentence if the run directory has a file that is not one, such as a FIFO, which would be waited
-# for, or a link to a file outside of it, which would be overwritten. Links to directories are followed.
+# check_run: end with one sentence if the run directory or one in it cannot be read and written, or if it has a file that
+# is not one, such as a FIFO, which would be waited for, or a link to a file outside of it, which would be overwritten.
+# Links to directories are followed.
 check_run() {
   local root entry
   [[ -d $TABLE ]] || return 0
   root=$(realpath -- "$TABLE")
+  entry=$(find "$root" -maxdepth 6 -type d ! '(' -readable -writable -executable ')' -print -quit 2>/dev/null || true)
+  [[ -z $entry ]] || die "$entry cannot be read and written: set RUN to another directory, or change its permissions."
   while IFS= read -r -d '' entry; do
     [[ ! -d $entry ]] || continue
     [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||
@@ -180,6 +183,9 @@ need_systems() {
     [[ " $* " == *" $system "* ]] || die "there is no system $system here; choose from $*."
   done
 }
+
+# files_like FOLDER PATTERN: the files in FOLDER whose names match PATTERN, sorted, one per line.
+files_like() { find "$1/" -maxdepth 1 -name "$2" | LC_ALL=C sort; }
 
 # files_of NAME: the files in the variable NAME -> the array `files`: one file whose name may contain spaces, or several
 # files separated by spaces. A name that begins with a dash is not treated as an option.

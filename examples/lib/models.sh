@@ -14,7 +14,7 @@ export_model() {
   [[ ! -e $folder || (-d $folder && ! -L $folder) ]] || die "$folder is not a folder: move it elsewhere, and start again."
   others=$(other_files "$folder")
   [[ -z $others ]] || die "$folder has files that are not of its model ($others): move them elsewhere, and start again."
-  rm -rf -- "$RUN"/.wean-model-??????????.partial # of a killed export
+  find "$RUN/" -maxdepth 1 -name '.wean-model-??????????.partial' -exec rm -rf {} + # of a killed export
   part=$(mktemp -d -- "$RUN/.wean-model-XXXXXXXXXX.partial")
   [[ ! -f $RUN/test.json ]] || scores=(--scores "$RUN/test.json")
   wean-export "$RUN/$system/checkpoint_best.pt" --data "$(binary_data)" --text "$RUN/text" --output "$part/new" \
@@ -28,7 +28,7 @@ export_model() {
 # model_sources SYSTEM FOLDER NOTE: checksums of the sources of FOLDER, and of the files in it.
 model_sources() {
   local file
-  for file in "$RUN/$1"/{checkpoint_best.pt,search.txt} "$RUN"/{text/manifest.json,test.json} "$(binary_data)"/dict.*.txt; do
+  for file in "$RUN/$1"/{checkpoint_best.pt,search.txt} "$RUN"/{text/manifest.json,test.json} "$(binary_data)"/dict.{src,tgt}.txt; do
     [[ ! -f $file ]] || sha256sum <"$file"
   done
   [[ ! -d $2 ]] || (CDPATH='' cd -- "$2" && find . -type f -exec sha256sum {} + | LC_ALL=C sort)

@@ -33,6 +33,8 @@
 # The settings are at the top of each recipe: first those of a SMOKE run, then those of a full one. All of them can be
 # overridden in the environment.
 
+# Lists such as SYSTEMS are split at spaces, and a `*` in one is not a list of files. `files_like` expands patterns.
+set -o noglob
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LIB=$ROOT/examples/lib
 # shellcheck source=examples/lib/checks.sh
@@ -48,7 +50,7 @@ source "$LIB/models.sh"
 
 # runs/quickstart, runs/copynet/synthetic, ...: families have recipes of the same name.
 FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}
-RECIPE=$(basename "$FOLDER")
+RECIPE=$(basename -- "$FOLDER")
 note_environment
 : "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}" "${RECIPE_STAGE:=}"
 read -ra seeds <<<"$SEEDS"
@@ -296,7 +298,7 @@ lay_out_test() {
   [[ ! -f $1/.complete ]] || return 0
   rm -rf "$1" "$part"
   mkdir -p "$part"
-  cp "$(binary_data)"/dict.*.txt "$part"
+  cp "$(binary_data)"/dict.{src,tgt}.txt "$part"
   cp "$2/test.src" "$part/test.src-tgt.src"
   cp "$2/test.tgt" "$part/test.src-tgt.tgt"
   : >"$part/.complete"

@@ -26,12 +26,14 @@ restore_outputs() {
 # raw_test_set: the user's own test sentences, unchanged from the table -> $RUN/plain-test, which samples and score use
 # from then on.
 raw_test_set() {
-  local file name
+  local files file side
   mkdir -p "$RUN/plain-test"
-  for file in "$RUN"/text/test.raw.{src,tgt}*; do
-    name=${file##*/}
-    [[ -f $file ]] || die "$RUN/text has no $name, as texts of earlier versions: set RUN to another directory."
-    ln -sfn "../text/$name" "$RUN/plain-test/${name/.raw/}"
+  for side in src tgt; do
+    mapfile -t files < <(files_like "$RUN/text" "test.raw.$side*")
+    ((${#files[@]})) || die "$RUN/text has no test.raw.$side, as texts of earlier versions: set RUN to another directory."
+    for file in "${files[@]##*/}"; do
+      ln -sfn "../text/$file" "$RUN/plain-test/${file/.raw/}"
+    done
   done
 }
 

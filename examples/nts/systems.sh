@@ -194,8 +194,9 @@ search_beams() {
 # rerank_all SET LENGTH: decode SET with every one of $RERANK, with outputs of at most LENGTH words -> SET.txt, and the
 # scores on the validation sentences in SET.choice.{txt,json}, in $RUN/SYSTEM_bleu and $RUN/SYSTEM_sari
 rerank_all() {
-  local set=$1 length=$2 system metric folder references=("$RUN"/text/valid.ref*)
-  [[ -f ${references[0]} ]] || references=("$RUN/text/valid.tgt")
+  local set=$1 length=$2 system metric folder references
+  mapfile -t references < <(files_like "$RUN/text" 'valid.ref*')
+  ((${#references[@]})) || references=("$RUN/text/valid.tgt")
   mkdir -p "$RUN/text-tune"
   ln -sf ../text/valid.src "$RUN/text-tune/test.src"
   ln -sf ../text/valid.tgt "$RUN/text-tune/test.tgt"

@@ -239,3 +239,22 @@ def write_lcsts_parts(folder, train, scored):
 
 def test_recipe_files_are_all_covered():
     assert {path.stem for path in Path(ROOT / "examples" / "wean_lstm").glob("*.sh")} == set(RECIPES)
+
+
+def test_a_training_ends_with_its_killed_starter(tmp_path):
+    """After SIGKILL a training continued alone, and the repeated command found its folder locked."""
+    script = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+    output = tmp_path / "out"
+    line = [sys.executable, "-m", "wean_fairseq.training.progress", "--label", "x", "--output", str(output)]
+    with subprocess.Popen([*line, "--", sys.executable, "-c", script], cwd=ROOT) as starter:
+        wait_until(lambda: output.exists() and output.read_text().endswith("\n"))
+        starter.kill()
+    state = Path("/proc", output.read_text().strip(), "stat")
+    wait_until(lambda: not state.exists() or state.read_text().split()[2] == "Z")
+
+
+def wait_until(is_true):
+    end = time.monotonic() + 50
+    while not is_true():
+        assert time.monotonic() < end
+        time.sleep(0.05)

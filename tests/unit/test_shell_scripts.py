@@ -6,6 +6,7 @@ substitution that reads files, or from such a variable. Only ``whole_number`` an
 everywhere.
 """
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -79,6 +80,33 @@ def test_scripts_evaluate_no_text_from_files(path: Path) -> None:
     assert offences(path.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_lists_are_no_patterns_of_files(path: Path) -> None:
+    """Bash replaces a `*` in an unquoted variable by file names, unless noglob is set, as recipe.sh does."""
+    text = path.read_text(encoding="utf-8")
+    unquoted = re.search(r"for \w+ in (?:[^;\n]* )?\$\{?!?[A-Za-z]|^\s*need_\w+ (?:.* )?\$", text, re.MULTILINE)
+    is_sourced = "set -euo pipefail" not in text  # after recipe.sh
+    assert not unquoted or is_sourced or "set -o noglob" in text or "lib/recipe.sh" in text
+
+
+@pytest.mark.parametrize("name", ["SYSTEMS", "SEEDS", "RATES", "RATES_x", "DROPOUTS"])
+@pytest.mark.parametrize("value", ["*", "fil?", "[f]ile", "x" * 100_000, "\x1b[2J"])
+def test_a_list_is_not_expanded(tmp_path: Path, name: str, value: str) -> None:
+    """One message names the value as it was given, at most 4,000 characters of it, and no file of the folder."""
+    (tmp_path / "file").touch()
+    script = 'set -euo pipefail; source "$1/examples/lib/recipe.sh"; need_systems a b'
+    environment = {"PATH": os.environ["PATH"], "RECIPE": "x", "GPUS": "0", "SYSTEMS": "a", "OMP_NUM_THREADS": "1"}
+    environment |= {name: value, "RUN": "run"}
+    line = ["bash", "-c", script, "bash", ROOT]
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("x: error: ")
+    assert done.stderr.count("\n") == 1
+    assert value.replace("\x1b", "")[:3900] in done.stderr
+    assert len(done.stderr) <= 4001
+    assert not {"file", "\x1b"} & set(re.split(r"[ ,.]|(\x1b)", done.stderr))
+
+
 @pytest.mark.parametrize(
     "script",
     [
@@ -148,6 +176,21 @@ def test_a_list_of_files_has_one(given: str) -> None:
     done = subprocess.run(["bash", "-c", script, "bash", checks, given], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "x: error: TEST has only spaces: name one file or two.\n"
+
+
+@pytest.mark.parametrize("name", ["run", "run/seed1"])
+def test_a_run_directory_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
+    """The first command that wrote there failed with the line number of a library, and printed two more lines."""
+    (tmp_path / "run" / "seed1").mkdir(parents=True)
+    (tmp_path / name).chmod(0o555)
+    # Without capabilities, the permissions also apply to root.
+    as_user = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    environment = {"PATH": os.environ["PATH"], "RECIPE": "x", "GPUS": "0", "OMP_NUM_THREADS": "1", "RUN": "run"}
+    line = [*as_user, "bash", "-c", 'set -euo pipefail; source "$1/examples/lib/recipe.sh"', "bash", ROOT]
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (tmp_path / name).chmod(0o755)
+    expected = f"{tmp_path / name} cannot be read and written: set RUN to another directory, or change its permissions."
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"x: error: {expected}\n")
 
 
 def test_a_restarter_prints_no_control_characters() -> None:

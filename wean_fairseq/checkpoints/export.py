@@ -6,6 +6,8 @@ other names to them.
 """
 
 import json
+import logging
+import os
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -39,6 +41,8 @@ from . import dictionaries, writing
 from .card import CARD, write_card
 from .ctranslate2_format import convert
 from .reading import check_members, checked_options, read_checkpoint, same_tensors
+
+logger = logging.getLogger(__name__)
 
 WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "note.txt"
 EXPORT_FORMAT = 1  # of the configuration
@@ -257,7 +261,7 @@ def read_model(path: str | Path) -> dict[str, Any]:
 def read_exported_text(path: str | Path) -> Text | None:
     """Return the steps from text to tokens of an export, or ``None``. Raises ``UserError`` if it is damaged."""
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
-    if not (folder / TEXT).is_file():
+    if not os.path.lexists(folder / TEXT):
         return None
     check_file(folder / TEXT, _ADVICE)
     try:
@@ -283,6 +287,22 @@ def _check_header(weights: Path) -> None:
         safe_open(weights, "pt")
 
 
+def _listed_files(folder: Path) -> dict[str, list[str]]:
+    """Return the checksums of a folder. Warn if it has none. Raises ``Damaged`` if a file is missing."""
+    digests = Manifest(folder).digests
+    if not digests:
+        steps = "" if (folder / TEXT).exists() else f" Without {TEXT} its input must be tokens between spaces."
+        logger.warning(
+            f"{folder} has no checksums in {CHECKSUMS}, so missing and changed files are not noticed: copy the whole "
+            f"folder again.{steps}"
+        )
+    for name in digests:
+        # A folder from elsewhere may list any name, and a name with a directory would lead out of the folder.
+        if Path(name).name != name or not (folder / name).is_file():
+            raise Damaged(f"{folder} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
+    return digests
+
+
 def read_export(path: str | Path) -> dict[str, Any]:
     """Read a folder of ``export`` as a checkpoint of fairseq-train without the state of its optimiser.
 
@@ -295,15 +315,12 @@ def read_export(path: str | Path) -> dict[str, Any]:
     for file in (weights, config_file):
         if not file.is_file():
             raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
-    for name in Manifest(weights.parent).digests:
-        # A folder from elsewhere may list any name, and a name with a directory would lead out of the folder.
-        if Path(name).name != name or not (weights.parent / name).is_file():
-            raise Damaged(f"{weights.parent} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
+    digests = _listed_files(weights.parent)
     try:
         # Sizes come first, because a sparse file of a few bytes can claim to be larger than the memory. The weights
         # have their size in their header.
         _check_header(weights)
-        for name in Manifest(weights.parent).digests:
+        for name in digests:
             if name != weights.name:
                 check_size(weights.parent / name)
             check_file(weights.parent / name, _ADVICE)

@@ -26,11 +26,17 @@ def decode(system: System, question: Question) -> dict[str, Any]:
         if the model has them.
 
     Raises:
-        UserError: if the system cannot read the text.
+        UserError: if the system cannot read the text, or the search would take too long.
     """
     model = system.model
     beam = question.beam or min(model.beam, LIMITS.beam)
     length = question.length if model.needs_length else None
+    words = max(len(model.text.prepare(question.text).split()), length or 0)
+    if words * beam > LIMITS.searched:
+        raise UserError(
+            f"{words:,} words with a beam of {beam} take too long: use at most {LIMITS.searched // beam:,} words, or a "
+            "smaller beam."
+        )
     [generated] = model.explain(question.text, min(question.outputs, beam), beam=beam, essay_length=length)
     if not generated.outputs:
         raise UserError("the text has no words, only characters that are not shown: type a sentence, or topics.")

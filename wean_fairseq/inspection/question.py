@@ -19,6 +19,7 @@ class Limits(NamedTuple):
     outputs: int = 10
     length: int = 500
     systems: int = 2
+    searched: int = 2_500  # words to read or to plan for, times the beam: the time grows with their product
     body: int = 32_768  # bytes: 2,000 characters take up to 12 bytes each in JSON, plus the other fields
 
 

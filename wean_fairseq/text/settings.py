@@ -8,7 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import ValidationError, convert
 
 from ..console import counted
-from ..errors import UserError, printable
+from ..errors import UserError, name_some, printable
 from ..storage.files import check_size, open_regular, read_json, read_regular
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
@@ -90,6 +90,9 @@ class TextSettings:
         steps_taken = {"lower-cased": self.lowercase, "true-cased": self.truecase, "in BPE pieces": self.bpe}
         return ", ".join([names.get(self.unit, self.unit), *(name for name, taken in steps_taken.items() if taken)])
 
+
+_NAMES = {field.name for field in fields(TextSettings)}
+_LATER_NAMES = {"reversible_case", "topics"}  # older exported models lack them
 
 #: Settings for text that is already tokenised.
 TOKENS = TextSettings(unicode="none", specials="keep")
@@ -226,19 +229,26 @@ class Text:
 
 
 def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
-    """Settings from JSON values. Missing values have their defaults.
+    """Settings from JSON values.
 
     Args:
-        values: by name. Names that ``TextSettings`` does not have are ignored.
+        values: by name. In a manifest, missing values have their defaults, and other names are ignored. The file of an
+            exported model has all names and no others, because another step gives the model other tokens.
+        path: the file that they were read from.
 
     Raises:
         UserError: if this version does not know a value.
     """
     try:
         values = convert(values, dict[str, Any])
-        # Older manifests have the number of merges, and do not say whether the case is reversible.
-        settings = {"reversible_case": False, **values, "bpe": bool(values.get("bpe"))}
-        read = convert({name: value for name, value in settings.items() if value is not None}, TextSettings)
+        if path.name == MODEL_TEXT:
+            if wrong := (values.keys() - _NAMES) | (_NAMES - _LATER_NAMES - values.keys()):
+                raise ValidationError(f"unknown or missing: {name_some(sorted(wrong))}")
+        else:  # older manifests have the number of merges
+            values = {name: value for name, value in values.items() if value is not None}
+            values["bpe"] = bool(values.get("bpe"))
+        # Older files do not say whether the case is reversible.
+        read = convert({"reversible_case": False, **values}, TextSettings)
     except (ValidationError, UnicodeEncodeError) as error:
         raise UserError(
             f"{path} has a value that this version of wean_fairseq does not know ({error}): use the version that wrote "

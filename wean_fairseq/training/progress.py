@@ -7,6 +7,7 @@ The exit status is the command's. Without a terminal, it prints a line from time
 """
 
 import argparse
+import ctypes
 import math
 import re
 import signal
@@ -23,6 +24,16 @@ from tqdm import tqdm
 from ..evaluation.training_log import parse_line
 
 _QUIET_SECONDS = 60  # between two lines without a terminal
+_PR_SET_PDEATHSIG = 1  # of Linux
+_prctl = ctypes.CDLL(None).prctl
+
+
+def end_with_parent() -> None:
+    """Let Linux send SIGTERM to this process when its parent ends, also when SIGKILL ends it.
+
+    Otherwise a training would continue alone, and the repeated command would find the folder locked.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Progress:
@@ -122,6 +133,7 @@ def run_with_progress(
             encoding="utf-8",
             errors="replace",
             env=env,
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - it takes no lock that another thread may hold
         ) as child,
     ):
         assert child.stdout is not None
@@ -151,6 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--total", type=int, default=0, help="expected number of these lines")
     parser.add_argument("command", nargs="+", help="after --: the command")
     args = parser.parse_args(arguments)
+    end_with_parent()
     command = in_processes(args.command, args.processes)
     return run_with_progress(
         command, args.output, args.errors, Progress(args.label, args.total, args.count, args.epochs)

@@ -225,6 +225,39 @@ def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
         read_export(folder / "model.safetensors")
 
 
+@pytest.mark.parametrize("content", [None, ""])
+def test_an_export_that_lost_its_checksums_and_steps_is_named(tmp_path, data, prepared, caplog, content):
+    """Without its steps a model gives other output, and without checksums nothing else shows that they are missing."""
+    folder = tmp_path / "export"
+    export(saved(tmp_path / "a.pt"), folder, data, prepared)
+    read_export(folder)
+    assert not caplog.messages
+    (folder / "checksums.sha256").unlink()
+    if content is not None:
+        (folder / "checksums.sha256").write_text(content)
+    (folder / "text.json").unlink()
+    read_export(folder)
+    (message,) = caplog.messages
+    assert f"{folder} has no checksums in checksums.sha256" in message
+    assert "Without text.json its input must be tokens between spaces." in message
+    assert read_exported_text(folder) is None
+    (folder / "text.json").symlink_to("nothing")
+    with pytest.raises(Damaged, match=r"text\.json is damaged, or was not written by wean-export"):
+        read_exported_text(folder)
+
+
+@pytest.mark.parametrize("change", [{"truecase": None}, {"bpe": 8}, {"bpe": ""}, {"later": 1}, {"unit": GONE}])
+def test_the_steps_of_an_export_are_complete_and_known(tmp_path, data, prepared, change):
+    """A missing or unknown step was left out silently, which changed the output."""
+    export(saved(tmp_path / "a.pt"), tmp_path / "export", data, prepared)
+    (tmp_path / "export" / "checksums.sha256").unlink()
+    path = tmp_path / "export" / "text.json"
+    steps = json.loads(path.read_text(encoding="utf-8")) | change
+    path.write_text(json.dumps({name: value for name, value in steps.items() if value is not GONE}), encoding="utf-8")
+    with pytest.raises(UserError, match=f"text.json has a value that .* does not know .*{next(iter(change))}"):
+        read_exported_text(path.parent)
+
+
 @pytest.mark.parametrize("value", [True, 1.0, "1", None])
 def test_the_format_of_an_export_is_a_whole_number(exported, value):
     (exported / "checksums.sha256").unlink()
@@ -574,7 +607,9 @@ def test_text_steps_that_are_missing_or_changed_are_said(tmp_path, data, prepare
     with pytest.raises(UserError, match=r"has no bpe\.codes, which its text steps need"):
         read_exported_text(tmp_path / "export")
     (tmp_path / "export" / "checksums.sha256").unlink()
-    for content in ("{", "[]", '{"unit": "sentences"}', '{"lowercase": "yes"}'):
+    steps = json.loads((tmp_path / "export" / "text.json").read_text(encoding="utf-8"))
+    unknown = [json.dumps(steps | values) for values in ({"unit": "sentences"}, {"lowercase": "yes"})]
+    for content in ("{", "[]", *unknown):
         (tmp_path / "export" / "text.json").write_text(content)
         with pytest.raises(
             UserError, match=r"text\.json (is damaged|has a value .* (got `array`|at `\$\.(unit|lowercase)`))"

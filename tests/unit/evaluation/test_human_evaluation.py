@@ -252,6 +252,9 @@ def edit(path: Path, pattern: str, replacement: str) -> None:
         (r"(item-\w+)(.*),3,3", r"\1\2,3,6", "answers that are none of 1, 2, 3, 4, 5 in item-"),
         (r"rater-1,item-\w+.*\r?\n", "", "missing items item-"),
         (r"(rater-1,item-\w+.*\n)", r"\1\1", "items rated twice item-"),
+        # An unquoted comma in a text moves the answers to other columns.
+        (r"(rater-1,item-\w+),", r"\1,4,", "rows with more cells than the heading item-"),
+        (r"source", "fluency", "more than one column fluency"),
         (r"item-\w+", "item-zzzz", "unknown items item-zzzz"),
         (r"fluency", "fluent", "has no column fluency"),
         (r"rater-1", "rater-7", "names the raters"),
@@ -301,11 +304,21 @@ def test_impossible_studies(changes: dict, message: str) -> None:
         make_design(*positional, **options)
 
 
+def test_a_study_is_written_again_after_an_interruption(tmp_path: Path) -> None:
+    """A full disk or a kill leaves sheets without a key. The same command then refused its own files."""
+    files = write_sheets(design := study(tmp_path / "whole"), tmp_path / "other")
+    for path in files[2:]:
+        path.unlink()
+    assert write_sheets(design, tmp_path / "other") == files
+    assert all(path.read_bytes() == (tmp_path / "whole" / path.name).read_bytes() for path in files)
+
+
 def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> None:
     design = study(tmp_path)
     with pytest.raises(UserError, match="there is a study in this folder already"):
         write_sheets(design, tmp_path)
-    (tmp_path / "key.json").unlink()  # hidden from the raters, whose sheets may be filled in
+    (tmp_path / "key.json").unlink()  # hidden from the raters, whose sheets are filled in
+    fill_in(tmp_path / "rater-1.csv", lambda *_: "3")
     with pytest.raises(UserError, match=r"rater-1\.csv exists: there is a study in this folder already"):
         write_sheets(design, tmp_path)
     (tmp_path / "links").mkdir()

@@ -66,6 +66,20 @@ def test_a_text_without_words_is_refused(data: Path):
         decode(build(data, "copynet"), question(""))
 
 
+@pytest.mark.parametrize(
+    ("arch", "text", "changes"),
+    [
+        ("copynet", "w1 " * 126, {"beam": 20}),  # 2,520: more than 2,500
+        ("copynet", "w " * 1000, {"beam": 3}),
+        ("mta_lstm", "w1", {"beam": 20, "length": 126}),
+    ],
+)
+def test_a_search_that_takes_minutes_is_refused(data: Path, arch: str, text: str, changes: dict[str, int]):
+    """A text of 1,000 words with beam 20 took more than two minutes, in which no other question was answered."""
+    with pytest.raises(UserError, match=r"words with a beam of .* take too long: use at most"):
+        decode(build(data, arch), question(text, **changes))
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 def test_every_model_tells_what_it_has(arch: str, data: Path):
     system = build(data, arch)

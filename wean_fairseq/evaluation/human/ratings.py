@@ -26,6 +26,7 @@ Ratings = dict[str, dict[str, dict[str, str]]]
 #: One number per item (row) and rater (column).
 Values = npt.NDArray[np.float64]
 _LONGEST_NAME = 40
+_BEYOND = "\0"  # key of the cells after the last heading
 
 
 def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
@@ -52,7 +53,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
     delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a line of text may be long
     rows, start = [], 1
-    reader = csv.DictReader(io.StringIO(text), delimiter=delimiter, strict=True)
+    reader = csv.DictReader(io.StringIO(text), delimiter=delimiter, restkey=_BEYOND, strict=True)
     try:
         for row in reader:
             rows.append(row)
@@ -63,9 +64,13 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
             "save the table as CSV again."
         ) from None
     columns = ["rater", "item", *design.criteria]
-    absent = [name for name in columns if not rows or name not in rows[0]]
-    if absent:
-        raise UserError(f"{path} has no column {', '.join(absent)}; give a sheet written by wean-evaluate sheet.")
+    heading = list(reader.fieldnames or ()) if rows else []
+    wrong_columns = {
+        "no column": [name for name in columns if name not in heading],
+        "more than one column": [name for name in columns if heading.count(name) > 1],
+    }
+    for what, wrong in wrong_columns.items():
+        _refuse(wrong, f"{path} has {what}", "give a sheet written by wean-evaluate sheet")
     raters = {str(row["rater"]).strip() for row in rows}
     if len(raters) != 1 or not raters <= set(design.raters):
         named = name_some([repr(_shortened(name)) for name in sorted(raters)])
@@ -78,6 +83,8 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
         [name for name, count in counts.items() if count > 1], f"{path}: items rated twice", "keep one row for each"
     )
     _refuse([name for name in sorted(names) if name not in counts], f"{path}: missing items", "ask the rater for them")
+    shifted = [str(row["item"]) for row in rows if any(row.get(_BEYOND, ()))]
+    _refuse(shifted, f"{path}: rows with more cells than the heading", "put quotation marks around texts with commas")
     answers = {
         str(row["item"]).strip(): {name: str(row[name] or "").strip() for name in design.criteria} for row in rows
     }

@@ -7,11 +7,12 @@ file.
 import csv
 import io
 import os
+from functools import partial
 from pathlib import Path
 
 from ...errors import UserError
 from ...templates import render_template
-from ..text_files import PathLike, write_atomically
+from ..text_files import PathLike, read_bytes, write_atomically
 from .design import ANSWERS, COMPARE, LIKERT, Design, starts_formula
 
 #: Instructions for the raters and headings of the texts, for each kind of study.
@@ -25,20 +26,25 @@ _TEXTS = {LIKERT: ["text"], COMPARE: ["text A", "text B"]}
 def write_sheets(design: Design, folder: PathLike) -> list[Path]:
     """Write ``RATER.csv`` and ``RATER.html`` for every rater and ``key.json``, and never overwrite another study.
 
+    Sheets without a key are those of an interrupted call. They are replaced if they are equal to the new ones.
+
     Returns:
         The files, the key last. The key names the systems, so raters must not see it.
     """
     key = Path(folder) / "key.json"
-    sheets = {rater: [key.with_name(f"{rater}.{suffix}") for suffix in ("csv", "html")] for rater in design.raters}
-    written = [path for paths in sheets.values() for path in paths]
-    existing = next((path for path in (key, *written) if os.path.lexists(path)), None)
-    if existing is not None:
-        raise UserError(f"{existing} exists: there is a study in this folder already; choose another --out.")
-    for rater, (table, page) in sheets.items():
-        write_atomically(table, csv_sheet(design, rater))
-        write_atomically(page, html_sheet(design, rater))
+    sheets = {
+        key.with_name(f"{rater}.{suffix}"): partial(sheet, design, rater)
+        for rater in design.raters
+        for suffix, sheet in (("csv", csv_sheet), ("html", html_sheet))
+    }
+    present = [path for path in (key, *sheets) if os.path.lexists(path)]
+    others = (path for path in present if path == key or read_bytes(path) != sheets[path]().encode())
+    if (other := next(others, None)) is not None:
+        raise UserError(f"{other} exists: there is a study in this folder already; choose another --out.")
+    for path, text in sheets.items():
+        write_atomically(path, text())
     write_atomically(key, design.to_json())
-    return [*written, key]
+    return [*sheets, key]
 
 
 def csv_sheet(design: Design, rater: str) -> str:
