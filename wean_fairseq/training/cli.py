@@ -71,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = model.add_argument
     add("--arch", metavar="ARCH", help="; ".join(f"{k}: {', '.join(v)}" for k, v in ARCHS_OF.items()))
     add("--bert", metavar="DIR", help=f"BERT whose states the model reads ({', '.join(BERT_ARCHS)}; default: none)")
+    add("--embedding-file", metavar="FILE", help="word vectors of the model's width, from which its embeddings start")
     add("--width", type=whole_number(1), metavar="N", help="size of embeddings and layers")
     add("--epochs", type=whole_number(1), metavar="N", help="largest number of passes over the data")
     add("--rate", type=number, metavar="X", help="learning rate")
@@ -88,9 +89,9 @@ def _train(args: argparse.Namespace) -> None:
     given = vars(args)
     config, given["from"] = given.pop("config"), given.pop("from_")
     given["data"] = args.data if len(args.data) > 1 else (args.data or [None])[0]
-    for name in ("output", "work", "from", "bert"):
+    for name in ("output", "work", "from", "bert", "embedding_file"):
         if given[name] == "":
-            raise UserError(f"--{name} is empty: give a path, or leave it out.")
+            raise UserError(f"--{name.replace('_', '-')} is empty: give a path, or leave it out.")
     for name in ("valid", "test"):
         given[name] = split_value(given[name]) if given[name] else None
     chosen = read_file(config) if config is not None else {}

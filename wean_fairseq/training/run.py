@@ -102,6 +102,11 @@ class TrainingRun:
         return ["--bert", self.settings.bert] if self.settings.bert else []
 
     @property
+    def vectors(self) -> list[str]:
+        """The option of the word vectors that the embeddings start from."""
+        return ["--embedding-file", self.settings.embedding_file] if self.settings.embedding_file else []
+
+    @property
     def search(self) -> list[str]:
         """Options of the search: that of the original model or of the arch, and the user's."""
         stored = options_line(self.base.search) if self.base else []
@@ -240,7 +245,7 @@ class TrainingRun:
         given = self.settings
         options = ["--task", self.task, "--arch", self.arch, "--criterion", self.options.criterion]
         options += ["--seed", str(given.seed), *self.options.optimisation]
-        options += self.base.options if self.base else [*self.options.sizes, *self.bert]
+        options += self.base.options if self.base else [*self.options.sizes, *self.bert, *self.vectors]
         changes = state.record_settings(self.system / "command", option_lines(options))
         if changes:
             raise UserError(f"{self.system} was begun with other settings ({changes}): give another --work.")

@@ -16,7 +16,7 @@ from ..errors import UserError, name_some, shown, similar
 from ..ranges import check_positive
 from ..storage.files import read_regular
 from ..storage.search import check_generation, parse_search
-from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, Sizes
+from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, VECTOR_ARCHS, Sizes
 
 PROGRAM = "wean-train"
 FILE = "run.toml"
@@ -55,6 +55,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         limit: largest number of pairs per split; 0 = all.
         arch: the system to train.
         bert: directory of a BERT whose states the model reads; empty = none, or that of ``from``.
+        embedding_file: text file of word vectors, of the model's width, from which the embeddings start.
         width: size of embeddings and layers.
         epochs: largest number of passes over the data.
         rate: learning rate.
@@ -83,6 +84,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     limit: NotNegative = 0
     arch: str | None = None
     bert: str = ""
+    embedding_file: str = ""
     width: Positive | None = None
     epochs: Positive | None = None
     rate: float | None = None
@@ -118,7 +120,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
 
 
 NAMES = Settings.__struct_encode_fields__
-_PATHS = ("data", "output", "work", "from", "old_test", "valid", "test", "bert")
+_PATHS = ("data", "output", "work", "from", "old_test", "valid", "test", "bert", "embedding_file")
 
 
 def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | None = None) -> dict[str, Any]:
@@ -200,6 +202,23 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
     return settings if settings.from_ else settings._with_missing(_OF_TEXT | own)
 
 
+def _check_pretrained(settings: Settings) -> None:
+    """Refuse a BERT or word vectors that the arch does not read. Raises ``UserError``."""
+    if settings.bert and not settings.from_ and settings.arch not in BERT_ARCHS:
+        raise UserError(f"bert is for the archs {' and '.join(BERT_ARCHS)}: give one of them, or leave it out.")
+    if settings.bert and not Path(settings.bert).is_dir():
+        raise UserError(f"there is no BERT directory {settings.bert!r}: give bert a local transformers directory.")
+    if settings.embedding_file:
+        if settings.from_:
+            raise UserError(f"embedding_file is for a new model, and {settings.from_} has its words: leave it out.")
+        if settings.task == "essay" or settings.arch not in (None, *VECTOR_ARCHS):
+            raise UserError(f"embedding_file is for the archs {', '.join(VECTOR_ARCHS)}: give one of them.")
+        if not Path(settings.embedding_file).is_file():
+            raise UserError(
+                f"there is no file {settings.embedding_file!r}: give embedding_file a file of word vectors."
+            )
+
+
 def _check_training(settings: Settings) -> None:
     """Refuse settings of the training that do not fit together. Raises ``UserError``."""
     archs = ARCHS_OF[settings.task]
@@ -207,10 +226,7 @@ def _check_training(settings: Settings) -> None:
         task = next((task for task, others in ARCHS_OF.items() if settings.arch in others), None)
         hint = f" (it is for the task {task})" if task else similar(settings.arch, archs)
         raise UserError(f"there is no arch {settings.arch} for {settings.task}{hint}: choose from {', '.join(archs)}.")
-    if settings.bert and not settings.from_ and settings.arch not in BERT_ARCHS:
-        raise UserError(f"bert is for the archs {' and '.join(BERT_ARCHS)}: give one of them, or leave it out.")
-    if settings.bert and not Path(settings.bert).is_dir():
-        raise UserError(f"there is no BERT directory {settings.bert!r}: give bert a local transformers directory.")
+    _check_pretrained(settings)
     if settings.rate is not None:
         check_positive("rate", [settings.rate])
     if settings.width is not None and "_transformer" in (settings.arch or "") and settings.width % HEADS:

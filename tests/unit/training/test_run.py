@@ -57,6 +57,24 @@ def test_a_broken_mark_means_that_the_step_is_not_done(training, content):
     assert training._published == (content or b"").decode(errors="replace")  # which no folder has as its checksum
 
 
+def test_word_vectors_reach_the_training(training, monkeypatch):
+    commands = []
+
+    def start(command, *_others):
+        commands.append(command)
+        raise UserError("it trains")
+
+    monkeypatch.setattr(run.progress, "run_with_progress", start)
+    (training.work.parent / "vectors.vec").write_text("a 1 2\n", encoding="utf-8")
+    given = {"data": "pairs.csv", "output": "m", "arch": "copynet", "device": "cpu", "embedding_file": "vectors.vec"}
+    training.settings = build_settings(given)
+    training.prepare()
+    with pytest.raises(UserError, match="it trains"):
+        training.train()
+    place = commands[0].index("--embedding-file")
+    assert commands[0][place + 1] == "vectors.vec"
+
+
 def test_the_old_test_set_has_all_references(training):
     """The names are those that preprocess/own_pairs.py writes for a table with two columns of references."""
     (training.text / "manifest.json").write_text('{"options": {}}', encoding="utf-8")

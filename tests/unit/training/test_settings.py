@@ -12,7 +12,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.fields import start_files
 from wean_fairseq.training import base, cli, run, settings, tables
 from wean_fairseq.training.call import train
-from wean_fairseq.training.defaults import ARCHS_OF, main, options_for, sizes_for
+from wean_fairseq.training.defaults import ARCHS_OF, VECTOR_ARCHS, main, options_for, sizes_for
 
 PAIRS = "source,target\nA dog barks.,The dog is barking.\n"
 
@@ -63,6 +63,14 @@ def refused(capsys, *arguments):
         (["pairs.csv", "--output", "m", "--bert", ".", "--arch", "copynet"], "bert is for the archs paraphrase_transf"),
         (["pairs.csv", "--output", "m", "--bert", "b", "--arch", "copy_transformer"], "there is no BERT directory 'b'"),
         (["pairs.csv", "--output", "m", "--bert", ""], "--bert is empty: give a path, or leave it out."),
+        (["pairs.csv", "--output", "m", "--embedding-file", "v"], "there is no file 'v': give embedding_file a file"),
+        (["pairs.csv", "--output", "m", "--embedding-file", ""], "--embedding-file is empty: give a path"),
+        (["pairs.csv", "--output", "m", "--embedding-file", "v", "--arch", "srb"], "is for the archs wean_lstm, wean_"),
+        (["pairs.csv", "--output", "m", "--embedding-file", "v", "--task", "essay"], "embedding_file is for the archs"),
+        (
+            ["pairs.csv", "--output", "m", "--embedding-file", "v", "--from", "old"],
+            "is for a new model, and old has its",
+        ),
         (["pairs.csv", "--output", "model", "--from", "pairs.csv"], "pairs.csv"),
         (
             ["pairs.csv", "--output", "model", "--from", "m", "--bpe", "9"],
@@ -367,6 +375,15 @@ def test_pairs_train_every_arch_that_needs_nothing_else():
     ours = {arch for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.models")}
     essays = {arch for arch in ours if ARCH_MODEL_NAME_REGISTRY[arch] in ("mta_lstm", "sc_lstm", "pc_san", "ppg")}
     assert set(ARCHS_OF["pairs"]) == ours - essays - {"dnpg", "fset", "essay_transformer", "essay_transformer_small"}
+
+
+def test_word_vectors_are_for_the_archs_with_the_option():
+    from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
+
+    def has_option(arch):
+        return hasattr(MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY.get(arch, arch)], "embedding_file")
+
+    assert set(VECTOR_ARCHS) == set(filter(has_option, ARCHS_OF["pairs"]))
 
 
 @pytest.mark.parametrize("arch", ARCHS_OF["pairs"])
