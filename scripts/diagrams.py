@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Draw the small SVG figures of the documents into docs/images/; with --check only compare.
 
-The query of WEAN, the data flow and the page of wean-inspect are sketches. Scores, times, verdicts and layers are read
-from results/, benchmarks/results/, docs/replication.toml and the imports of the package.
+The query of WEAN, the data flow and the page of wean-inspect are sketches. Scores, learning curves, times, verdicts and
+layers are read from results/, benchmarks/results/, docs/replication.toml and the imports of the package.
 """
 
 import argparse
+import csv
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -21,6 +22,17 @@ ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 INK, PALE, TEAL, GREY = "#222", "#d9d9d9", "#00796b", "#8a8a8a"
 COPY = "copy-source"
+CURVES = "all_systems_quora_20000"
+COLOURS = (
+    "#000",
+    "#e69f00",
+    "#56b4e9",
+    "#009e73",
+    "#8a8a8a",
+    "#0072b2",
+    "#d55e00",
+    "#cc79a7",
+)  # told apart by all eyes
 RANGES = {"bleu": ("BLEU", 20.0, 36.0), "sari": ("SARI", 14.0, 48.0)}
 
 
@@ -115,6 +127,31 @@ def scores() -> str:
     title = "BLEU and SARI on Quora, with 95 % intervals and the copy of the source"
     description = "One row per system and one panel per metric. A dashed line marks the score of a copy of the source."
     return picture(660, round(y) + 16, title, description, parts)
+
+
+def curves() -> str:
+    """Return the validation losses by epoch. The legend lists the systems by their best loss."""
+    losses: dict[str, list[tuple[float, float]]] = {}
+    with (ROOT / "results" / f"{CURVES}.curves.tsv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            losses.setdefault(row["system"], []).append((float(row["epoch"]), float(row["nll_loss"])))
+    title = "Validation loss with 20,000 Quora pairs"
+    parts = [text(30, 24, title, size=13), text(30, 42, "bits per word (lower is better)", color=GREY)]
+    for loss in range(3, 8):
+        y = 290 - 58 * (loss - 3)
+        parts += [line(50, y, 410, y, PALE), text(44, y + 4, str(loss), "end", size=11)]
+    parts += [text(50 + 9 * epoch, 306, str(epoch), "middle", size=11) for epoch in range(0, 41, 10)]
+    parts.append(text(230, 324, "epochs", "middle", GREY))
+    best = {name: min(loss for _, loss in points) for name, points in losses.items()}
+    for place, (name, color) in enumerate(zip(sorted(best, key=best.__getitem__), COLOURS, strict=True)):
+        points = " ".join(f"{50 + 9 * epoch:g},{290 - 58 * (loss - 3):.1f}" for epoch, loss in losses[name])
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+        y = 80 + 22 * place
+        parts += [line(426, y - 4, 444, y - 4, color, ' stroke-width="3"')]
+        parts += [text(450, y, f"{name} {best[name]:.3f}", size=11)]
+    parts.append(text(426, 58, "best loss", color=GREY))
+    description = f"One line per system. The best losses are {min(best.values()):.3f} to {max(best.values()):.3f}."
+    return picture(700, 336, title, description, parts)
 
 
 def speed_groups() -> Iterable[tuple[str, list[tuple[str, float]]]]:
@@ -294,6 +331,7 @@ def inspect() -> str:
 FIGURES = {
     "query": query,
     "scores": scores,
+    "curves": curves,
     "speed": speed,
     "architecture": architecture,
     "verdicts": matrix,

@@ -34,6 +34,19 @@ def test_the_dot_plot_shows_the_recorded_scores():
     assert re.findall(r">(\d+\.\d)</text>", diagrams.scores()) == expected
 
 
+def test_the_curves_show_the_recorded_losses():
+    """The legend has the lowest loss of each system, and each line one point per epoch."""
+    table = diagrams.ROOT / "results" / f"{diagrams.CURVES}.curves.tsv"
+    rows = [row.split("\t") for row in table.read_text(encoding="utf-8").splitlines()[1:]]
+    expected = sorted(
+        f"{name} {min(float(row[4]) for row in rows if row[1] == name):.3f}" for name in {row[1] for row in rows}
+    )
+    drawn = diagrams.curves()
+    assert sorted(re.findall(r">(\w+ \d\.\d{3})</text>", drawn)) == expected
+    points = [len(line.split()) for line in re.findall(r'<polyline points="([^"]+)"', drawn)]
+    assert (len(points), sum(points)) == (len(expected), len(rows))
+
+
 def test_the_bars_show_the_recorded_ratios():
     """fairseq's own models are 1. Decoding.json has 0.3057 for wean_lstm."""
     shown = re.findall(r">([^<]+)</text>", diagrams.speed())

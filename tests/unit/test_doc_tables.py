@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 
 import doc_tables
 
@@ -29,6 +30,17 @@ def test_a_measured_score_is_that_of_its_file():
     scores = json.loads(path.read_text(encoding="utf-8"))["evaluation"]["systems"]
     expected = [f"{scores[system]['bleu']['score']:.2f}" for system in ("copynet", "copy-source")]
     assert re.findall(r"\d+\.\d\d", " ".join(doc_tables.measured(entry))) == expected
+
+
+def test_the_equations_have_the_systems_of_the_table():
+    """A heading names systems in front of their papers. One heading is for the equations that copying systems share."""
+    page = (doc_tables.ROOT / "docs" / "equations.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^##+ (?!Copying, shared)(.+)", page, flags=re.MULTILINE)
+    paper = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # with one level of brackets inside
+    shown = [name for heading in headings for name in re.split(r", | and ", paper.sub("", heading))]
+    assert len(shown) == len(set(shown))
+    content = tomllib.loads((doc_tables.ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))
+    assert set(shown) == {name for system in content["system"] for name in system["name"].split(", ")}
 
 
 def test_a_stale_page_is_reported_and_written_again(tmp_path, monkeypatch, capsys):

@@ -66,6 +66,7 @@ def validation_table(histories: list[TrainingLog], metrics: Sequence[str]) -> Ta
 def draw_curves(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:
     """Draw one panel per metric. ``training`` adds the values of the training itself as a thin line."""
     figure, axes = new_figure(1, len(metrics), (6.4 * len(metrics), 4.4))
+    figure.suptitle("Learning curves")
     for panel, metric in zip(axes[0], metrics, strict=True):
         for index, history in enumerate(histories):
             _draw_curve(panel, history, metric, STYLES[index % len(STYLES)], training)

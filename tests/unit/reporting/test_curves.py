@@ -137,9 +137,10 @@ def test_table(log):
     assert table.rows[0] == ["WEAN", "0.500", "2", "10.5", "8"]
 
 
-def test_an_axis_names_the_unit(log):
+def test_curves_have_a_title_and_an_axis_with_the_unit(log):
     """fairseq logs both losses to the base 2."""
     figure = draw_curves([read_history("WEAN", log(SIMPLE))], ["loss", "nll_loss"])
+    assert figure.get_suptitle() == "Learning curves"
     names = ["loss", "negative log-likelihood"]
     assert [panel.get_ylabel() for panel in figure.axes] == [f"validation {name} (bits per token)" for name in names]
 
