@@ -94,8 +94,9 @@ def _changes(text: str) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
             line = lines[node.lineno - 1]
             value: Any = node.value
-            new = repr(not value) if isinstance(value, bool) else repr(value + 1)
-            yield node.lineno, line[: node.col_offset] + new + line[node.end_col_offset :]
+            other = not value if isinstance(value, bool) else value + 1
+            if other != value:  # 1e30 + 1 is 1e30
+                yield node.lineno, line[: node.col_offset] + repr(other) + line[node.end_col_offset :]
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and node.lineno == node.operand.lineno:
             line = lines[node.lineno - 1]
             yield node.lineno, line[: node.col_offset] + line[node.col_offset + len("not") :].lstrip()
