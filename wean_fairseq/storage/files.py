@@ -269,7 +269,7 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
         OSError: if it cannot be written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    remove_partial(folder.parent)
+    remove_partial(folder.parent, folder.name)
     partial, descriptor = _create_locked(folder.parent, is_folder=True)
     new, old = partial / "new" / folder.name, partial / "old" / folder.name  # inside, so that the block can lock it
     try:
@@ -280,43 +280,53 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
             folder.replace(old)
         new.replace(folder)
     finally:
-        _put_back(partial)
+        if old.exists() and not folder.exists():
+            old.replace(folder)
         shutil.rmtree(partial, ignore_errors=True)
         os.close(descriptor)
 
 
-def _put_back(partial: Path) -> None:
-    """Give the older folder its name again if the process ended after taking it and before the new folder had it."""
-    for old in partial.glob("old/*"):
-        if not (place := partial.parent / old.name).exists():
-            old.replace(place)
-
-
-def remove_partial(folder: Path) -> int:
+def remove_partial(folder: Path, target: str = "") -> int:
     """Remove the partial files and folders of processes that were killed, and return their number.
 
     A process locks what it writes, so that the partial files of running processes stay. Nothing is removed if the file
     system has no locks. If it does not see the locks of another computer, that computer's partial file is removed; its
-    process then reports that it cannot write the file.
+    process then reports that it cannot write the file. Symbolic links are not followed, and files of other users stay.
+
+    A process that is killed while it replaces a folder can leave the only copy of the older folder. The next process
+    that writes the same folder gives it its name again, and until then it stays.
 
     Args:
         folder: where to look. It need not exist.
+        target: name of the folder that the caller is about to write.
     """
     removed = 0
     for path in folder.glob(_PARTIAL.format("*")):
         if not _IS_PARTIAL.fullmatch(path.name) or path.is_symlink():
             continue
         # NFS locks only files that are open for writing, and folders cannot be.
-        flags = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
-        with contextlib.suppress(OSError), _opened(path, flags) as descriptor:
+        flags = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR | os.O_NONBLOCK
+        with contextlib.suppress(OSError), _opened(path, flags | os.O_NOFOLLOW) as descriptor:
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                continue
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.is_dir():
-                _put_back(path)
+            if not path.is_dir():
+                path.unlink()
+            elif _put_back(path, target):
                 shutil.rmtree(path)
             else:
-                path.unlink()
+                continue
             removed += 1
     return removed
+
+
+def _put_back(partial: Path, target: str) -> bool:
+    """Return True if no older folder in ``partial`` is the only copy. The folder ``target`` gets its name again."""
+    old = partial / "old"
+    lost = [] if old.is_symlink() else [path for path in old.glob("*") if not (partial.parent / path.name).exists()]
+    if lost == [old / target] and lost[0].is_dir() and not lost[0].is_symlink():
+        lost.pop().replace(partial.parent / target)
+    return not lost
 
 
 def _create_locked(folder: Path, is_folder: bool = False) -> tuple[Path, int]:

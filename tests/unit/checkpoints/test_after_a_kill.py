@@ -176,9 +176,47 @@ def test_an_older_folder_of_a_process_that_was_killed_while_replacing_it_is_put_
     for part, content in (("new", "newer"), ("old", "older")):
         (tmp_path / LEFT / part / "model").mkdir(parents=True)
         (tmp_path / LEFT / part / "model" / "config.json").write_text(content)
-    assert remove_partial(tmp_path) == 1
-    assert names(tmp_path) == ["model"]
+    write_whole(tmp_path / "file", lambda file: file.write(b"content"))
+    assert names(tmp_path) == [LEFT, "file"]  # the only copy stays until its own writer comes
+    with pytest.raises(KeyError), whole_folder(tmp_path / "model"):
+        raise KeyError
+    assert names(tmp_path) == ["file", "model"]
     assert (tmp_path / "model" / "config.json").read_text() == "older"
+
+
+@pytest.mark.parametrize("place", [LEFT, f"{LEFT}/old", f"{LEFT}/old/model"])
+def test_links_in_a_planted_partial_folder_are_not_followed(tmp_path, place):
+    victim, folder = tmp_path / "victim", tmp_path / "data"
+    (victim / "old").mkdir(parents=True)
+    (victim / "thesis.tex").touch()
+    (victim / "old" / "model").mkdir()
+    (folder / place).parent.mkdir(parents=True)
+    (folder / place).symlink_to(victim)
+    write_whole(folder / "file", lambda file: file.write(b"content"))
+    with whole_folder(folder / "model") as new:
+        (new / "config.json").touch()
+    assert names(victim) == ["old", "thesis.tex"]
+    assert names(victim / "old") == ["model"]
+    assert names(folder / "model") == ["config.json"]
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_planted_older_file_or_other_folder_is_not_put_in_place(tmp_path, is_folder):
+    planted = tmp_path / LEFT / "old" / "checkpoint_last.pt"
+    planted.mkdir(parents=True) if is_folder else planted.parent.mkdir(parents=True)
+    (planted / "file" if is_folder else planted).touch()
+    assert remove_partial(tmp_path) == 0
+    with whole_folder(tmp_path / "model"):
+        pass
+    assert names(tmp_path) == [LEFT, "model"]
+
+
+def test_partial_files_of_other_users_stay(tmp_path, monkeypatch):
+    (tmp_path / LEFT).touch()
+    (tmp_path / LEFT.replace("0", "1")).mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert remove_partial(tmp_path) == 0
+    assert len(names(tmp_path)) == 2
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
