@@ -287,20 +287,20 @@ def _check_header(weights: Path) -> None:
         safe_open(weights, "pt")
 
 
-def _listed_files(folder: Path) -> dict[str, list[str]]:
+def _complete_manifest(folder: Path) -> Manifest:
     """Return the checksums of a folder. Warn if it has none. Raises ``Damaged`` if a file is missing."""
-    digests = Manifest(folder).digests
-    if not digests:
+    manifest = Manifest(folder)
+    if not manifest.digests:
         steps = "" if (folder / TEXT).exists() else f" Without {TEXT} its input must be tokens between spaces."
         logger.warning(
             f"{folder} has no checksums in {CHECKSUMS}, so missing and changed files are not noticed: copy the whole "
             f"folder again.{steps}"
         )
-    for name in digests:
+    for name in manifest.digests:
         # A folder from elsewhere may list any name, and a name with a directory would lead out of the folder.
         if Path(name).name != name or not (folder / name).is_file():
             raise Damaged(f"{folder} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
-    return digests
+    return manifest
 
 
 def read_export(path: str | Path) -> dict[str, Any]:
@@ -315,15 +315,15 @@ def read_export(path: str | Path) -> dict[str, Any]:
     for file in (weights, config_file):
         if not file.is_file():
             raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
-    digests = _listed_files(weights.parent)
+    manifest = _complete_manifest(weights.parent)
     try:
         # Sizes come first, because a sparse file of a few bytes can claim to be larger than the memory. The weights
         # have their size in their header.
         _check_header(weights)
-        for name in digests:
+        for name in manifest.digests:
             if name != weights.name:
                 check_size(weights.parent / name)
-            check_file(weights.parent / name, _ADVICE)
+            check_file(weights.parent / name, _ADVICE, manifest=manifest)
         config = read_json(config_file, _LARGEST_CONFIG)
         # True is equal to 1, so the type is compared as well.
         if type(config["format"]) is not int or config["format"] != EXPORT_FORMAT:

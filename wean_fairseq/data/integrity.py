@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import os
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +33,14 @@ def check_data(paths: list[Path]) -> None:
     Raises:
         UserError: with the name of the file.
     """
+    valid_manifest = cache(_valid_manifest)
     for path in paths:
         if path.exists() and not path.is_file():
             raise UserError(f"{path} is not a regular file: {_ADVICE}.")
-        if not path.exists() or _is_outdated(path.parent):
+        if not path.exists() or (manifest := valid_manifest(path.parent)) is None:
             continue
         try:
-            check_file(path, _ADVICE)
+            check_file(path, _ADVICE, manifest=manifest)
         except OSError as error:
             raise UserError(f"{path} cannot be read ({error.strerror}): look at its disk and permissions.") from error
 
@@ -103,7 +105,7 @@ def _read_index(content: bytes, index_file: Path) -> tuple[np.dtype, int, int]:
 
 def record_once(folder: Path) -> None:
     """Write the checksums that later commands check, at the start of a training, if there are none yet."""
-    if Manifest(folder).digests and not _is_outdated(folder):
+    if (manifest := _valid_manifest(folder)) and manifest.digests:
         return
     if not os.access(folder, os.W_OK):  # check this before reading all the data
         logger.info(f"no checksums of the data are kept: {folder} is read-only")
@@ -128,7 +130,8 @@ def checksum_of(folders: list[Path], split: str) -> str | None:
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else None
 
 
-def _is_outdated(folder: Path) -> bool:
-    """Return True if fairseq-preprocess has written into the folder after the checksums were recorded."""
-    digests, log = Manifest(folder).digests, folder / LOG
-    return LOG in digests and log.is_file() and sha256_of(log) not in digests[LOG]
+def _valid_manifest(folder: Path) -> Manifest | None:
+    """Return the checksums of a folder, or ``None`` if fairseq-preprocess has written into it since then."""
+    manifest, log = Manifest(folder), folder / LOG
+    digests = manifest.digests.get(LOG)
+    return None if digests and log.is_file() and sha256_of(log) not in digests else manifest

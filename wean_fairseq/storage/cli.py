@@ -1,12 +1,14 @@
 """``wean-checksum``: record checksums of data folders and checkpoints."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..console import OneLineParser, command, counted
 from ..errors import UserError
 from .data_files import record
 from .files import is_special, sha256_of
-from .manifest import Manifest
+from .manifest import NAME, Manifest
 
 
 @command("wean-checksum")
@@ -19,16 +21,32 @@ def main_checksum(arguments: list[str]) -> str:
     )
     parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
     args = parser.parse_args(arguments)
-    return "".join(_checksum(Path(path)) for path in args.paths)
+    contents: dict[Path, dict[str, str]] = {}  # by folder, whose list is written once for any number of files
+    said = ""
+    for path in map(Path, args.paths):
+        with _readable(path):
+            said += _checksum(path, contents)
+    for folder, digests in contents.items():
+        with _readable(folder):
+            Manifest(folder).confirm(digests)
+    return said
 
 
-def _checksum(path: Path) -> str:
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
     try:
-        if path.is_dir():
-            return f"{path}: checksums of {counted(record(path), 'file')}\n"
-        if is_special(path):
-            raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")
-        Manifest(path.parent).confirm({path.name: sha256_of(path)})
+        yield
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; name a folder of data or a checkpoint.") from error
+
+
+def _checksum(path: Path, contents: dict[Path, dict[str, str]]) -> str:
+    """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return what was done."""
+    if path.is_dir():
+        return f"{path}: checksums of {counted(record(path), 'file')}\n"
+    if is_special(path):
+        raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")
+    if path.resolve().name == NAME:
+        return f"{path}: skipped, because it is the list of checksums\n"
+    contents.setdefault(path.parent, {})[path.name] = sha256_of(path)
     return f"{path}: checksum written\n"

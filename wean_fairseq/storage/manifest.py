@@ -56,7 +56,8 @@ class Manifest:
                     "without checksums."
                 )
             name = re.sub(r"\\[\\nr]", lambda escape: _SPELT[escape[0]], match[3]) if match[1] else match[3]
-            digests.setdefault(name, []).append(match[2])
+            if name != NAME:  # its own content changes with every line
+                digests.setdefault(name, []).append(match[2])
         return digests
 
     def expect(self, name: str, digest: str) -> None:
@@ -92,19 +93,20 @@ def _line(digest: str, name: str) -> str:
     return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
 
 
-def check_file(path: Path, advice: str, copies: bool = False) -> bool:
+def check_file(path: Path, advice: str, copies: bool = False, manifest: Manifest | None = None) -> bool:
     """Return True if a file has its checksum in its folder's manifest, and False if the manifest does not list it.
 
     Args:
         advice: for the user, what to do if it has changed.
         copies: the content of any other file of the folder is right as well.
+        manifest: manifest of the folder, for callers that check many files (default: it is read).
 
     Raises:
         Damaged: if it has changed.
         UserError: if the manifest cannot be read.
         OSError: if the file cannot be read.
     """
-    manifest = Manifest(path.parent)
+    manifest = manifest or Manifest(path.parent)
     if path.name not in manifest.digests:
         return False
     if not seen_intact(path):

@@ -678,6 +678,30 @@ def test_the_commands_refuse_in_one_sentence(tmp_path, capsys):
     assert [line.split(":")[0] for line in said] == ["wean-average", "wean-export", "wean-checksum"]
 
 
+def test_the_checksums_of_a_whole_model_leave_out_their_own_file(exported, capsys):
+    before = (exported / "checksums.sha256").read_bytes()
+    (exported / "link").symlink_to("checksums.sha256")
+    assert main_checksum([str(path) for path in sorted(exported.iterdir())]) == 0
+    assert capsys.readouterr().out.count("skipped, because it is the list of checksums") == 2
+    assert (exported / "checksums.sha256").read_bytes() == before
+    with (exported / "checksums.sha256").open("a") as file:  # as an earlier wean-checksum wrote it
+        file.write(f"{'0' * 64}  checksums.sha256\n")
+    assert read_export(exported)["model"]
+
+
+def test_the_checksums_of_a_folder_are_read_once_and_written_once(exported, monkeypatch):
+    """A folder with 4,000 files took 110 seconds to read, because each file read the whole list again."""
+    for number in range(9):
+        (exported / f"file{number}").touch()
+    read, calls = Manifest._read, []
+    monkeypatch.setattr(Manifest, "_read", lambda self: calls.append(self.path) or read(self))
+    assert main_checksum([str(path) for path in exported.iterdir()]) == 0
+    assert len(calls) == 2  # before the lock and under it
+    calls.clear()
+    read_export(exported)
+    assert len(calls) == 1
+
+
 def test_a_checkpoint_put_in_the_place_of_another_is_accepted_once_it_is_said_so(tmp_path):
     from wean_fairseq.checkpoints import writing
 
