@@ -12,7 +12,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
 
 from ..errors import UserError
 from ..storage.data_files import LOG, record
-from ..storage.files import read_regular, sha256_of
+from ..storage.files import check_whole, open_regular, read_regular, sha256_of
 from ..storage.manifest import Manifest, check_file
 
 logger = logging.getLogger(__name__)
@@ -68,6 +68,11 @@ def check_binary(prefix: Path, size: int) -> None:
     if actual != expected:
         raise UserError(f"{binary_file} has {actual} bytes, but its index expects {expected}: {_ADVICE}.")
     if words:
+        try:
+            with open_regular(binary_file) as file:
+                check_whole(file, binary_file)
+        except OSError as error:
+            raise UserError(f"{binary_file} cannot be read ({error.strerror}): {_ADVICE}.") from error
         content = np.memmap(binary_file, dtype=dtype, mode="r")
         _check_symbols(content, sentences, binary_file)
         largest = int(content.max())

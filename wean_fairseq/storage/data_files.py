@@ -3,15 +3,22 @@
 Nothing here needs fairseq or torch, so that ``wean-checksum``, which every recipe calls, does not wait for them.
 """
 
+import os
 import re
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from ..errors import UserError
-from .files import read_regular, sha256_of
+from .files import check_whole, is_beside, open_regular, read_regular, sha256_of
 from .manifest import Manifest
 
-LOG = "preprocess.log"  # fairseq-preprocess adds to it whenever it writes data
-_MADE_FROM = re.compile(r"^\[[^]\n]+\] (.+): (\d+) sents, ", re.MULTILINE)  # in the log: a text, and its sentences
+LOG = "preprocess.log"  # fairseq-preprocess adds its options and counts to it whenever it writes data
+LARGEST_LOG = 1 << 24  # bytes
+_LONGEST_LINE = 1 << 24  # bytes
+_MADE_FROM = re.compile(
+    r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE
+)  # in the log: a text, and its sentences
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
 
 
@@ -36,6 +43,7 @@ def check_lines(folder: Path) -> None:
 
     Raw data is text, and the text of other data may be next to it. fairseq-preprocess ends lines at single carriage
     returns. If both sides contain the same number of them, all later pairs are shifted, and nothing else shows it.
+    A log may come from another person, so only text in the parent folder of ``folder`` is read.
 
     Raises:
         UserError: naming the text and the line.
@@ -46,17 +54,18 @@ def check_lines(folder: Path) -> None:
     log = folder / LOG
     if not log.is_file():
         return
-    for name, sentences in dict(_MADE_FROM.findall(read_regular(log).decode("utf-8", "replace"))).items():
-        text = Path(name)
-        if not text.is_file():
+    named = _MADE_FROM.findall(read_regular(log, LARGEST_LOG).decode("utf-8", "replace"))
+    # A log may name one file in many ways, which is read only once.
+    texts = {Path(os.path.realpath(name)): int(sentences) for name, sentences in named}
+    for text, sentences in texts.items():
+        if not (is_beside(text, folder) and os.path.isfile(text)):  # noqa: PTH113 - Path.is_file raises for long names
             continue
         lines, broken, first = 0, 0, 0
-        with text.open("rb") as file:
-            for lines, line in enumerate(file, start=1):
-                inside = line.removesuffix(b"\n").removesuffix(b"\r").count(b"\r")
-                broken += inside
-                first = first or (lines if inside else 0)
-        if broken and int(sentences) == lines + broken:
+        for lines, line in enumerate(_lines(text), start=1):
+            inside = line.removesuffix(b"\n").removesuffix(b"\r").count(b"\r")
+            broken += inside
+            first = first or (lines if inside else 0)
+        if broken and sentences == lines + broken:
             raise UserError(
                 f"the data in {folder} has {sentences} sentences of {text}, which has {lines} lines: line {first} has "
                 "a carriage return in it, which fairseq-preprocess takes for a line's end, so that sentences may be "
@@ -74,16 +83,28 @@ def check_text(path: Path) -> None:
     if not path.is_file():
         return
     advice = "prepare the text with preprocess/parallel_text.py, which takes it out"
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            where = f"line {number} of {path}"
-            if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
-                raise UserError(
-                    f"{where} begins with a byte order mark, which would belong to its first word: {advice}."
-                )
-            if b"\r" in raw.removesuffix(b"\n").removesuffix(b"\r"):
-                raise UserError(f"{where} has a carriage return in it, which fairseq takes for a line's end: {advice}.")
-            try:
-                raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise UserError(f"{where} is not UTF-8 ({error.reason}): convert the text to UTF-8 first.") from error
+    for number, raw in enumerate(_lines(path), start=1):
+        where = f"line {number} of {path}"
+        if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+            raise UserError(f"{where} begins with a byte order mark, which would belong to its first word: {advice}.")
+        if b"\r" in raw.removesuffix(b"\n").removesuffix(b"\r"):
+            raise UserError(f"{where} has a carriage return in it, which fairseq takes for a line's end: {advice}.")
+        try:
+            raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{where} is not UTF-8 ({error.reason}): convert the text to UTF-8 first.") from error
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a text with their ends. Raises ``UserError`` if it cannot be read, or is not lines of text."""
+    try:
+        with open_regular(path) as file:
+            check_whole(file, path)
+            for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), b""), start=1):
+                if len(line) == _LONGEST_LINE:
+                    raise UserError(
+                        f"line {number} of {path} has {_LONGEST_LINE:,} bytes or more: give one sentence per line."
+                    )
+                yield line
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): restore the text.") from error

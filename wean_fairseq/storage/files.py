@@ -372,6 +372,11 @@ def _opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
         os.close(descriptor)
 
 
+def is_beside(path: Path, data: Path) -> bool:
+    """Return True if a path, with links resolved, is in the parent folder of ``data``."""
+    return Path(os.path.realpath(path)).is_relative_to(Path(os.path.realpath(data)).parent)
+
+
 def copy_into(source: Path, file: HashedFile) -> None:
     """Append all of ``source`` to ``file``."""
     with open_regular(source) as pieces:
@@ -382,9 +387,14 @@ def copy_into(source: Path, file: HashedFile) -> None:
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file. Raises ``OSError`` if it cannot be read, or is larger than its disk because it is sparse."""
     with open_regular(path) as file:
-        if _is_hollow(file):
-            raise OSError(errno.EFBIG, "it is a sparse file, of which less than a tenth is on the disk", str(path))
+        check_whole(file, path)
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_whole(file: BinaryIO, path: Path) -> None:
+    """Raise ``OSError`` if a file is much larger than its content on the disk, and would take hours to read."""
+    if _is_hollow(file):
+        raise OSError(errno.EFBIG, "it is a sparse file, of which less than a tenth is on the disk", str(path))
 
 
 def _is_hollow(file: BinaryIO) -> bool:

@@ -17,7 +17,8 @@ from msgspec import ValidationError, convert
 
 from ..console import counted
 from ..errors import UserError, name_some, printable
-from ..storage.files import check_size, open_regular, read_json, read_regular
+from ..storage.data_files import LARGEST_LOG, LOG
+from ..storage.files import check_size, is_beside, open_regular, read_json, read_regular
 from . import steps
 from .casing import CASE_MARK, capitalise, true_case
 from .cleaning import Cleaner, Form, SpecialPolicy, one_spelling, restore_specials
@@ -31,8 +32,6 @@ EXAMPLE = "example.txt"
 FEW_PAIRS = 100
 # Number of bytes of a file to search for an example, and the maximum length of the example in characters.
 _BEGINNING, _LONGEST = 1 << 16, 300
-_LOG = "preprocess.log"  # log of fairseq-preprocess with its options
-_LARGEST_LOG = 1 << 24  # bytes
 _BETWEEN_TOPICS = re.compile(r"[;；，、|]|,(?!\d)")
 _OPTION = r"\b{}=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 
@@ -311,18 +310,13 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
         return None
     text = Text(settings, folder)
     for name in (MANIFEST, "valid.src", EXAMPLE, *settings.files) if given is None else ():
-        if folder is not None and not _is_beside(folder / name, data):
+        if folder is not None and not is_beside(folder / name, data):
             raise UserError(
                 f"{folder / name} leads out of the folder that {data} is in: name the text with --text if it is "
                 "the text of this data."
             )
     text.prepare("")  # reports missing files now
     return text
-
-
-def _is_beside(path: Path, data: Path) -> bool:
-    """Return True if a path, with links resolved, is in the parent folder of ``data``."""
-    return path.resolve().is_relative_to(data.resolve().parent)
 
 
 def _text_of_data(data: Path) -> Path | None:
@@ -332,7 +326,7 @@ def _text_of_data(data: Path) -> Path | None:
     from another person and name any text of this computer, so only text in the parent folder of ``data`` is accepted.
     """
     try:
-        log = read_regular(data / _LOG, _LARGEST_LOG).decode("utf-8", errors="replace")
+        log = read_regular(data / LOG, LARGEST_LOG).decode("utf-8", errors="replace")
         texts = re.findall(_OPTION.format("trainpref"), log)
         places = re.findall(_OPTION.format("destdir"), log)
         text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
@@ -340,9 +334,9 @@ def _text_of_data(data: Path) -> Path | None:
         origin = next((folder for folder in (moved_text, text) if (folder / MANIFEST).is_file()), None)
     except (OSError, IndexError, SyntaxError, ValueError):  # no log, or no such options in it
         return None
-    if origin is not None and not _is_beside(origin, data):
+    if origin is not None and not is_beside(origin, data):
         logger.warning(
-            f"{printable(str(data / _LOG))} names the text {printable(str(origin))}, which is not used because it is "
+            f"{printable(str(data / LOG))} names the text {printable(str(origin))}, which is not used because it is "
             "outside of the folder that the data is in: name it with --text if it is the text of this data"
         )
         return None

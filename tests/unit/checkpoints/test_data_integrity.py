@@ -15,6 +15,7 @@ from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.data import integrity
 from wean_fairseq.data.integrity import check_binary, check_data, record, record_once
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage import data_files
 from wean_fairseq.storage.cli import main_checksum
 from wean_fairseq.storage.manifest import NAME, Manifest
 from wean_fairseq.tasks import guarded
@@ -273,6 +274,46 @@ def test_lone_carriage_returns_in_text_data_are_refused(tmp_path, capsys):
 def test_other_line_ends_are_fine(tmp_path, source):
     made = preprocessed(tmp_path, source, b"1\n2\n3\n")
     assert record(made) > 0
+
+
+@pytest.mark.parametrize("text", ["made/train.src-tgt.src", "train.src"])
+@pytest.mark.parametrize(("size", "said"), [(1 << 40, "sparse"), (1 << 25, "line [12] of .* bytes or more")])
+def test_a_sparse_or_endless_line_of_a_text_is_not_read(tmp_path, text, size, said):
+    made = preprocessed(tmp_path, b"a\n", b"1\n")
+    (tmp_path / text).touch()
+    os.truncate(tmp_path / text, size)
+    with pytest.raises(UserError, match=said):
+        record(made)
+
+
+def test_sparse_binary_data_is_not_read(data):
+    header = (data / "train.src-tgt.src.idx").read_bytes()[:18]
+    sizes = np.full(9, 1 << 30, dtype=np.int32).tobytes()  # nine sentences, whose words have two bytes
+    (data / "train.src-tgt.src.idx").write_bytes(header + (9).to_bytes(8, "little") + sizes + bytes(9 * 8))
+    os.truncate(data / "train.src-tgt.src.bin", 9 << 31)
+    with pytest.raises(UserError, match="sparse"):
+        check_binary(data / "train.src-tgt.src", len(DICTIONARY))
+
+
+def test_a_log_cannot_name_a_text_elsewhere(tmp_path):
+    """A log from another person could otherwise show how many lines a file of this computer has."""
+    (tmp_path / "mine").mkdir()
+    made = preprocessed(tmp_path / "mine", b"a\nb c\nd\n", b"1\n2\n3\n")
+    (tmp_path / "secret").write_bytes(b"a\rb\n")
+    (tmp_path / "mine" / "link").symlink_to(tmp_path / "secret")
+    names = [tmp_path / "secret", tmp_path / "mine" / ".." / "secret", tmp_path / "mine" / "link", "x" * 300, "x\0y"]
+    (made / "preprocess.log").write_text("".join(f"[src] {name}: 2 sents, 3 tokens\n" for name in names))
+    assert record(made) > 0
+
+
+def test_a_text_that_a_log_names_in_many_ways_is_read_once(tmp_path, monkeypatch):
+    made = preprocessed(tmp_path, b"a\nb\n", b"1\n2\n")
+    log = "".join(f"[src] {tmp_path}/{'./' * number}train.src: 2 sents, 3 tokens\n" for number in range(9))
+    (made / "preprocess.log").write_text(log)
+    lines, calls = data_files._lines, []
+    monkeypatch.setattr(data_files, "_lines", lambda path: calls.append(path) or lines(path))
+    record(made)
+    assert calls == [tmp_path / "train.src"]
 
 
 def test_a_text_that_has_changed_or_gone_since_says_nothing(tmp_path):
