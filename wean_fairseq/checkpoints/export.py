@@ -8,6 +8,7 @@ other names to them.
 import json
 import logging
 import os
+import re
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -36,7 +37,7 @@ from ..storage.files import (
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
 from ..storage.search import TASK_OPTIONS, check_generation, kept_search
-from ..text.settings import EXAMPLE, MODEL_TEXT, Text, prepared_text, settings_of
+from ..text.settings import BPE_CODES, EXAMPLE, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES, Text, prepared_text, settings_of
 from . import dictionaries, writing
 from .card import CARD, write_card
 from .ctranslate2_format import convert
@@ -45,6 +46,9 @@ from .reading import check_members, checked_options, read_checkpoint, same_tenso
 logger = logging.getLogger(__name__)
 
 WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "note.txt"
+CTRANSLATE2 = "ctranslate2"
+_NAMES = (WEIGHTS, CONFIG, TEXT, NOTE, CARD, EXAMPLE, CHECKSUMS, TRUECASE_MODEL, BPE_CODES, WORDPIECES, "model.bin")
+_WRITTEN = re.compile("|".join([r"dict\..+\.txt|(source|target|shared)_vocabulary\.json", *map(re.escape, _NAMES)]))
 EXPORT_FORMAT = 1  # of the configuration
 _LARGEST_CONFIG = 1 << 23  # bytes
 _ADVICE = "export the model again"
@@ -85,7 +89,7 @@ def export(
         verify: load the new folder, and write nothing if that fails. A model whose BERT is missing cannot be loaded.
         scores: a JSON file of ``wean-evaluate``, for the model card.
         documents: further text files, by name.
-        overwrite: replace a folder that has only files of an exported model, when the new one is complete.
+        overwrite: replace a folder that has only files of an export and ``documents``, when the new one is complete.
 
     Returns:
         True if the steps from text to the model's tokens are known. Otherwise there is no text.json.
@@ -95,7 +99,7 @@ def export(
             support the model.
     """
     folder = Path(folder).resolve()
-    _check_free(folder, overwrite)
+    _check_free(folder, overwrite, documents or {})
     note = without_folders(note)
     state = _read_complete(checkpoint)
     cfg = state["cfg"]
@@ -151,7 +155,7 @@ def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
     return state
 
 
-def _check_free(folder: Path, overwrite: bool) -> None:
+def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> None:
     """Refuse to write to a file or a folder with files, except to an exported model with ``overwrite``."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
@@ -163,10 +167,21 @@ def _check_free(folder: Path, overwrite: bool) -> None:
     recorded = Manifest(folder).digests
     if not {WEIGHTS, CONFIG} <= recorded.keys():  # folders of data and of checkpoints have recorded checksums, too
         raise UserError(f"{folder} is not an exported model: delete it, or choose another directory.")
-    known = {CHECKSUMS, "ctranslate2", *recorded}
-    others = sorted(path.name for path in folder.iterdir() if path.name not in known)
+    others = sorted(set(_foreign_files(folder, documents)) - {CTRANSLATE2})
+    if (folder / CTRANSLATE2).is_dir():
+        others += [f"{CTRANSLATE2}/{name}" for name in sorted(_foreign_files(folder / CTRANSLATE2, {}))]
     if others:
         raise UserError(f"{folder} has files that are not of its model ({name_some(others)}): move them elsewhere.")
+
+
+def _foreign_files(folder: Path, documents: Mapping[str, str]) -> list[str]:
+    """Return the names in a folder that ``export`` did not write. wean-checksum can list other files, too."""
+    recorded = {CHECKSUMS, *Manifest(folder).digests}
+    return [
+        path.name
+        for path in folder.iterdir()
+        if not (path.name in recorded and path.is_file() and (_WRITTEN.fullmatch(path.name) or path.name in documents))
+    ]
 
 
 def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
@@ -206,8 +221,8 @@ def _verify(folder: Path, checkpoint: str, ctranslate2: bool) -> None:
     except UserError as error:
         raise UserError(f"{checkpoint} cannot be exported: {str(error).replace(str(folder), checkpoint)}") from error
     if ctranslate2:
-        convert(models[0].eval(), task, folder / "ctranslate2")
-        _record_checksums(folder / "ctranslate2")
+        convert(models[0].eval(), task, folder / CTRANSLATE2)
+        _record_checksums(folder / CTRANSLATE2)
 
 
 def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:

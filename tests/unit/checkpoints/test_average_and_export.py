@@ -165,6 +165,25 @@ def test_an_export_replaces_only_an_older_export(exported, tmp_path, data):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".wean-")]
 
 
+@pytest.mark.parametrize(
+    "name", ["notes.md", "ctranslate2/my_notes.txt", "ctranslate2/deep/config.json", "README.md/my"]
+)
+def test_an_export_does_not_replace_foreign_files_with_a_checksum_or_in_a_subfolder(exported, data, tmp_path, name):
+    (exported / "ctranslate2").mkdir()
+    (exported / "ctranslate2" / "config.json").write_text("{}")
+    assert main_checksum([str(exported / "ctranslate2" / "config.json")]) == 0
+    export(tmp_path / "a.pt", exported, data, overwrite=True)
+    path = exported / name
+    if path.parent.name == "README.md":
+        path.parent.unlink()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("a user's file")
+    assert main_checksum([str(path)]) == 0
+    with pytest.raises(UserError, match="has files that are not of its model"):
+        export(tmp_path / "a.pt", exported, data, overwrite=True)
+    assert path.read_text() == "a user's file"
+
+
 def test_an_export_replaces_no_folder_of_data_or_checkpoints(tmp_path, data):
     """wean-checksum and trainings record the checksums of all files in such folders, as exports do."""
     (tmp_path / "ck").mkdir()

@@ -123,6 +123,7 @@ def test_an_export_has_the_converted_model_beside_its_own(case, translator, tmp_
     torch.save(checkpoint, tmp_path / "a.pt")
     arguments = [str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--data", str(tmp_path / "data")]
     assert cli.main_export([*arguments, "--ctranslate2"]) == 0
+    assert cli.main_export([*arguments, "--ctranslate2", "--overwrite"]) == 0
     assert "secret" not in (tmp_path / "e" / "config.json").read_text()
     translator(model)
     weights = [(folder / "model.bin").read_bytes() for folder in (tmp_path / "converted", tmp_path / "e/ctranslate2")]
