@@ -80,7 +80,7 @@ class Output:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(exist_ok=True)
-            self._lock = os.open(self.folder, os.O_RDONLY)
+            self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self._lock).st_ino != self.folder.stat().st_ino:
                 raise BlockingIOError  # the other run has just finished
@@ -89,7 +89,7 @@ class Output:
             raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
         except OSError as error:
             self._unlock()
-            raise InputError(f"cannot write {self.path}: {error.strerror}.") from error
+            raise InputError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
         for left in self.folder.iterdir():  # left by a killed run
             remove(left)
         return self

@@ -94,6 +94,15 @@ with Output(Path(sys.argv[1]), script="me", options={}) as output, output.split(
     assert set(contents(tmp_path / "out")) == {"manifest.json", "train.src", "train.tgt"}
 
 
+def test_a_planted_link_with_the_name_of_the_partial_folder_is_not_followed(tmp_path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "thesis.tex").touch()
+    partial_folder(tmp_path / "out").symlink_to(tmp_path / "victim")
+    with pytest.raises(InputError, match=r"cannot write .*/out: Not a directory \(.*/\.wean-\w+\.partial\)"):
+        make(tmp_path / "out")
+    assert (tmp_path / "victim" / "thesis.tex").exists()
+
+
 def test_two_runs_at_once_are_refused(tmp_path):
     (partial_folder(tmp_path / "out")).mkdir()
     lock = os.open(partial_folder(tmp_path / "out"), os.O_RDONLY)
