@@ -25,7 +25,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from ..console import SEED, OneLineParser, counted
-from ..errors import UserError
+from ..errors import UserError, printable
 from ..optional import LazyModule
 from .corpus import describe_file
 from .score_file import DataFile, Evaluation
@@ -202,8 +202,8 @@ def record_command(argv: list[str]) -> str:
     if curves:
         write_atomically(curves_path, curves)
     write_atomically(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    marker = f"<!-- results: {args.experiment} -->"
-    return f"{path} written; put `{marker}` and `<!-- /results -->` on separate lines where its table goes.\n"
+    marks = f"`<!-- results: {args.experiment} -->` and `<!-- /results -->`"
+    return f"{printable(str(path))} written; put {marks} on separate lines where its table goes.\n"
 
 
 def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -670,6 +670,17 @@ def test_the_commands_do_it(tmp_path, data, capsys):
     assert "checkpoint2.pt" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("unloaded")
+def test_a_line_feed_in_a_name_is_printed_as_an_escape(tmp_path, data, capsys):
+    first, second = saved(tmp_path / "a\n.pt"), saved(tmp_path / "b.pt", updates=2)
+    assert cli.main_average([str(first), str(second), "--output", str(tmp_path / "c\n.pt")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/c\\n.pt is the average of {tmp_path}/a\\n.pt, {second}\n"
+    assert cli.main_export([str(first), "--output", str(tmp_path / "e\n"), "--data", str(data)]) == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/e\\n holds the model of {tmp_path}/a\\n.pt: ")
+    assert main_checksum([str(first)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/a\\n.pt: checksum written\n"
+
+
 def test_the_commands_refuse_in_one_sentence(tmp_path, capsys):
     assert cli.main_average([str(tmp_path / "a.pt"), "--last", "2", "--output", "x"]) == 2
     assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e")]) == 2
