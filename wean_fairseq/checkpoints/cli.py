@@ -1,13 +1,12 @@
 """``wean-average`` and ``wean-export``."""
 
 import argparse
-import math
 from pathlib import Path
 from typing import Any
 
 from ..console import OneLineParser, command, configure_logging, whole_number
 from ..errors import UserError, printable
-from ..storage.search import add_search_options
+from ..storage.search import add_search_options, check_finite
 from .average import average, newest
 from .export import export
 
@@ -71,9 +70,7 @@ def _export(checkpoint: str, folder: str, **options: Any) -> str:
     own = {
         name: options.pop(name) for name in ("data", "text", "ctranslate2", "example", "note", "scores", "overwrite")
     }
-    for name, value in options.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"--{name.replace('_', '-')} must be a finite number, but is {value}.")
+    check_finite(options)
     message = printable(f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE") + "\n"
     if not export(checkpoint, folder, search=options, verify=True, **own):
         message += (

@@ -1,6 +1,7 @@
 """Test averages against the closed form; exports load back bit by bit. Both refuse incompatible input."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -106,6 +107,15 @@ def test_an_average_needs_two_and_a_name_of_its_own(tmp_path):
         average([path], tmp_path / "b.pt")
     with pytest.raises(UserError, match="is one of the checkpoints to average"):
         average([path, path], tmp_path / "." / "a.pt")
+
+
+def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
+    path, other = saved(tmp_path / "a.pt"), saved(tmp_path / "b.pt", value=4.0)
+    (tmp_path / "link.pt").symlink_to(path)
+    average([path, other], tmp_path / "average.pt")
+    assert caplog.text == ""
+    average([path, other, tmp_path / "link.pt"], tmp_path / "average.pt")
+    assert f"{tmp_path / 'link.pt'} is given more than once, so it has more weight than the others" in caplog.text
 
 
 def test_the_newest_are_of_different_updates_and_no_averages(tmp_path):
@@ -537,6 +547,17 @@ def test_a_search_option_that_is_not_finite_is_named(tmp_path, value, capsys):
     assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), "--lenpen", value]) == 2
     assert f"--lenpen must be a finite number, but is {value}." in capsys.readouterr().err
     assert not (tmp_path / "e").exists()
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_stored_search_option_that_is_not_finite_is_named_with_its_file(tmp_path, data, value):
+    saved(tmp_path / "a.pt")
+    (tmp_path / SEARCH_FILE).write_text(f"--unkpen {value}\n")
+    message = f"--unkpen must be a finite number, but is {value}: fix {tmp_path / SEARCH_FILE}"
+    with pytest.raises(UserError, match=re.escape(message)):
+        export(tmp_path / "a.pt", tmp_path / "e", data)
+    assert not (tmp_path / "e").exists()
+    export(tmp_path / "a.pt", tmp_path / "e", data, search={"unkpen": 0.0})
 
 
 @pytest.mark.usefixtures("unloaded")
