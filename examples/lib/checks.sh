@@ -11,10 +11,12 @@ say() {
 die() { printf '%s: error: %s\n' "$RECIPE" "${*//$'\n'/ }" | printable >&2; exit 1; }
 
 # printable: at most 4,000 bytes of each line of standard input, without the control characters of names and logs, which a
-# terminal would execute: ASCII, C1 (U+0080 to U+009F), and those that change the direction of text.
+# terminal would execute: ASCII, C1 (U+0080 to U+009F, also as a single byte outside of a UTF-8 character), and those that
+# change the direction of text.
 printable() {
-  tr -d '\000-\010\013-\037\177' |
-    LC_ALL=C sed 's/\xc2[\x80-\x9f]//g; s/\xe2\x80[\x8e\x8f\xa8-\xae]//g; s/\xe2\x81[\xa6-\xa9]//g; s/^\(.\{4000\}\).*/\1/'
+  local character='[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}'
+  tr -d '\000-\010\013-\037\177' | LC_ALL=C sed -E "s/\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xc2[\x80-\x9f]//g
+    s/($character|\xc2[\xa0-\xbf])|[\x80-\x9f]/\1/g; s/^(.{4000}).*/\1/"
 }
 
 # fail WHAT LOG...: exit; print the error message of the plugin in a log, or else the log's last lines.

@@ -158,13 +158,14 @@ def test_commands_import_no_module_of_the_working_directory() -> None:
 def test_recipes_print_no_control_characters(tmp_path: Path, command: str) -> None:
     """Names of files and lines of logs may hold escape sequences that a terminal would obey."""
     odd = "\x1b\x07\x7f\x85\x9b\u200e\u200f\u2028\u202e\u2066\u2069"
-    (tmp_path / "log").write_text(f"title é–…{odd}]0;x\n", encoding="utf-8")
+    single = b"\x9b\xc2\x9b\x80\x9f"  # C1 characters of Latin-1, which are also bytes of 雛 and 😛
+    (tmp_path / "log").write_bytes(f"title é–…雛😛{odd}]0;".encode() + single + b"x\n")
     script = f'RECIPE=x log=$2 text=$(<"$2") && source "$1" && {command}'
     checks = ROOT / "examples" / "lib" / "checks.sh"
     done = subprocess.run(
         ["bash", "-c", script, "bash", checks, tmp_path / "log"], capture_output=True, text=True, check=False
     )
-    assert "title é–…]0;x\n" in done.stdout + done.stderr
+    assert "title é–…雛😛]0;x\n" in done.stdout + done.stderr
     assert not set(done.stdout + done.stderr) & set(odd)
 
 

@@ -1,5 +1,6 @@
 """The mean of the parameters of several checkpoints of one training, or of trainings with the same options."""
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from ..fields import start_files
 from . import writing
 from .reading import options_of, read_checkpoint, same_tensors
 from .resume import AVERAGE_OF, is_average, updates_of
+
+logger = logging.getLogger(__name__)
 
 
 def average(paths: Sequence[str | Path], output: str | Path) -> None:
@@ -40,6 +43,9 @@ def average(paths: Sequence[str | Path], output: str | Path) -> None:
     same = same_tensors(model)
     for name, total in sums.items():
         model[name] = (total / len(paths)).to(model[name].dtype)
+    real = [os.path.realpath(path) for path in paths]
+    for path in dict.fromkeys(path for number, path in enumerate(paths) if real[number] in real[:number]):
+        logger.warning("%s is given more than once, so it has more weight than the others: give each once", path)
     result["model"] = {name: model[same.get(name, name)] for name in model}
     result.pop("last_optimizer_state", None)  # it belongs to one of them alone
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}

@@ -1,13 +1,12 @@
 """``wean-average`` and ``wean-export``."""
 
 import argparse
-import math
 from pathlib import Path
 from typing import Any
 
 from ..console import OneLineParser, command, configure_logging, whole_number
-from ..errors import UserError
-from ..storage.search import add_search_options
+from ..errors import UserError, printable
+from ..storage.search import add_search_options, check_finite
 from .average import average, newest
 from .export import export
 
@@ -64,17 +63,15 @@ def _average(args: argparse.Namespace) -> str:
             raise UserError("--last N averages the checkpoints of one folder: name the folder alone.")
         paths = newest(paths[0], args.last)
     average(paths, args.output)
-    return f"{args.output} is the average of {', '.join(str(path) for path in paths)}\n"
+    return printable(f"{args.output} is the average of {', '.join(map(str, paths))}") + "\n"
 
 
 def _export(checkpoint: str, folder: str, **options: Any) -> str:
     own = {
         name: options.pop(name) for name in ("data", "text", "ctranslate2", "example", "note", "scores", "overwrite")
     }
-    for name, value in options.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"--{name.replace('_', '-')} must be a finite number, but is {value}.")
-    message = f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE\n"
+    check_finite(options)
+    message = printable(f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE") + "\n"
     if not export(checkpoint, folder, search=options, verify=True, **own):
         message += (
             "how text becomes its tokens is not known, so it takes words between spaces: give the directory that a "

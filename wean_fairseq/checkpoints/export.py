@@ -36,7 +36,7 @@ from ..storage.files import (
 )
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
-from ..storage.search import TASK_OPTIONS, check_generation, kept_search
+from ..storage.search import SEARCH_FILE, TASK_OPTIONS, check_finite, check_generation, kept_search
 from ..text.settings import BPE_CODES, EXAMPLE, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES, Text, prepared_text, settings_of
 from . import dictionaries, writing
 from .card import CARD, write_card
@@ -108,7 +108,9 @@ def export(
     task_cfg |= sides_of(task_cfg, data)
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
-    search = kept_search(checkpoint) | (search or {})
+    stored = kept_search(checkpoint)
+    search = stored | (search or {})
+    check_finite({name: search[name] for name in stored}, f": fix {Path(checkpoint).parent / SEARCH_FILE}")
     if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
         raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
     # The task has the options of this package's searches, and fairseq's generation options have the rest.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..console import OneLineParser, counted
-from ..errors import UserError
+from ..errors import UserError, printable
 from .corpus import COPY_ROW
 from .parameters import SETTINGS, count_parameters
 from .published import LEFT_OUT, PUBLISHED_TABLES, SCORERS, PublishedRow, PublishedTable, fits
@@ -259,4 +259,4 @@ def paper_tables_command(argv: list[str]) -> str:
     if not args.output:
         return text
     write_atomically(args.output, text)
-    return f"{overview}\n{args.output} written: {len(args.table)} tables.\n"
+    return f"{overview}\n{printable(args.output)} written: {len(args.table)} tables.\n"

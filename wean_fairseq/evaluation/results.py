@@ -20,33 +20,64 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..console import SEED, OneLineParser, counted
-from ..errors import UserError
+from ..errors import UserError, printable
 from ..optional import LazyModule
 from .corpus import describe_file
-from .score_file import Evaluation
+from .score_file import DataFile, Evaluation
 from .tables import Table
-from .text_files import PathLike, check_outputs, read_lines, read_text, read_typed_json, write_atomically
+from .text_files import (
+    PathLike,
+    check_outputs,
+    convert_content,
+    read_lines,
+    read_text,
+    read_typed_json,
+    write_atomically,
+)
+from .training_log import LARGEST_DRAWN
 
 torch = LazyModule("torch")
 
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
+_RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that a float can hold
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
 
 
+Amount = Annotated[float, Meta(ge=0, le=LARGEST_DRAWN)]
+
+
+class Training(Struct):
+    """The members of a training in ``trainings.json`` that are read. Others are recorded unchanged.
+
+    Attributes:
+        options: lines of its command.
+        data: the training and validation text.
+        runs: the trainings with each seed, if there are several.
+    """
+
+    options: list[str] = []
+    parameters: Amount | None = None
+    epochs: Amount | None = None
+    epoch_of_best: Amount | None = None
+    cpu_seconds: Amount | None = None
+    data: list[DataFile] = []
+    runs: list["Training"] = []
+
+
 #: Columns about the trainings of a system: a function of one training, of which the mean is shown, and its format.
-COSTS: dict[str, tuple[Callable[[dict[str, Any]], float | None], str]] = {
-    "parameters": (lambda training: training.get("parameters"), ",.0f"),
+COSTS: dict[str, tuple[Callable[[Training], float | None], str]] = {
+    "parameters": (lambda training: training.parameters, ",.0f"),
     "rate": (lambda training: _option(training, "--lr"), "g"),
-    "epochs": (lambda training: training.get("epochs"), ".0f"),
-    "best-epoch": (lambda training: training.get("epoch_of_best"), ".0f"),
-    "cpu-minutes": (lambda training: None if (seconds := training.get("cpu_seconds")) is None else seconds / 60, ".0f"),
+    "epochs": (lambda training: training.epochs, ".0f"),
+    "best-epoch": (lambda training: training.epoch_of_best, ".0f"),
+    "cpu-minutes": (lambda training: None if training.cpu_seconds is None else training.cpu_seconds / 60, ".0f"),
 }
 
 
@@ -67,7 +98,7 @@ class Result(Struct):
     note: str = ""
     commit: str | None = "unknown"
     hardware: Any = None
-    trainings: dict[str, dict[str, Any]] = {}
+    trainings: dict[str, Training] = {}
     where: str = ""
 
 
@@ -151,8 +182,8 @@ def record_command(argv: list[str]) -> str:
     for option in ("trainings", "curves"):
         if (number := len(getattr(args, option))) not in (0, len(args.seed)):
             raise UserError(f"--{option}: {number} files for {len(args.seed)} seeds; give one file for each seed.")
-    read_typed_json(args.evaluation, Evaluation)
     evaluation = read_typed_json(args.evaluation, dict[str, Any])
+    convert_content(evaluation, Evaluation, args.evaluation, "give a file written by wean-evaluate")
     trainings, trained_on = merge_trainings(args.trainings)
     curves = merge_curves(args.curves, args.seed)
     result = {
@@ -171,8 +202,8 @@ def record_command(argv: list[str]) -> str:
     if curves:
         write_atomically(curves_path, curves)
     write_atomically(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    marker = f"<!-- results: {args.experiment} -->"
-    return f"{path} written; put `{marker}` and `<!-- /results -->` on separate lines where its table goes.\n"
+    marks = f"`<!-- results: {args.experiment} -->` and `<!-- /results -->`"
+    return f"{printable(str(path))} written; put {marks} on separate lines where its table goes.\n"
 
 
 def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -183,6 +214,7 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
     files = [read_typed_json(path, dict[str, dict[str, Any]], _NO_TRAININGS) for path in paths]
     data: dict[str, dict[str, Any]] = {}
     for path, trainings in zip(paths, files, strict=True):
+        convert_content(trainings, dict[str, Training], path, _NO_TRAININGS)
         if set(trainings) != set(files[0]):
             raise UserError(
                 f"{path} has trainings of {', '.join(trainings)} but {paths[0]} of {', '.join(files[0])}; "
@@ -264,7 +296,7 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
             *(
                 scores[column].format(intervals=True)
                 if column in columns
-                else format_cost(column, result.trainings.get(name, {}))
+                else format_cost(column, result.trainings.get(name, Training()))
                 for column in head
             ),
         ]
@@ -288,15 +320,15 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
     return "\n".join(lines) + "\n"
 
 
-def format_cost(column: str, training: dict[str, Any]) -> str:
+def format_cost(column: str, training: Training) -> str:
     """Return a column of ``COSTS`` for the training of a system, or its mean over ``runs``. A dash if it is unknown."""
     value_of, form = COSTS[column]
-    values = [value_of(run) for run in training.get("runs", [training])]
+    values = [value_of(run) for run in training.runs or [training]]
     known = [value for value in values if value is not None]
     return format(sum(known) / len(known), form) if known and len(known) == len(values) else "-"
 
 
-def _option(training: dict[str, Any], name: str) -> float | None:
-    """Return the first number given for an option in the ``options`` of a training."""
-    found = re.search(rf"^{name} \[?([\d.e-]+)", "\n".join(training.get("options", [])), re.MULTILINE)
+def _option(training: Training, name: str) -> float | None:
+    """Return the first number given for an option in the ``options`` of a training, or None if there is none."""
+    found = re.search(rf"^{name} \[?({_RATE})(?![\w.-])", "\n".join(training.options), re.MULTILINE | re.ASCII)
     return float(found[1]) if found else None

@@ -13,14 +13,18 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 from .metrics.base import Direction
 from .metrics.registry import METRICS
 from .presets import METRIC_PRESETS, STANDARD
+from .training_log import LARGEST_DRAWN
 
 #: p-values below this are marked with a star.
 SIGNIFICANT = 0.05
 
+Probability = Annotated[float, Meta(ge=0, le=1)]
+
 if TYPE_CHECKING:
     Number = float
 else:
-    Number = float | None  # NaN is null in JSON. It becomes NaN again when a file is read
+    # NaN is null in JSON. It becomes NaN again when a file is read.
+    Number = Annotated[float, Meta(ge=-LARGEST_DRAWN, le=LARGEST_DRAWN)] | None
 
 
 def format_score(score: float) -> str:
@@ -138,8 +142,8 @@ class Comparison(Struct):
     system: str
     difference: Number
     differing: int = 0
-    p_values: Annotated[dict[str, float], Meta(min_length=1)] = field(default_factory=dict)
-    corrected: dict[str, float] | None = None
+    p_values: Annotated[dict[str, Probability], Meta(min_length=1)] = field(default_factory=dict)
+    corrected: dict[str, Probability] | None = None
 
     def __post_init__(self) -> None:
         self.difference = _number(self.difference)

@@ -15,6 +15,8 @@ _LATEX_SIGNS = {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
 }
+#: Spreadsheet programs run a cell that starts with one of these as a formula.
+_FORMULA_STARTS = "=+-@"
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,21 @@ class Table:
     def as_tsv(self) -> str:
         """Write the table with tabs between cells, which have none."""
         return "".join("\t".join(line) + "\n" for line in self._lines)
+
+
+def starts_formula(text: str) -> bool:
+    """Return whether a spreadsheet program may run the text of a cell as a formula.
+
+    Some programs do so even after white space and invisible characters, and with full-width forms of the sign.
+    """
+    visible = (letter for letter in unicodedata.normalize("NFKC", text) if not letter.isspace())
+    first = next((letter for letter in visible if unicodedata.category(letter)[0] != "C"), "")
+    return first in set(_FORMULA_STARTS) or text.startswith(("\t", "\r"))
+
+
+def without_formula(text: str) -> str:
+    """Return the text of a cell, after a quotation mark if a spreadsheet program may run it as a formula."""
+    return f"'{text}" if starts_formula(text) else text
 
 
 def display_width(text: str) -> int:

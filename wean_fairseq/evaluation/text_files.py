@@ -94,6 +94,11 @@ def read_typed_json(path: PathLike, kind: type[ItemT], remedy: str = "give a fil
         content = parse_json(text)
     except ValueError as error:
         raise UserError(f"{path} is not JSON ({error}); {remedy}.") from None
+    return convert_content(content, kind, path, remedy)
+
+
+def convert_content(content: object, kind: type[ItemT], path: PathLike, remedy: str) -> ItemT:
+    """Return the content of a file as another type. Raises `UserError` with the place and the expected type."""
     try:
         return convert(content, kind)
     except (ValidationError, UnicodeEncodeError) as error:

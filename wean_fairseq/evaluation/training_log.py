@@ -16,12 +16,13 @@ from .text_files import PathLike, decode_lines, read_bytes
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
+#: Largest number that is read. Larger ones overflow the axes of a figure.
+LARGEST_DRAWN = 1e30
 
 _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
 _SEED = re.compile(r"""['"]seed['"]: (\d+)""")
 _PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]{0,30})")
 _MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
-_LARGEST = 1e30  # beyond it, the axes of a figure overflow. NaN is left out, too
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _PATIENCE = "early stop since valid performance hasn't improved"
 # On the terminal, each line starts with the time and a logger's name. In the --log-file it does not.
@@ -158,7 +159,7 @@ def parse_line(text: str) -> LogLine | None:
         line = _parse(text)
     except (ValueError, TypeError, ArithmeticError):
         return None
-    return line if line is not None and abs(line.epoch) < _LARGEST else None
+    return line if line is not None and abs(line.epoch) < LARGEST_DRAWN else None
 
 
 def _parse(text: str) -> LogLine | None:
@@ -217,10 +218,10 @@ def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
 
 
 def _numbers(items: Any) -> dict[str, float]:
-    numbers = {}
+    numbers = {}  # without NaN
     for key, value in items:
         with suppress(TypeError, ValueError, OverflowError):
-            if abs(number := float(value)) < _LARGEST:
+            if abs(number := float(value)) < LARGEST_DRAWN:
                 numbers[key.strip()] = number
     return numbers
 

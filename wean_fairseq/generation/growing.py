@@ -231,7 +231,8 @@ class GrowingFile:
 
     def _unwritable(self, error: OSError) -> UserError:
         name = "standard output" if self._given == "-" else error.filename or self._given
-        return UserError(f"{name} cannot be written ({error.strerror or error}){self.prospect}.")
+        advice = "make room, or choose another --output"
+        return UserError(f"{name} cannot be written ({error.strerror or error}): {advice}{self.prospect}.")
 
 
 def _is_same(path: Path, read: Path) -> bool:

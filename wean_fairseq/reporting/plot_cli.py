@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..console import command, command_parser, configure_logging, split_name, whole_number
-from ..errors import UserError
+from ..errors import UserError, printable
 from ..evaluation import granularity as granularities
 from ..evaluation.system_arguments import paths_of
 from ..evaluation.tables import Table
@@ -229,7 +229,7 @@ def plot(args: argparse.Namespace) -> str:
     if figure.table:
         paths.append(Path(f"{stem}.tsv"))
         write_atomically(paths[-1], figure.table.as_tsv())
-    return "".join(f"{line}\n" for line in [*figure.notes, *paths])
+    return "".join(f"{printable(str(line))}\n" for line in [*figure.notes, *paths])
 
 
 @command("wean-plot")

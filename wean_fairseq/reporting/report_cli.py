@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..console import command, command_parser, configure_logging, whole_number
-from ..errors import UserError
+from ..errors import UserError, printable
 from ..evaluation.text_files import read_bytes, write_atomically
 from .build import Report
 from .pages import html_page, markdown_page
@@ -91,4 +91,4 @@ def main(arguments: list[str]) -> str:
     document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, arguments)]), __version__)
     write_atomically(folder / "report.md", markdown_page(document, folder))
     write_atomically(folder / "report.html", html_page(document))
-    return f"{folder / 'report.html'}\n{folder / 'report.md'}\n"
+    return "".join(f"{printable(str(folder / name))}\n" for name in ("report.html", "report.md"))

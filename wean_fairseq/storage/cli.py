@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..console import OneLineParser, command, counted
-from ..errors import UserError
+from ..errors import UserError, printable
 from .data_files import record
 from .files import is_special, sha256_of
 from .manifest import NAME, Manifest
@@ -25,7 +25,7 @@ def main_checksum(arguments: list[str]) -> str:
     said = ""
     for path in map(Path, args.paths):
         with _readable(path):
-            said += _checksum(path, contents)
+            said += f"{printable(_checksum(path, contents))}\n"
     for folder, digests in contents.items():
         with _readable(folder):
             Manifest(folder).confirm(digests)
@@ -43,10 +43,10 @@ def _readable(path: Path) -> Iterator[None]:
 def _checksum(path: Path, contents: dict[Path, dict[str, str]]) -> str:
     """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return what was done."""
     if path.is_dir():
-        return f"{path}: checksums of {counted(record(path), 'file')}\n"
+        return f"{path}: checksums of {counted(record(path), 'file')}"
     if is_special(path):
         raise UserError(f"{path} is not a file: name a folder of data or a checkpoint.")
     if path.resolve().name == NAME:
-        return f"{path}: skipped, because it is the list of checksums\n"
+        return f"{path}: skipped, because it is the list of checksums"
     contents.setdefault(path.parent, {})[path.name] = sha256_of(path)
-    return f"{path}: checksum written\n"
+    return f"{path}: checksum written"

@@ -108,6 +108,13 @@ def check_generation(args: Any, words: int) -> None:
         raise UserError(f"--beam {args.beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
 
 
+def check_finite(search: Mapping[str, Any], advice: str = "") -> None:
+    """Raise ``UserError`` if an option of a search is not finite, because the JSON of an export has no such numbers."""
+    for name, value in search.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"--{name.replace('_', '-')} must be a finite number, but is {value}{advice}.")
+
+
 def _check_sampling(sampling: bool, args: Any, words: int) -> None:
     """Refuse numbers by which no word can be drawn."""
     topk, topp = getattr(args, "sampling_topk", -1), getattr(args, "sampling_topp", -1.0)

@@ -1,6 +1,7 @@
 """Test averages against the closed form; exports load back bit by bit. Both refuse incompatible input."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -106,6 +107,15 @@ def test_an_average_needs_two_and_a_name_of_its_own(tmp_path):
         average([path], tmp_path / "b.pt")
     with pytest.raises(UserError, match="is one of the checkpoints to average"):
         average([path, path], tmp_path / "." / "a.pt")
+
+
+def test_a_checkpoint_that_is_given_twice_is_named(tmp_path, caplog):
+    path, other = saved(tmp_path / "a.pt"), saved(tmp_path / "b.pt", value=4.0)
+    (tmp_path / "link.pt").symlink_to(path)
+    average([path, other], tmp_path / "average.pt")
+    assert caplog.text == ""
+    average([path, other, tmp_path / "link.pt"], tmp_path / "average.pt")
+    assert f"{tmp_path / 'link.pt'} is given more than once, so it has more weight than the others" in caplog.text
 
 
 def test_the_newest_are_of_different_updates_and_no_averages(tmp_path):
@@ -558,6 +568,17 @@ def test_a_search_option_that_is_not_finite_is_named(tmp_path, value, capsys):
     assert not (tmp_path / "e").exists()
 
 
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_stored_search_option_that_is_not_finite_is_named_with_its_file(tmp_path, data, value):
+    saved(tmp_path / "a.pt")
+    (tmp_path / SEARCH_FILE).write_text(f"--unkpen {value}\n")
+    message = f"--unkpen must be a finite number, but is {value}: fix {tmp_path / SEARCH_FILE}"
+    with pytest.raises(UserError, match=re.escape(message)):
+        export(tmp_path / "a.pt", tmp_path / "e", data)
+    assert not (tmp_path / "e").exists()
+    export(tmp_path / "a.pt", tmp_path / "e", data, search={"unkpen": 0.0})
+
+
 @pytest.mark.usefixtures("unloaded")
 def test_an_export_knows_its_search(tmp_path, data):
     content = state()
@@ -687,6 +708,17 @@ def test_the_commands_do_it(tmp_path, data, capsys):
     found = read_export(tmp_path / "e" / "model.safetensors")["model"]["encoder.embed"]
     assert torch.equal(found, torch.full((4, 3), 1.5))
     assert "checkpoint2.pt" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("unloaded")
+def test_a_line_feed_in_a_name_is_printed_as_an_escape(tmp_path, data, capsys):
+    first, second = saved(tmp_path / "a\n.pt"), saved(tmp_path / "b.pt", updates=2)
+    assert cli.main_average([str(first), str(second), "--output", str(tmp_path / "c\n.pt")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/c\\n.pt is the average of {tmp_path}/a\\n.pt, {second}\n"
+    assert cli.main_export([str(first), "--output", str(tmp_path / "e\n"), "--data", str(data)]) == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/e\\n holds the model of {tmp_path}/a\\n.pt: ")
+    assert main_checksum([str(first)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/a\\n.pt: checksum written\n"
 
 
 def test_the_commands_refuse_in_one_sentence(tmp_path, capsys):

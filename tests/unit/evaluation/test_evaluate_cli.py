@@ -392,6 +392,10 @@ def test_formats(run: Run) -> None:
     assert [float(row["p_bootstrap"]) for row in rows[2:]] == [
         item["corrected"]["bootstrap"] for item in content["pairwise"]
     ]
+    _, formula, _ = run("--hyp", "@SUM(1)=hyp", "+1=other", *arguments[3:], "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(formula)))
+    assert [(row["system"], row["baseline"]) for row in rows[1:3]] == [("'@SUM(1)", ""), ("'+1", "'@SUM(1)")]
+    assert float(rows[-1]["difference"]) == float(rows[-1]["score"]) - float(rows[1]["score"])
     assert json.loads(run(*arguments, "--format", "json")[1]) == content
     run(*arguments, "--markdown", "out.md", "--intervals")
     assert run(*arguments, "--format", "markdown", "--intervals")[1] == Path("out.md").read_text(encoding="utf-8")

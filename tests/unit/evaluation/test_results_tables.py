@@ -91,6 +91,10 @@ def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFi
             ["--seed", "3", "--trainings", "c.json"],
             "c.json: Expected `object`, got `int` - at `$[...]`; give trainings.json",
         ),
+        (
+            ["--seed", "3", "--trainings", "d.json"],
+            "d.json: Object missing required field `sha256` - at `$[...].data[0]`; give trainings.json",
+        ),
         (["--seed", "3", "--curves", "doc.md"], "doc.md is not a table of curves"),
     ],
 )
@@ -98,7 +102,7 @@ def test_trainings_and_curves_that_do_not_fit_are_refused(
     options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = Path("results/demo.json").read_bytes()
-    for name, content in (("a", {"X": {}}), ("b", {"Y": {}}), ("c", {"X": 1})):
+    for name, content in (("a", {"X": {}}), ("b", {"Y": {}}), ("c", {"X": 1}), ("d", {"X": {"data": [{"name": "x"}]}})):
         Path(f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
     assert record(*options) == 2
     assert message in capsys.readouterr().err
@@ -141,6 +145,20 @@ def test_a_table_shows_what_the_trainings_of_a_system_took(capsys: pytest.Captur
     assert "has no metric hours; choose from bleu, d, parameters, rate" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "rate"),
+    [
+        ("--lr 0.001 \\", "0.001"),
+        ("--lr [1e-3, 0.5]", "0.001"),
+        ("--lr .5", "0.5"),
+        ("--lr 1.2.3e-", "-"),
+        ("--lr", "-"),
+    ],
+)
+def test_a_rate_is_the_first_number_of_the_option_or_a_dash(option: str, rate: str) -> None:
+    assert results.format_cost("rate", results.Training(options=["--arch x", option])) == rate
+
+
 def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
     """By hand: the deviation of 12 and 12.69 is 0.69 over the root of 2."""
     cells = {
@@ -167,6 +185,23 @@ def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
             " has no scores of Y",
         ),
         ({"evaluation": []}, ": Expected `object`, got `array` - at `$.evaluation`"),
+        (
+            {"trainings": {"X": {"parameters": "x"}}},
+            ": Expected `float | null`, got `str` - at `$.trainings[...].parameters`",
+        ),
+        ({"trainings": {"X": {"runs": 5}}}, ": Expected `array`, got `int` - at `$.trainings[...].runs`"),
+        (
+            {"trainings": {"X": {"runs": [{"options": 5}]}}},
+            ": Expected `array`, got `int` - at `$.trainings[...].runs[0].options`",
+        ),
+        (
+            {"trainings": {"X": {"cpu_seconds": 1e308}}},
+            ": Expected `float` <= 1e+30 - at `$.trainings[...].cpu_seconds`",
+        ),
+        (
+            {"evaluation": {"systems": {"X": {"bleu": {"score": -1e308, "signature": "s"}}}, "data": {}}},
+            ": Expected `float` >= -1e+30 - at `$.evaluation.systems[...][...].score`",
+        ),
     ],
 )
 def test_a_broken_result_is_one_sentence(

@@ -89,6 +89,9 @@ def test_models_that_do_not_fit_are_refused(encoder: Path, tmp_path: Path) -> No
     (copy / "1_Pooling/config.json").write_text(json.dumps(pooling), encoding="utf-8")
     with pytest.raises(UserError, match="the model pools by pooling_mode_cls_token; give one with pooling_mode_mean"):
         build_metric("similarity-reference", MetricSettings(sentence_model=str(copy)))
+    (copy / "1_Pooling/config.json").write_text('{"max_seq_length": "x"}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"Expected `int \| null`, got `str` - at `\$.max_seq_length`; give a complete"):
+        build_metric("similarity-reference", MetricSettings(sentence_model=str(copy)))
     (copy / "1_Pooling/config.json").write_text("{", encoding="utf-8")
     with pytest.raises(UserError, match=r"is not JSON .*; give a complete copy of the model"):
         build_metric("similarity-reference", MetricSettings(sentence_model=str(copy)))

@@ -81,7 +81,7 @@ def test_constraints_follow_the_line_after_tabs(model: TextModel, tmp_path: Path
 def test_a_full_disk_is_one_sentence(model: TextModel, given: Path, capsys: pytest.CaptureFixture[str]):
     assert generate("--input", given, "--output", "/dev/full") == 2
     said = capsys.readouterr().err
-    assert "/dev/full cannot be written (No space left on device)" in said
+    assert "/dev/full cannot be written (No space left on device): make room, or choose another --output." in said
     assert "Traceback" not in said
 
 
@@ -240,7 +240,7 @@ def test_output_that_is_no_longer_read_ends_quietly(model: TextModel, given: Pat
 def test_a_partial_file_that_is_a_fifo_is_named(model: TextModel, given: Path, tmp_path: Path, capsys):
     os.mkfifo(tmp_path / "out.part")
     assert generate("--input", given, "--output", tmp_path / "out") == 2
-    assert "out.part cannot be written (it is not a regular file)" in capsys.readouterr().err
+    assert "out.part cannot be written (it is not a regular file): make room, or choose an" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,12 @@ def test_a_log_without_the_end_of_an_epoch_has_no_costs(tmp_path):
     assert decoding_speed(tmp_path / "test.err") is None
 
 
+@pytest.mark.parametrize(("printed", "speed"), [("1,040.5", 1040.5), ("7", 7.0), ("1.2.3", None), (",", None)])
+def test_a_speed_is_a_number_or_unknown(tmp_path, printed, speed):
+    (tmp_path / "x.err").write_text(f"Translated 3 sentences (9 tokens) in 1.0s ({printed} sentences/s, 9 tokens/s)\n")
+    assert decoding_speed(tmp_path / "x.err") == speed
+
+
 def test_paired_tests_of_the_older_definition_are_left_out(tmp_path):
     folder = make_run(tmp_path / "run")
     (file,) = folder.glob("test.json")
@@ -101,6 +107,10 @@ def test_a_training_that_goes_on_is_not_done_and_millions_are_read(tmp_path):
     [
         ("{", "test.json cannot be read as JSON"),
         ('{"systems": {"a": {"bleu": {"signature": "s"}}}, "data": {}}', "test.json is not what wean-evaluate --json"),
+        (
+            '{"systems": {"a": {"bleu": {"score": 1e308, "ci": [-1e308, 1e308], "signature": "s"}}}, "data": {}}',
+            "test.json is not what wean-evaluate --json writes (Expected `float` <= 1e+30",
+        ),
         ('{"systems": [], "data": {}}', "test.json is not what wean-evaluate --json"),
         ('{"systems": {"a": {"bleu": {"score": 1, "signature": "s"}}}, "data": {"files": {"source": [{}]}}}', "is not"),
     ],

@@ -11,7 +11,6 @@ systems. There are two kinds of study, as in the papers:
 
 import json
 import random
-import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from ...errors import UserError
 from ..output_reader import SystemOutput
+from ..tables import starts_formula
 from ..text_files import PathLike, read_typed_json
 
 Kind = Literal["likert", "compare"]
@@ -31,8 +31,6 @@ KeyFormat = Literal["wean-human-evaluation-1", "wean-human-evaluation-2"]
 KEY_FORMAT: KeyFormat = "wean-human-evaluation-2"
 #: Answers that a rater may give, by kind of study.
 ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
-#: Spreadsheet programs run a cell that starts with one of these as a formula.
-_FORMULA_STARTS = "=+-@"
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,16 +102,6 @@ class Design(Struct, forbid_unknown_fields=True):
     @classmethod
     def from_file(cls, path: PathLike) -> "Design":
         return read_typed_json(path, cls, "give the unchanged key.json that wean-evaluate sheet wrote")
-
-
-def starts_formula(text: str) -> bool:
-    """Return whether a spreadsheet program may run the text of a cell as a formula.
-
-    Some programs do so even after white space and invisible characters, and with full-width forms of the sign.
-    """
-    visible = (letter for letter in unicodedata.normalize("NFKC", text) if not letter.isspace())
-    first = next((letter for letter in visible if unicodedata.category(letter)[0] != "C"), "")
-    return first in set(_FORMULA_STARTS) or text.startswith(("\t", "\r"))
 
 
 def make_design(

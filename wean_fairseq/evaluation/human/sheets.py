@@ -12,8 +12,9 @@ from pathlib import Path
 
 from ...errors import UserError
 from ...templates import render_template
+from ..tables import without_formula
 from ..text_files import PathLike, read_bytes, write_atomically
-from .design import ANSWERS, COMPARE, LIKERT, Design, starts_formula
+from .design import ANSWERS, COMPARE, LIKERT, Design
 
 #: Instructions for the raters and headings of the texts, for each kind of study.
 _INSTRUCTIONS = {
@@ -53,8 +54,7 @@ def csv_sheet(design: Design, rater: str) -> str:
     writer = csv.writer(buffer)
     writer.writerow(["rater", "item", "source", *_TEXTS[design.kind], *design.criteria])
     for item in design.sheet(rater):
-        # The quotation mark keeps a spreadsheet program from running a text as a formula.
-        texts = [f"'{text}" if starts_formula(text) else text for text in (item.source, *item.texts)]
+        texts = map(without_formula, (item.source, *item.texts))
         writer.writerow([rater, item.name, *texts, *("" for _ in design.criteria)])
     return buffer.getvalue()
 

@@ -5,12 +5,22 @@ has a high similarity and a low self-BLEU.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
 
 from ...errors import UserError
-from ..text_files import read_typed_json
+from ..text_files import convert_content, read_typed_json
 from .base import SourceMixin
 from .embeddings import EmbeddingMetric, Vectors, torch
+
+_REMEDY = "give a complete copy of the model"
+
+
+class _Limit(Struct):
+    """Longest text that a model reads, in word pieces. 0 and None = the limit of the architecture."""
+
+    max_seq_length: Annotated[int, Meta(ge=0)] | None = None
 
 
 def read_pooling(folder: Path) -> dict[str, Any]:
@@ -23,7 +33,8 @@ def read_pooling(folder: Path) -> dict[str, Any]:
     for name in ("1_Pooling/config.json", "sentence_bert_config.json"):
         path = folder / name
         if path.is_file():
-            settings |= read_typed_json(path, dict[str, Any], "give a complete copy of the model")
+            settings |= read_typed_json(path, dict[str, Any], _REMEDY)
+            convert_content(settings, _Limit, path, _REMEDY)
     others = [name for name, used in settings.items() if name.startswith("pooling_mode_") and used is True]
     if others not in ([], ["pooling_mode_mean_tokens"]):
         raise UserError(f"{folder}: the model pools by {', '.join(others)}; give one with pooling_mode_mean_tokens.")
