@@ -182,12 +182,19 @@ def test_a_changed_part_is_never_continued(
     assert not out.exists()
 
 
+def sparse(path: Path) -> None:
+    """Make a file of 8 TiB that takes no space. Reading it takes an hour."""
+    path.touch()
+    os.truncate(path, 1 << 43)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (os.mkfifo, "cannot be read (it is not a regular file)"),
         (lambda path: path.symlink_to("/dev/zero"), "cannot be read (it is not a regular file)"),
         (lambda path: path.write_bytes(b"a" * ((1 << 24) + 1)), "line 1 of the input has more than 16,777,216 bytes"),
+        (sparse, "line 1 of the input has more than 16,777,216 bytes"),
     ],
 )
 def test_an_input_without_an_end_is_refused(model: TextModel, tmp_path: Path, capsys, make, said):
