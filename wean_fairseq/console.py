@@ -142,7 +142,7 @@ def print_text(text: str) -> None:
         BrokenPipeError: if the program that reads it has ended.
     """
     encoding = standard_output().encoding or "utf-8"
-    text = "\n".join(map(_printable_cells, text.split("\n")))
+    text = "\n".join(map(printable_cells, text.split("\n")))
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
@@ -155,7 +155,8 @@ def print_text(text: str) -> None:
         ) from None
 
 
-def _printable_cells(line: str) -> str:
+def printable_cells(line: str) -> str:
+    """Escape the control characters of a line except tabs."""
     return "\t".join(map(printable, line.split("\t")))
 
 

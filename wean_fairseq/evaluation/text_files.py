@@ -4,6 +4,7 @@
 real sentences. This would shift every following line.
 """
 
+import errno
 import hashlib
 import os
 import tomllib
@@ -21,6 +22,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 ItemT = TypeVar("ItemT")
 
 _LARGEST = 1 << 30  # bytes of a file
+_PIECE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Path -> SHA-256 of its content when it was last read, because a pipe cannot be read again to be hashed.
 _DIGESTS: dict[str, str] = {}
@@ -28,16 +30,21 @@ _DIGESTS: dict[str, str] = {}
 
 def read_bytes(path: PathLike) -> bytes:
     """Return the content of ``path`` or raise an `UserError` that names it."""
+    pieces: list[bytes] = []
     try:
         check_size(path, _LARGEST)
         with open_input(path) as file:
-            content = file.read()
+            while piece := file.read(_PIECE):
+                pieces.append(piece)
+                if len(pieces) * _PIECE > _LARGEST:  # of a pipe, which has no size
+                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; check the file name.") from None
     except IsADirectoryError:
         raise UserError(f"{path} is a directory; give the text file inside it.") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); give a file that can be.") from None
+    content = b"".join(pieces)
     _DIGESTS[os.fspath(path)] = hashlib.sha256(content).hexdigest()
     return content
 

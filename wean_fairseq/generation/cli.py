@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tqdm import tqdm
 
 from ..checkpoints.loading import StoredModel
 from ..console import SEED, command, command_parser, configure_logging, counted, print_message, whole_number
-from ..data.typed_text import read_typed_lines
+from ..data.typed_text import lines_of, read_typed_lines
 from ..errors import UserError
 from ..storage.search import GENERATION, SEARCH_PRESETS, add_generation_options
 from .growing import GrowingFile
@@ -181,10 +182,12 @@ def _split(line: str) -> tuple[str, list[str]]:
 
 
 def _count(given: str) -> int | None:
+    """Return the number of lines of a file. ``None`` for a stream, or if a line is too long, which stops the reader."""
     if not Path(given).is_file():
         return None
-    with Path(given).open("rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    with Path(given).open("rb") as file, suppress(UserError):
+        return sum(1 for _ in lines_of(file))
+    return None
 
 
 def _line(args: argparse.Namespace, number: int, generated: Generated) -> str:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, BinaryIO, Self
 
 from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
-from ..console import counted, standard_output
+from ..console import counted, printable_cells, standard_output
 from ..errors import UserError
 from ..storage.files import followed, is_special, open_growing, open_special, read_json, write_text
 
@@ -174,6 +174,8 @@ class GrowingFile:
         """
         assert self._file is not None
         self._hash_lines(lines)
+        if self._file.isatty():  # a word of a foreign model may hold commands of a terminal
+            outputs = [printable_cells(line) for line in outputs]
         try:
             content = "".join(f"{line}\n" for line in outputs).encode("utf-8", "surrogatepass")
             self._file.write(content)

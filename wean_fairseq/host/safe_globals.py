@@ -16,7 +16,11 @@ from fairseq.distributed import utils as distributed_utils
 
 
 def use_safe_loader() -> None:
-    """Accept ``safe_globals`` in the safe loader, which the environment cannot turn off."""
+    """Accept ``safe_globals`` in the safe loader, which the environment cannot turn off, and bound torch's own list.
+
+    torch lets a few bytes of a file make gigabytes: by a ``bytearray`` of any size, and by codecs such as ``hex``, each
+    of which doubles its text.
+    """
     if torch.__version__ < "2.10":  # compared as versions
         raise ImportError(
             f"wean_fairseq needs torch 2.10 or newer, but this is {torch.__version__}: older versions can be attacked "
@@ -24,6 +28,10 @@ def use_safe_loader() -> None:
         )
     os.environ.pop("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", None)
     torch.serialization.add_safe_globals(safe_globals())
+    # torch looks a name up in its own list first, so that an entry of safe_globals cannot replace these two.
+    allowed = torch._weights_only_unpickler._get_allowed_globals()
+    allowed["_codecs.encode"] = _latin1
+    allowed.pop("builtins.bytearray", None)
 
 
 def safe_globals() -> list[typing.Any]:
@@ -72,3 +80,10 @@ def _int64(code: str, *_: typing.Any) -> np.dtype[np.int64]:
     if code != "i8":
         raise ValueError(f"counts are int64, not {code!r}")
     return np.dtype(np.int64)
+
+
+def _latin1(text: str, codec: str) -> bytes:
+    """Replace ``_codecs.encode``, by which pickles write bytes. Raises ``ValueError`` for other codecs than latin1."""
+    if codec != "latin1":
+        raise ValueError(f"bytes are written in latin1, not {codec!r:.40}")
+    return text.encode("latin1")

@@ -1,6 +1,6 @@
 """Decode a sentence for the page: outputs, and the origin of each word."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import UserError
@@ -31,13 +31,15 @@ def decode(system: System, question: Question) -> dict[str, Any]:
     model = system.model
     beam = question.beam or min(model.beam, LIMITS.beam)
     length = question.length if model.needs_length else None
-    words = max(len(model.text.prepare(question.text).split()), length or 0)
-    if words * beam > LIMITS.searched:
+    words_read = len(model.text.prepare(question.text).split())
+    most = LIMITS.searched // beam
+    words = max(words_read, length or 0, model.search_options.get("min_len") or 0)
+    if words > most:
         raise UserError(
-            f"{words:,} words with a beam of {beam} take too long: use at most {LIMITS.searched // beam:,} words, or a "
-            "smaller beam."
+            f"{words:,} words with a beam of {beam} take too long: use at most {most:,} words, or a smaller beam."
         )
-    [generated] = model.explain(question.text, min(question.outputs, beam), beam=beam, essay_length=length)
+    lengths = _output_limit(model.search_options, words_read, max(most, LIMITS.output))
+    [generated] = model.explain(question.text, min(question.outputs, beam), beam=beam, essay_length=length, **lengths)
     if not generated.outputs:
         raise UserError("the text has no words, only characters that are not shown: type a sentence, or topics.")
     source: list[dict[str, Any]] = [
@@ -61,6 +63,12 @@ def decode(system: System, question: Question) -> dict[str, Any]:
             "target": _neighbour_lists(system.near.target, [word for output in outputs for word in output["words"]]),
         },
     }
+
+
+def _output_limit(search: Mapping[str, Any], words_read: int, most: int) -> dict[str, Any]:
+    """Return options that limit outputs to ``most`` words, if a search allows more for a text of ``words_read``."""
+    factor, constant = search.get("max_len_a") or 0, search.get("max_len_b", 200)
+    return {"max_len_a": 0.0, "max_len_b": most} if factor * (words_read + 1) + constant > most else {}
 
 
 def _output(output: Output) -> dict[str, Any]:

@@ -19,7 +19,8 @@ class Limits(NamedTuple):
     outputs: int = 10
     length: int = 500
     systems: int = 2
-    searched: int = 2_500  # words to read or to plan for, times the beam: the time grows with their product
+    searched: int = 2_500  # words to read, to plan for or to write, times the beam: the time grows with their product
+    output: int = 200  # words of an output at any beam, as in fairseq without --max-len-b
     body: int = 32_768  # bytes: 2,000 characters take up to 12 bytes each in JSON, plus the other fields
 
 

@@ -202,8 +202,20 @@ class PaperSequenceGenerator(SequenceGenerator):
     def generate(
         self, models: list[torch.nn.Module], sample: dict[str, Any], **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Search. The hypotheses of each sentence are sorted, best first."""
-        finalized: list[list[dict[str, Any]]] = super().generate(models, sample, **kwargs)
+        """Search. The hypotheses of each sentence are sorted, best first.
+
+        Raises:
+            UserError: if all outputs of ``min_len`` words repeat an n-gram.
+        """
+        try:
+            finalized: list[list[dict[str, Any]]] = super().generate(models, sample, **kwargs)
+        except AssertionError as error:
+            if self.repeat_ngram_blocker is None or str(error).startswith("min_len"):
+                raise  # otherwise no hypothesis could end at the last step
+            raise UserError(
+                f"every output of --min-len {self.min_len} words repeats an n-gram of --no-repeat-ngram-size "
+                f"{self.repeat_ngram_blocker.no_repeat_ngram_size}: lower --min-len, or raise --no-repeat-ngram-size."
+            ) from error
         if self.source_positions:
             for tokens, hypotheses in zip(sample["net_input"]["src_tokens"], finalized, strict=True):
                 for hypothesis in hypotheses:

@@ -65,8 +65,12 @@ def _unusual(members: list[zipfile.ZipInfo]) -> str | None:
     """Return what ``torch.save`` does not write in a directory."""
     if len(members) > MOST_MEMBERS:
         return f"more than {MOST_MEMBERS:,} members"
-    if len({member.filename for member in members}) < len(members):
+    # torch ignores the case of names, and zipfile cuts them at a NUL.
+    names = [member.orig_filename for member in members]
+    if len({name.lower() for name in names}) < len(names):
         return "two members of one name"
+    if any("\0" in name or (inside := name.partition("/")[2]) != inside.lower() for name in names):
+        return "members with capital letters or NUL in their names"
     if any(
         member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size for member in members
     ):

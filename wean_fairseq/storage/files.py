@@ -45,7 +45,9 @@ def open_input(path: str | os.PathLike[str]) -> BinaryIO:
     Raises:
         OSError: if it cannot be read, or is neither.
     """
-    return Path(path).open("rb") if os.fspath(path).startswith(_OPENED) else open_regular(path)
+    name = os.fspath(path)
+    is_opened = name.startswith(_OPENED) and ".." not in name
+    return open(path, "rb", opener=_open_if_readable if is_opened else _open_if_regular)
 
 
 def open_growing(path: Path) -> BinaryIO:
@@ -57,10 +59,17 @@ def open_growing(path: Path) -> BinaryIO:
     return open(path, "a+b", opener=lambda name, flags: _open_if_regular(name, flags | os.O_NOFOLLOW))
 
 
-def _open_if_regular(path: str, flags: int) -> int:
+def _open_if_readable(path: str, flags: int) -> int:
+    """Open a regular file or a pipe. Reading from the pipe waits for its writer."""
+    descriptor = _open_if_regular(path, flags, or_pipe=True)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _open_if_regular(path: str, flags: int, or_pipe: bool = False) -> int:
     descriptor = os.open(path, flags | os.O_NONBLOCK, 0o666)
     mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
+    if stat.S_ISREG(mode) or (or_pipe and stat.S_ISFIFO(mode)):
         return descriptor
     os.close(descriptor)
     if stat.S_ISDIR(mode):

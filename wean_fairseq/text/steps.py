@@ -23,6 +23,7 @@ TextStep = Callable[[str], str]
 TokenUnit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiece"]
 UNITS = get_args(TokenUnit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
+_LONGEST_VERSION = 100  # characters of the first line of BPE codes, such as #version: 0.2
 MARK = "￭"  # marks a missing space on tokens of the unit joiner
 
 
@@ -164,7 +165,11 @@ def bpe(path: Path, mark: str = "") -> TextStep:
         UserError: if the file is damaged.
     """
     applier = import_optional("subword_nmt.apply_bpe")
-    with _read(path), path.open(encoding="utf-8") as file:
+    with _read(path), io.TextIOWrapper(open_regular(path), "utf-8") as file:
+        version = file.readline(_LONGEST_VERSION + 1)
+        # subword-nmt removes zeros from its end in a time that grows with the square of its length.
+        if version.startswith("#version:") and len(version) > _LONGEST_VERSION:
+            raise ValueError(f"its version has more than {_LONGEST_VERSION} characters")
         coder = applier.BPE(file)
 
     def pieces(token: str) -> list[str]:

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from msgspec import ValidationError, convert
 
 import wean_fairseq
-from wean_fairseq.evaluation import Evaluation
+from wean_fairseq.evaluation import Evaluation, text_files
 from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.metrics import LengthRatio
 from wean_fairseq.evaluation.presets import METRIC_PRESETS
@@ -338,6 +339,31 @@ def test_a_pipe_is_hashed_as_it_is_read(run: Run) -> None:
     os.close(end)
     (file,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["data"]["files"]["systems"]
     assert file["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("/dev/fd/../../../dev/zero", "it is not a regular file"),
+        ("/dev/fd/{zero}", "it is not a regular file"),
+        ("/proc/self/fd/{folder}/link to zero", "it is not a regular file"),
+        ("/proc/self/fd/{folder}", "is a directory"),
+        ("{pipe}", "File too large"),
+    ],
+)
+def test_an_input_without_an_end_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch, name: str, why: str) -> None:
+    """Devices were read until the memory was full, whatever led to them, and so were pipes of any length."""
+    monkeypatch.setattr(text_files, "_LARGEST", 1 << 22)
+    Path("link to zero").symlink_to("/dev/zero")
+    zero, folder = os.open("/dev/zero", os.O_RDONLY), os.open(".", os.O_RDONLY)
+    with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as writer:
+        pipe = f"/dev/fd/{writer.stdout.fileno()}"
+        status, _, err = run("--hyp", f"X={name.format(zero=zero, folder=folder, pipe=pipe)}", "--ref", "ref")
+        writer.kill()
+    os.close(zero)
+    os.close(folder)
+    assert status == 2
+    assert why in err
 
 
 def test_runs_of_one_system_have_mean_and_deviation(run: Run) -> None:

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tty
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,20 @@ def test_constraints_follow_the_line_after_tabs(model: TextModel, tmp_path: Path
     lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")[:-1]
     assert lines[0] == model.generate("what is it", constraints=["lose weight", "way"], beam=6)
     assert lines[1:] == ["", model.generate("how do i", constraints=[], beam=6)]
+
+
+def test_words_send_no_commands_to_a_terminal(tmp_path: Path):
+    """The dictionary of a foreign model may have any words. A file gets them unchanged."""
+    line = "a\x1b[2Jb\u202ec\td"
+    leader, terminal = os.openpty()
+    tty.setraw(terminal)
+    for place in (os.ttyname(terminal), tmp_path / "out"):
+        with GrowingFile(str(place), {}) as output:
+            output.write(["x"], [line])
+    assert os.read(leader, 100) == b"a\\x1b[2Jb\\u202ec\td\n"
+    assert (tmp_path / "out").read_text(encoding="utf-8") == f"{line}\n"
+    os.close(leader)
+    os.close(terminal)
 
 
 def test_a_full_disk_is_one_sentence(model: TextModel, given: Path, capsys: pytest.CaptureFixture[str]):
@@ -182,12 +197,19 @@ def test_a_changed_part_is_never_continued(
     assert not out.exists()
 
 
+def sparse(path: Path) -> None:
+    """Make a file of 8 TiB that takes no space. Reading it takes an hour."""
+    path.touch()
+    os.truncate(path, 1 << 43)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
         (os.mkfifo, "cannot be read (it is not a regular file)"),
         (lambda path: path.symlink_to("/dev/zero"), "cannot be read (it is not a regular file)"),
         (lambda path: path.write_bytes(b"a" * ((1 << 24) + 1)), "line 1 of the input has more than 16,777,216 bytes"),
+        (sparse, "line 1 of the input has more than 16,777,216 bytes"),
     ],
 )
 def test_an_input_without_an_end_is_refused(model: TextModel, tmp_path: Path, capsys, make, said):

@@ -15,6 +15,7 @@ from tests.model_contract import make_dictionary
 from wean_fairseq.checkpoints.loading import Loaded
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation import TextModel
+from wean_fairseq.generation.outputs import Generated
 from wean_fairseq.inspection.cli import worker
 from wean_fairseq.inspection.decoding import decode
 from wean_fairseq.inspection.question import Question
@@ -78,6 +79,34 @@ def test_a_search_that_takes_minutes_is_refused(data: Path, arch: str, text: str
     """A text of 1,000 words with beam 20 took more than two minutes, in which no other question was answered."""
     with pytest.raises(UserError, match=r"words with a beam of .* take too long: use at most"):
         decode(build(data, arch), question(text, **changes))
+
+
+def test_a_model_that_writes_too_many_words_is_refused(data: Path):
+    """A model whose folder asks for 10,000 words occupied the only worker for more than 75 s."""
+    system = build(data, "copynet")
+    system.model.search_options |= {"min_len": 126, "max_len_b": 10_000}
+    with pytest.raises(UserError, match="126 words with a beam of 20 take too long: use at most 125 words"):
+        decode(system, question("w1", beam=20))
+
+
+@pytest.mark.parametrize(
+    ("search", "beam", "limit"),
+    [
+        ({"max_len_b": 10_000}, 20, {"max_len_a": 0.0, "max_len_b": 200}),
+        ({"max_len_a": 100.0, "max_len_b": 226}, 4, {"max_len_a": 0.0, "max_len_b": 625}),  # 2,500 / 4
+        ({"max_len_a": 1.0, "max_len_b": 621}, 4, {}),  # three words and the end symbol
+        ({"max_len_a": 1.0, "max_len_b": 622}, 4, {"max_len_a": 0.0, "max_len_b": 625}),
+        ({}, 20, {}),
+    ],
+)
+def test_the_output_has_at_most_2500_words_times_beam(data: Path, monkeypatch, search, beam, limit):
+    system = build(data, "copynet")
+    system.model.search_options |= search
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(system.model, "explain", lambda *_args, **options: calls.append(options) or [Generated()])
+    with pytest.raises(UserError, match="the text has no words"):
+        decode(system, question("w1 w2 w3", beam=beam))
+    assert calls == [{"beam": beam, "essay_length": None, **limit}]
 
 
 @pytest.mark.parametrize("arch", ARCHS)

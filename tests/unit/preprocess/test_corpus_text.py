@@ -273,6 +273,13 @@ def test_bpe_is_learnt_applied_and_undone(tmp_path):
     assert Text(TextSettings(bpe=True)).restore(pieces) == "lowest slower"
 
 
+def test_bpe_codes_with_a_long_version_are_refused(tmp_path):
+    """subword-nmt took hours to read 150,000 times ".0" and an x."""
+    (tmp_path / "codes").write_text(f"#version: {'.0' * 150_000}x\na b</w>\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"codes cannot be read \(its version has more than 100 characters\): restore"):
+        steps.bpe(tmp_path / "codes")
+
+
 def test_steps_are_undone_in_the_reverse_order():
     undo = Text(TextSettings(bpe=True, truecase=True, unit="moses")).restore
     assert undo("the ca@@ t saw &@@ lt;unk&@@ gt; .") == "The cat saw <unk>."

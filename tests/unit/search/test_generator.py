@@ -125,6 +125,22 @@ def test_no_ngram_is_written_twice(dictionary, size):
     assert size == 1 or len(shorter) > len(set(shorter))  # no more is forbidden
 
 
+@pytest.mark.parametrize(("size", "least"), [(1, 30), (2, 600)])
+def test_outputs_that_cannot_be_so_long_without_a_repetition_are_refused(dictionary, size, least):
+    """The dictionary has 23 entries, and so fewer than 530 different pairs of words."""
+    model = FairseqEncoderDecoderModel(Echo(dictionary), Stutter(dictionary))
+    lengths = {"min_len": least, "max_len_b": least}
+    generator = PaperSequenceGenerator([model], dictionary, beam_size=2, **lengths, no_repeat_ngram_size=size)
+    with pytest.raises(UserError, match=f"every output of --min-len {least} words repeats an n-gram of .* {size}:"):
+        search(generator)
+
+
+def test_the_limit_of_the_length_is_not_taken_for_a_repetition(model, dictionary):
+    """fairseq's message is explained elsewhere."""
+    with pytest.raises(AssertionError, match="min_len cannot be larger than max_len"):
+        search(PaperSequenceGenerator([model], dictionary, min_len=9, max_len_b=8, no_repeat_ngram_size=1))
+
+
 @pytest.mark.parametrize("beam", [1, 11, 49])
 def test_beam_sampling_finishes_at_the_longest_output_at_any_width(beam):
     """Only the end symbol is allowed there, and only padding remains to draw from."""
