@@ -120,8 +120,8 @@ def test_granularities_are_those_of_the_dump(
 
 
 def test_what_is_too_long_for_a_model_is_said(systems: dict[str, System]):
-    with pytest.raises(UserError, match="the text has 1000 words, and the model reads at most 511: shorten it"):
-        decode(systems["granular"], question("a " * 1000))
+    with pytest.raises(UserError, match="the text has 600 words, and the model reads at most 511: shorten it"):
+        decode(systems["granular"], question("a " * 600))
 
 
 # --- the page -------------------------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
 @pytest.mark.parametrize("hostile", ["a[$(touch {0})]\n", "\x1b]0;$(touch {0})\x07"])
 def test_no_file_of_a_run_directory_is_evaluated(run, tmp_path, hostile):
     """State files contain a command: the training and the decoding are repeated, and changed options are refused."""
-    for name in ("bin/dict.src.txt", "text-test/test.src", "text-test/test.tgt"):
+    for name in ("bin/dict.src.txt", "bin/dict.tgt.txt", "text-test/test.src", "text-test/test.tgt"):
         (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")
     (tmp_path / "run/text-tune").symlink_to("text-test")
@@ -220,7 +220,7 @@ def test_batches_of_so_many_tokens(run, tmp_path):
 
 def test_a_test_set_is_decoded_anew_by_another_search(run, tmp_path):
     """The checkpoint keeps the search of the first set that was decoded, not that of hypotheses to choose from."""
-    for name in ("bin/dict.src.txt", "text-test/test.src", "text-test/test.tgt"):
+    for name in ("bin/dict.src.txt", "bin/dict.tgt.txt", "text-test/test.src", "text-test/test.tgt"):
         (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")
     (tmp_path / "run/text-tune").symlink_to("text-test")

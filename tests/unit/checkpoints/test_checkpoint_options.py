@@ -68,7 +68,7 @@ OTHERS = {
     "in the name of a file": ({"checkpoint": {"save_dir": "${model.a}"}}, "which refers to other options"),
     "in a name": ({"model": {"${a}": 1}}, "which refers to other options"),
     "bytes": ({"model": {"decoder_attention": b"True"}}, "a type that fairseq does not write"),
-    "bytearray": ({"model": {"a": bytearray(b"a")}}, "a type that fairseq does not write"),
+    "bytearray": ({"model": {"a": bytearray(b"a")}}, "would call __builtin__.bytearray"),
     "set": ({"model": {"a": {1}}}, "a type that fairseq does not write"),
     "complex number": ({"model": {"a": 1j}}, "a type that fairseq does not write"),
     "tensor": ({"model": {"a": torch.ones(1)}}, "a type that fairseq does not write"),
