@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import harness  # noqa: E402 - modules of this folder, independent of the working directory
-from raw_text import CALL, PLUGIN, SEARCH, prepare, shell  # noqa: E402
+from raw_text import CALL, PLUGIN, SEARCH, prepare, shell, time_commands  # noqa: E402
 
 PEER = "import fairseq_cli.generate"
 ONE = ["--num-shards", "100", "--shard-id", "0"]  # one sentence of the test set of 100
@@ -47,13 +47,7 @@ def measure(rounds: int) -> dict[str, Any]:
     """Return the medians of all commands."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        lines = commands(folder)
-        timings: dict[str, list[harness.Timing]] = {name: [] for name in lines}
-        for number in range(rounds + 1):
-            for command in list(lines) if number % 2 else list(reversed(lines)):
-                timing = shell(lines[command], folder)
-                if number:  # the first round reads the disk and is not counted
-                    timings[command].append(timing)
+        timings = time_commands(commands(folder), folder, rounds)
     return harness.summarise(timings, PEER)
 
 
@@ -63,10 +57,10 @@ def measure_clone() -> dict[str, float]:
         clone = Path(name) / "clone"
         shell(shlex.join(["git", "clone", "--quiet", str(ROOT), str(clone)]), Path(name))
         seconds = {}
-        for what, line in CLONE.items():
+        for step, line in CLONE.items():
             start = time.perf_counter()
             shell(f"unset PYTHONPATH; {line}", clone)
-            seconds[what] = round(time.perf_counter() - start, 1)
+            seconds[step] = round(time.perf_counter() - start, 1)
     return seconds
 
 
@@ -79,7 +73,7 @@ def report(run: dict[str, Any], rows: dict[str, Any], clone: dict[str, float]) -
     if clone:
         lines += [
             "",
-            *harness.table(["in a fresh clone", "seconds"], [[what, f"{s:.0f}"] for what, s in clone.items()]),
+            *harness.table(["in a fresh clone", "seconds"], [[step, f"{s:.0f}"] for step, s in clone.items()]),
         ]
     return lines
 

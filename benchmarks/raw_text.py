@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +87,20 @@ def commands() -> dict[str, str]:
     return {PEER: " | ".join(pipe), OURS: shlex.join([*ours, "--input", "input.txt", "--output", "ours.txt"])}
 
 
-def measure(folder: Path, rounds: int) -> tuple[dict[str, Any], int]:
-    """Return the medians of both, and the number of lines that differ."""
-    lines = commands()
+def time_commands(lines: Mapping[str, str], folder: Path, rounds: int) -> dict[str, list[harness.Timing]]:
+    """Run shell command lines by name in turn, once more than ``rounds``, in every second round in reverse order."""
     timings: dict[str, list[harness.Timing]] = {name: [] for name in lines}
     for number in range(rounds + 1):
         for name in list(lines) if number % 2 else list(reversed(lines)):
             timing = shell(lines[name], folder)
             if number:  # the first round reads the disk and is not counted
                 timings[name].append(timing)
+    return timings
+
+
+def measure(folder: Path, rounds: int) -> tuple[dict[str, Any], int]:
+    """Return the medians of both, and the number of lines that differ."""
+    timings = time_commands(commands(), folder, rounds)
     ours, peer = ((folder / name).read_text(encoding="utf-8").split("\n") for name in ("ours.txt", "peer.txt"))
     different = abs(len(ours) - len(peer)) + sum(a != b for a, b in zip(ours, peer, strict=False))
     return harness.summarise(timings, PEER), different

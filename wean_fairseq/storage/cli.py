@@ -41,7 +41,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _checksum(path: Path, contents: dict[Path, dict[str, str]]) -> str:
-    """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return what was done."""
+    """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return a message."""
     if path.is_dir():
         return f"{path}: checksums of {counted(record(path), 'file')}"
     if is_special(path):

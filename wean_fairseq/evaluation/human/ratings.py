@@ -69,8 +69,8 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
         "no column": [name for name in columns if name not in heading],
         "more than one column": [name for name in columns if heading.count(name) > 1],
     }
-    for what, wrong in wrong_columns.items():
-        _refuse(wrong, f"{path} has {what}", "give a sheet written by wean-evaluate sheet")
+    for fault, wrong in wrong_columns.items():
+        _refuse(wrong, f"{path} has {fault}", "give a sheet written by wean-evaluate sheet")
     raters = {str(row["rater"]).strip() for row in rows}
     if len(raters) != 1 or not raters <= set(design.raters):
         named = name_some([repr(_shortened(name)) for name in sorted(raters)])
