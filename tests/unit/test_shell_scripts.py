@@ -92,7 +92,7 @@ def test_lists_are_no_patterns_of_files(path: Path) -> None:
 @pytest.mark.parametrize("name", ["SYSTEMS", "SEEDS", "RATES", "RATES_x", "DROPOUTS"])
 @pytest.mark.parametrize("value", ["*", "fil?", "[f]ile", "x" * 100_000, "\x1b[2J"])
 def test_a_list_is_not_expanded(tmp_path: Path, name: str, value: str) -> None:
-    """One message names the value as it was given, at most 4,000 characters of it, and no file of the folder."""
+    """One message has at most 4,000 characters of the given value, and no name of a file of the folder."""
     (tmp_path / "file").touch()
     script = 'set -euo pipefail; source "$1/examples/lib/recipe.sh"; need_systems a b'
     environment = {"PATH": os.environ["PATH"], "RECIPE": "x", "GPUS": "0", "SYSTEMS": "a", "OMP_NUM_THREADS": "1"}

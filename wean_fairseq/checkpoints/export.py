@@ -10,7 +10,7 @@ import logging
 import os
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -169,20 +169,21 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
     recorded = Manifest(folder).digests
     if not {WEIGHTS, CONFIG} <= recorded.keys():  # folders of data and of checkpoints have recorded checksums, too
         raise UserError(f"{folder} is not an exported model: delete it, or choose another directory.")
-    others = sorted(set(_foreign_files(folder, documents)) - {CTRANSLATE2})
+    others = sorted(set(_foreign_files(folder, recorded.keys(), documents)) - {CTRANSLATE2})
     if (folder / CTRANSLATE2).is_dir():
-        others += [f"{CTRANSLATE2}/{name}" for name in sorted(_foreign_files(folder / CTRANSLATE2, {}))]
+        inside = folder / CTRANSLATE2
+        others += [f"{CTRANSLATE2}/{name}" for name in sorted(_foreign_files(inside, Manifest(inside).digests, ()))]
     if others:
         raise UserError(f"{folder} has files that are not of its model ({name_some(others)}): move them elsewhere.")
 
 
-def _foreign_files(folder: Path, documents: Mapping[str, str]) -> list[str]:
+def _foreign_files(folder: Path, recorded: Collection[str], documents: Collection[str]) -> list[str]:
     """Return the names in a folder that ``export`` did not write. wean-checksum can list other files, too."""
-    recorded = {CHECKSUMS, *Manifest(folder).digests}
+    known = {CHECKSUMS, *recorded}
     return [
         path.name
         for path in folder.iterdir()
-        if not (path.name in recorded and path.is_file() and (_WRITTEN.fullmatch(path.name) or path.name in documents))
+        if not (path.name in known and path.is_file() and (_WRITTEN.fullmatch(path.name) or path.name in documents))
     ]
 
 

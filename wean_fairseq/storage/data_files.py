@@ -16,9 +16,8 @@ from .manifest import Manifest
 LOG = "preprocess.log"  # fairseq-preprocess adds its options and counts to it whenever it writes data
 LARGEST_LOG = 1 << 24  # bytes
 _LONGEST_LINE = 1 << 24  # bytes
-_MADE_FROM = re.compile(
-    r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE
-)  # in the log: a text, and its sentences
+# A line of the log: a text, and the number of its sentences.
+_MADE_FROM = re.compile(r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE)
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
 
 

@@ -126,10 +126,10 @@ def _defaults(arch: str) -> Any:
 def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
     """Return the values that differ from the defaults, as fairseq-train options, without files to begin with."""
     line: list[str] = []
-    files = start_files()
+    left_out = {"_name", "data"} | start_files()
     for name, default in defaults.items():
         value = values.get(name, default)
-        if value == default or name in {"_name", "data"} | files:
+        if value == default or name in left_out:
             continue
         line.append(f"--{name.replace('_', '-')}")
         if not isinstance(value, bool):

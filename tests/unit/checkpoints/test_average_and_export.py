@@ -256,7 +256,7 @@ def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
 
 @pytest.mark.parametrize("content", [None, ""])
 def test_an_export_that_lost_its_checksums_and_steps_is_named(tmp_path, data, prepared, caplog, content):
-    """Without its steps a model gives other output, and without checksums nothing else shows that they are missing."""
+    """Without its steps a model gives other output. Only checksums show that they are missing."""
     folder = tmp_path / "export"
     export(saved(tmp_path / "a.pt"), folder, data, prepared)
     read_export(folder)

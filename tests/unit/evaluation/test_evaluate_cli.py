@@ -352,7 +352,7 @@ def test_a_pipe_is_hashed_as_it_is_read(run: Run) -> None:
     ],
 )
 def test_an_input_without_an_end_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch, name: str, why: str) -> None:
-    """Devices were read until the memory was full, whatever led to them, and so were pipes of any length."""
+    """Devices and endless pipes were read until the memory was full, under each of these names."""
     monkeypatch.setattr(text_files, "_LARGEST", 1 << 22)
     Path("link to zero").symlink_to("/dev/zero")
     zero, folder = os.open("/dev/zero", os.O_RDONLY), os.open(".", os.O_RDONLY)
