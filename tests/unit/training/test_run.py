@@ -64,6 +64,20 @@ def test_a_second_run_in_a_work_folder_is_refused(training):
         run.run(training.settings)
 
 
+@pytest.mark.parametrize("kind", ["user's file", "missing file", "FIFO"])
+def test_no_file_outside_of_a_work_folder_is_written(training, kind):
+    """The log of a training is appended to, and a work folder may come from elsewhere."""
+    training.prepare()
+    log = training.system / "train.out"
+    damage(log, None)
+    if kind != "FIFO":
+        log.unlink()
+        log.symlink_to(training.work.parent / {"user's file": "pairs.csv", "missing file": "no"}[kind])
+    with pytest.raises(UserError, match=r"train\.out is not a file, or is a link to one outside of m\.work: remove it"):
+        run.run(training.settings)
+    assert (training.work.parent / "pairs.csv").read_text() == "source,target\na,b\n"
+
+
 def test_word_vectors_reach_the_training(training, monkeypatch):
     commands = []
 
