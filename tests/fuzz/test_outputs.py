@@ -90,9 +90,9 @@ TOOLS: dict[str, Callable[[Path, Path], tuple[int, str]]] = {
     "clause_chunks": lambda folder, output: call(
         clause_chunks.main, "--input", folder / "text", "--overwrite", "--output", output
     )[::2],
-    ],
     "restore_entities": lambda folder, output: call(
-        restore_entities.main, "--overwrite", "--entities", folder / "entities", "--input", folder / "text", "--output", output
+        restore_entities.main,
+        *("--overwrite", "--entities", folder / "entities", "--input", folder / "text", "--output", output),
     )[::2],
 }
 FILES_ONLY = ("wean-average",)  # a checkpoint is a file

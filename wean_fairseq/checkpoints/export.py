@@ -36,7 +36,7 @@ from ..storage.files import (
 )
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
-from ..storage.search import SEARCH_FILE, TASK_OPTIONS, check_stored, check_generation, kept_search
+from ..storage.search import SEARCH_FILE, TASK_OPTIONS, check_generation, check_stored, kept_search
 from ..text.settings import BPE_CODES, EXAMPLE, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES, Text, prepared_text, settings_of
 from . import dictionaries, writing
 from .card import CARD, write_card

@@ -6,7 +6,6 @@ Legend: ``V`` dictionary size, ``D`` width.
 import logging
 import zlib
 from io import TextIOWrapper
-from pathlib import Path
 from typing import BinaryIO, TextIO
 
 import numpy as np
@@ -15,7 +14,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..errors import UserError
-from ..storage.files import Unpacked, check_whole, open_regular
+from ..storage.files import Unpacked, open_regular
 
 logger = logging.getLogger(__name__)
 _LONGEST = 1 << 24  # characters of a line
@@ -67,7 +66,6 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
 
 def _open(path: str) -> BinaryIO:
     file = open_regular(path)
-    check_whole(file, Path(path))
     return Unpacked(file) if path.endswith(".gz") else file  # type: ignore[return-value]
 
 

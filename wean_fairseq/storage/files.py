@@ -83,6 +83,7 @@ class Unpacked(gzip.GzipFile):
     """Content of a gzipped file. Reading raises ``OSError`` if it is far larger than a text of this size."""
 
     def __init__(self, file: BinaryIO) -> None:
+        check_whole(file, Path(file.name))
         super().__init__(fileobj=file)
         self._most = most_unpacked(os.fstat(file.fileno()).st_size)
 

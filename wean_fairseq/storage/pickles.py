@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from .files import ARCHIVE
 
@@ -89,7 +89,7 @@ def _follow(pickled: IO[bytes], found: list[str]) -> bool:
     """Add the names in one pickle up to its first error. Returns True if it has no error. Raises ``_Unusual``."""
     stack: list[_Value] = []
     marks: list[int] = []
-    memory: dict[int, _Value] = {}
+    memory: dict[Any, _Value] = {}
     copied = 0
     with contextlib.suppress(ValueError, LookupError, zlib.error, zipfile.BadZipFile):
         for number, (operation, argument, _) in enumerate(pickletools.genops(pickled)):

@@ -157,7 +157,9 @@ class TrainingRun:
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
         for path in sorted(work.rglob("*")):
             if not path.is_dir() and not (path.is_file() and path.resolve().is_relative_to(work.resolve())):
-                raise UserError(f"{path} is not a file, or is a link to one outside of {work}: remove it, and start again.")
+                raise UserError(
+                    f"{path} is not a file, or is a link to one outside of {work}: remove it, and start again."
+                )
         is_ours = self._published == _checksums_of(folder) != ""
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")

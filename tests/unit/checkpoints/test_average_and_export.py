@@ -568,7 +568,9 @@ def test_a_search_option_that_is_not_finite_is_named(tmp_path, value, capsys):
     assert not (tmp_path / "e").exists()
 
 
-@pytest.mark.parametrize(("option", "value", "most"), [("beam", 10**6, 200), ("min-len", 9999, 2000), ("max-len-a", 50.0, 10)])
+@pytest.mark.parametrize(
+    ("option", "value", "most"), [("beam", 10**6, 200), ("min-len", 9999, 2000), ("max-len-a", 50.0, 10)]
+)
 def test_a_search_that_takes_days_is_not_stored(tmp_path, option, value, most, capsys):
     """Of a model folder from elsewhere, one sentence would take all memory."""
     assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), f"--{option}", str(value)]) == 2

@@ -237,11 +237,20 @@ def test_a_word_that_no_dictionary_has_is_refused(data):
 
 @pytest.mark.parametrize(
     ("place", "value"),
-    [(0, b"X"), (9, b"\2"), (17, b"\0"), (17, b"\6"), (17, b"\x63"), (18, b"\xff" * 8), (26, b"\xff" * 4), (-8, b"\x02")],
+    [
+        (0, b"X"),
+        (9, b"\2"),
+        (17, b"\0"),
+        (17, b"\6"),
+        (17, b"\x63"),
+        (18, b"\xff" * 8),
+        (26, b"\xff" * 4),
+        (-8, b"\x02"),
+    ],
     ids=["magic", "version", "no type", "float", "unknown type", "sentences", "negative size", "position"],
 )
 def test_an_index_with_other_numbers_than_fairseq_writes_is_refused(data, place, value):
-    """The layout is that of fairseq's MMapIndexedDataset. Such numbers are tracebacks in fairseq, or the wrong words."""
+    """The layout is that of fairseq's MMapIndexedDataset. There, such numbers are tracebacks or give wrong words."""
     path = data / "train.src-tgt.tgt.idx"
     content = bytearray(path.read_bytes())
     content[place : place + len(value) or None] = value

@@ -68,7 +68,9 @@ def test_a_stored_search_that_takes_days_is_refused(data, search):
     save(data, "wean_lstm", task="paraphrase")
     wean_fairseq.load(data / "checkpoint.pt", device="cpu")
     (data / "search.txt").write_text(search)
-    with pytest.raises(UserError, match=rf"the search of .*checkpoint\.pt is not valid: a stored {search.split()[0]} must"):
+    with pytest.raises(
+        UserError, match=rf"the search of .*checkpoint\.pt is not valid: a stored {search.split()[0]} must"
+    ):
         wean_fairseq.load(data / "checkpoint.pt", device="cpu")
 
 

@@ -62,7 +62,11 @@ WRITERS = {
     "--markdown": (main, [*SCORED, "--markdown", "{}/out"], "out"),
     "rerank --output": (main, [*RERANKED, "--output", "{}/out"], "out"),
     "rerank --json": (main, [*RERANKED, "--output", "{}/new", "--json", "{}/out"], "out"),
-    "paper-tables": (main, ["paper-tables", "--table", "wean-table5", "--results", "{}/none", "--output", "{}/out"], "out"),
+    "paper-tables": (
+        main,
+        ["paper-tables", "--table", "wean-table5", "--results", "{}/none", "--output", "{}/out"],
+        "out",
+    ),
     "record": (
         main,
         ["record", "{}/scores.json", "--experiment", "out", "--command", "x", "--seed", "1", "--results", "{}"],

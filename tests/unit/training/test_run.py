@@ -60,7 +60,7 @@ def test_a_broken_mark_means_that_the_step_is_not_done(training, content):
 def test_a_second_run_in_a_work_folder_is_refused(training):
     """Both would write the same text and the same outputs."""
     training.prepare()
-    with state.alone(training.work), pytest.raises(UserError, match="another run is using m.work: wait until it has"):
+    with state.alone(training.work), pytest.raises(UserError, match=r"another run is using m\.work: wait until it has"):
         run.run(training.settings)
 
 
