@@ -39,7 +39,6 @@ from .text_files import (
     read_typed_json,
     write_atomically,
 )
-from .training_log import LARGEST_DRAWN
 
 torch = LazyModule("torch")
 
@@ -50,7 +49,7 @@ _NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
 
 
-Amount = Annotated[float, Meta(ge=0, le=LARGEST_DRAWN)]
+Amount = Annotated[float, Meta(ge=0)]
 
 
 class Training(Struct):

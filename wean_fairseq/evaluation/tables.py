@@ -20,7 +20,7 @@ _LATEX_SIGNS = {
 }
 #: Spreadsheet programs run a cell that starts with one of these as a formula.
 _FORMULA_STARTS = "=+-@"
-_NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?")
+_NUMBER = re.compile(r"-[0-9.]+(e[-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def starts_formula(text: str) -> bool:
 
 
 def without_formula(text: str) -> str:
-    """Return the text of a cell, after a quotation mark if a spreadsheet program may run it. A number is none."""
+    """Return the text of a cell, after a quotation mark if a spreadsheet program may run it, unless it is a number."""
     return f"'{text}" if starts_formula(text) and not _NUMBER.fullmatch(text) else text
 
 
