@@ -87,6 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
     out.add_argument("--intervals", action="store_true", help="print 95%% intervals in the table")
     out.add_argument("--json", metavar="OUT", help="write scores, tests and data hashes")
     out.add_argument("--markdown", metavar="OUT", help="write the table for a document")
+    out.add_argument("--overwrite", action="store_true", help="replace older files of --json and --markdown")
     out.add_argument("--sentences", action="store_true", help="put one score per sentence into the JSON")
     out.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser
@@ -181,7 +182,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argpa
         return shared, {"": shared}
     parsed = {name: parser.parse_args([*common, *own]) for name, own in sets.items()}
     for name, args in parsed.items():
-        for option in ("json", "markdown", "format", "sentences", "intervals"):
+        for option in ("json", "markdown", "overwrite", "format", "sentences", "intervals"):
             if getattr(args, option) != getattr(shared, option):
                 raise UserError(f"--{option} is for all test sets; give it before --set {name}.")
     return shared, parsed
@@ -200,7 +201,7 @@ def score_command(arguments: list[str]) -> str:
             args.groups,
             args.oov_source,
         ]
-    check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs)
+    check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs, overwrite=shared.overwrite)
     evaluations = {}
     for name, args in sets.items():
         try:
