@@ -157,7 +157,7 @@ def rerank_command(argv: list[str]) -> str:
 def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) -> EvaluationMetric:
     """Build the metric that decides. More must be better, and it must score one hypothesis per sentence."""
     metric = build_metric(name, settings)
-    if not metric.higher_is_better or metric.wants_nbest > 1:
+    if metric.direction != "higher" or metric.wants_nbest > 1:
         raise UserError(f"--metric {name} does not say which hypothesis is better; take for example bleu or sari.")
     if metric.needs_source and corpus.sources is None:
         raise UserError(f"--metric {name} compares with the source; give that of the tuning set with --src.")
