@@ -8,9 +8,8 @@ from pkgutil import resolve_name
 from .. import __version__
 from ..console import LARGEST_SEED, command, command_parser, number, whole_number
 from ..errors import UserError
-from .corpus import read_corpus
+from .corpus import lead_rows, read_corpus
 from .evaluate import Resampling, evaluate
-from .leads import lead_rows
 from .metrics.registry import METRICS, MetricSettings
 from .presets import METRIC_PRESETS, STANDARD, columns_for
 from .report import render_all
