@@ -22,8 +22,8 @@ from tests.fuzz.text import (
     texts,
 )
 from wean_fairseq.evaluation.cli import main
-from wean_fairseq.evaluation.marks import MARKS
 from wean_fairseq.evaluation.output_reader import read_generated
+from wean_fairseq.evaluation.plausibility import MARKS
 
 METRICS = ("bleu", "sari", "rouge-l", "meteor-exact-stem", "exact@1", "copy-rate", "distinct-2", "novelty-1")
 NAMES = ("A", "Ä 中", "|", "A|B", "\u2028", "x\ny", "\ud800", "`", "\U0001f469\u200d\U0001f467", "copy-source")

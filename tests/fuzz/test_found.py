@@ -27,7 +27,7 @@ from wean_fairseq.evaluation.metrics.rouge import common_length
 from wean_fairseq.evaluation.output_reader import parse_log, read_generated
 from wean_fairseq.evaluation.tables import Table
 from wean_fairseq.evaluation.text_files import write_atomically
-from wean_fairseq.reporting.curves import read_history
+from wean_fairseq.reporting.plot_cli import read_history
 
 LINE = "H-{}\t-1\ta\n"
 

@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from tests.integration.commands import ENVIRONMENT, TASK, USER_DIR, command_line, paraphrase, run, train
 from wean_fairseq.errors import UserError
 from wean_fairseq.generation import load
-from wean_fairseq.inspection.decoding import decode
+from wean_fairseq.inspection.decoding import System, decode
 from wean_fairseq.inspection.question import Question
-from wean_fairseq.inspection.systems import System
 
 GRANULAR = ["--user-dir", USER_DIR, "--arch", "granularity_transformer", "--criterion", "model_loss", *TASK]
 GRANULAR += ["--embed-dim", 16, "--ffn-dim", 24, "--attention-heads", 2, "--encoder-layers", 2, "--decoder-layers", 2]

@@ -39,29 +39,33 @@ def word_set(line: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Result of the comparison of ``looked_at`` lines of a text.
+    """Result of the comparison of some lines of a text with those of an anchor.
 
     Attributes:
+        role: name of the anchor, such as ``source``.
         moved: line number -> number of the line that it belongs to, of misplaced lines.
         own: shares of the words, weighted by rarity, that the other text has in the same line.
         other: shares of the words that the other text has in another line.
     """
 
-    looked_at: int
+    role: str
     moved: dict[int, int]
     own: FloatArray
     other: FloatArray
 
     @property
-    def is_related(self) -> bool:
-        """Return True if the lines are significantly nearer to their own lines than to others."""
-        distance = self.own - self.other
-        return self.looked_at > 1 and bool(distance.mean() > _SIGNIFICANT * distance.std() / math.sqrt(len(distance)))
+    def looked_at(self) -> int:
+        """Number of lines that were compared."""
+        return len(self.own)
 
     @property
     def is_unrelated(self) -> bool:
-        """Return True if the lines have words in common, but no more with their own lines than with others."""
-        return self.looked_at >= _TELLING and not self.is_related and self.own.mean() + self.other.mean() > _COMMON
+        """Return True if lines have words in common, but not significantly more with their own lines than others."""
+        if self.looked_at < _TELLING:
+            return False
+        distance = self.own - self.other
+        is_near = distance.mean() > _SIGNIFICANT * distance.std() / math.sqrt(len(distance))
+        return not is_near and bool(self.own.mean() + self.other.mean() > _COMMON)
 
     @property
     def fault(self) -> str:
@@ -74,25 +78,25 @@ class Alignment:
         first = next((number for number, other in self.moved.items() if other - number == offset), 0)
         if shifted >= max(_FEWEST, _SHIFTED * self.looked_at, len(self.moved) / 2):
             return (
-                f"shifted by {abs(offset)} line(s): line {first} belongs to line {first + offset}, and so on in "
-                f"{shifted} of {self.looked_at} lines looked at; "
+                f"shifted by {abs(offset)} line(s): line {first} belongs to {self.role} line {first + offset}, and "
+                f"so on in {shifted} of {self.looked_at} lines looked at; "
                 f"a line is {'missing' if offset > 0 else 'added'} before that"
             )
         different = len(set(self.moved.values()))
         if different >= max(_FEWEST, _SHUFFLED * self.looked_at):
             number, other = next(iter(self.moved.items()))
             return (
-                f"in another order: line {number} belongs to line {other}, {len(self.moved)} of "
+                f"in another order: line {number} belongs to {self.role} line {other}, {len(self.moved)} of "
                 f"{self.looked_at} lines looked at belong to another line; bring all files into one order"
             )
         return ""
 
 
 class Anchors:
-    """A text that others are aligned with."""
+    """A text that others are aligned with, and its name in messages."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
+    def __init__(self, role: str, lines: Sequence[str]) -> None:
+        self.role, self._lines = role, lines
 
     @cached_property
     def words(self) -> list[frozenset[str]]:
@@ -127,7 +131,7 @@ class Anchors:
             share, best = self._best(words) if own < _LOST else (0.0, place)
             if share >= _FOUND and share - own >= _CLOSER:
                 moved[place + 1] = best + 1
-        return Alignment(len(shares), moved, np.array(shares), np.array(others))
+        return Alignment(self.role, moved, np.array(shares), np.array(others))
 
     def _share(self, words: frozenset[str], place: int) -> float:
         """Return the share of some words that a line has, weighted by their rarity."""

@@ -8,9 +8,8 @@ from pkgutil import resolve_name
 from .. import __version__
 from ..console import LARGEST_SEED, command, command_parser, number, whole_number
 from ..errors import UserError
-from .corpus import read_corpus
+from .corpus import lead_rows, read_corpus
 from .evaluate import Resampling, evaluate
-from .leads import lead_rows
 from .metrics.registry import METRICS, MetricSettings
 from .presets import METRIC_PRESETS, STANDARD, columns_for
 from .report import render_all
@@ -46,85 +45,52 @@ def build_parser() -> argparse.ArgumentParser:
     parser = command_parser("wean-evaluate", description, f"{_EXAMPLES}\nmetrics:\n{metrics}")
     parser.add_argument("--version", action="version", version=f"wean-evaluate {__version__}")
     files = parser.add_argument_group("files")
-    files.add_argument(
-        "--set", metavar="NAME", help="start test set NAME; options before the first --set apply to all sets"
-    )
+    add = files.add_argument
+    add("--set", metavar="NAME", help="start test set NAME; options before the first --set apply to all sets")
     add_system_arguments(files)
-    files.add_argument("--ref", metavar="FILE", help="raw reference text", **SEVERAL)
-    files.add_argument("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
-    files.add_argument("--topics", metavar="FILE", help="topic words instead of --src, without the copy-the-source row")
-    files.add_argument(
-        "--groups", metavar="FILE", help="file with one group name per line: also score each group by itself"
-    )
+    add("--ref", metavar="FILE", help="raw reference text", **SEVERAL)
+    add("--src", metavar="FILE", help="raw source text: adds the copy-the-source row and source metrics")
+    add("--topics", metavar="FILE", help="topic words instead of --src, without the copy-the-source row")
+    add("--groups", metavar="FILE", help="file with one group name per line: also score each group by itself")
     _add_metric_options(parser)
-    tests = parser.add_argument_group("resampling")
-    tests.add_argument(
-        "--resamples",
-        type=whole_number(0, 1_000_000),
-        default=Resampling.resamples,
-        help="bootstrap resamples, 0 = neither intervals nor tests (default: %(default)s)",
-    )
-    tests.add_argument(
-        "--trials",
-        type=whole_number(0, 1_000_000),
-        default=Resampling.trials,
-        help="randomisation trials, 0 = no tests (default: %(default)s)",
-    )
-    tests.add_argument(
-        "--seed",
-        type=whole_number(0, LARGEST_SEED),
-        default=Resampling.seed,
-        help="seed of resamples and trials (default: %(default)s)",
-    )
-    tests.add_argument("--all-pairs", action="store_true", help="compare all pairs of systems, not only with the first")
-    tests.add_argument(
-        "--correction", choices=["holm"], help="correct p-values for the number of systems compared with the same one"
-    )
-    out = parser.add_argument_group("output")
-    out.add_argument(
-        "--format", choices=OUTPUT_FORMATS, default="text", help="output format: %(choices)s (default: %(default)s)"
-    )
-    out.add_argument("--intervals", action="store_true", help="print 95%% intervals in the table")
-    out.add_argument("--json", metavar="OUT", help="write scores, tests and data hashes")
-    out.add_argument("--markdown", metavar="OUT", help="write the table for a document")
-    out.add_argument("--overwrite", action="store_true", help="replace older files of --json and --markdown")
-    out.add_argument("--sentences", action="store_true", help="put one score per sentence into the JSON")
-    out.add_argument("--quiet", action="store_true", help="no progress bar")
+    add = parser.add_argument_group("resampling").add_argument
+    counts = whole_number(0, 1_000_000)
+    resamples = "bootstrap resamples, 0 = neither intervals nor tests (default: %(default)s)"
+    add("--resamples", type=counts, default=Resampling.resamples, help=resamples)
+    trials = "randomisation trials, 0 = no tests (default: %(default)s)"
+    add("--trials", type=counts, default=Resampling.trials, help=trials)
+    seed = "seed of resamples and trials (default: %(default)s)"
+    add("--seed", type=whole_number(0, LARGEST_SEED), default=Resampling.seed, help=seed)
+    add("--all-pairs", action="store_true", help="compare all pairs of systems, not only with the first")
+    correction = "correct p-values for the number of systems compared with the same one"
+    add("--correction", choices=["holm"], help=correction)
+    add = parser.add_argument_group("output").add_argument
+    add("--format", choices=OUTPUT_FORMATS, default="text", help="output format: %(choices)s (default: %(default)s)")
+    add("--intervals", action="store_true", help="print 95%% intervals in the table")
+    add("--json", metavar="OUT", help="write scores, tests and data hashes")
+    add("--markdown", metavar="OUT", help="write the table for a document")
+    add("--overwrite", action="store_true", help="replace older files of --json and --markdown")
+    add("--sentences", action="store_true", help="put one score per sentence into the JSON")
+    add("--quiet", action="store_true", help="no progress bar")
     return parser
 
 
 def _add_metric_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for metrics."""
-    what = parser.add_argument_group("what to compute")
-    what.add_argument("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(METRIC_PRESETS)}", **SEVERAL)
-    what.add_argument("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
-    what.add_argument(
-        "--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation of standard metrics (default: 13a, or by the script)"
-    )
-    what.add_argument("--lowercase", action="store_true", help="ignore case in standard BLEU")
-    what.add_argument(
-        "--alpha", type=_share, default=0.9, help="weight of the reference in iBLEU (default: %(default)s)"
-    )
-    what.add_argument("--bert-model", metavar="FOLDER", help="folder of a local transformers model, for bertscore")
-    what.add_argument(
-        "--bert-layer",
-        metavar="N",
-        type=whole_number(-1000, 1000),
-        default=-1,
-        help="layer of --bert-model for bertscore, 0 = embeddings (default: last)",
-    )
-    what.add_argument(
-        "--sentence-model",
-        metavar="FOLDER",
-        help="folder of a local sentence encoder with mean pooling, for similarity",
-    )
-    what.add_argument(
-        "--lead",
-        metavar="N",
-        type=whole_number(1),
-        help="adds a row lead-N for each N: the first N words of the source (text in Chinese: characters)",
-        **SEVERAL,
-    )
+    add = parser.add_argument_group("what to compute").add_argument
+    add("--preset", metavar="P", help=f"{STANDARD} (default), {', '.join(METRIC_PRESETS)}", **SEVERAL)
+    add("--metric", metavar="M", help="single metrics, see below", **SEVERAL)
+    tokenize = "tokenisation of standard metrics (default: 13a, or by the script)"
+    add("--tokenize", choices=TEXT_TOKENIZERS, help=tokenize)
+    add("--lowercase", action="store_true", help="ignore case in standard BLEU")
+    add("--alpha", type=_share, default=0.9, help="weight of the reference in iBLEU (default: %(default)s)")
+    add("--bert-model", metavar="FOLDER", help="folder of a local transformers model, for bertscore")
+    layer = "layer of --bert-model for bertscore, 0 = embeddings (default: last)"
+    add("--bert-layer", metavar="N", type=whole_number(-1000, 1000), default=-1, help=layer)
+    encoder = "folder of a local sentence encoder with mean pooling, for similarity"
+    add("--sentence-model", metavar="FOLDER", help=encoder)
+    lead = "adds a row lead-N for each N: the first N words of the source (text in Chinese: characters)"
+    add("--lead", metavar="N", type=whole_number(1), help=lead, **SEVERAL)
 
 
 def _share(text: str) -> float:
@@ -193,14 +159,8 @@ def score_command(arguments: list[str]) -> str:
     shared, sets = parse(arguments)
     inputs = []
     for args in sets.values():
-        inputs += [
-            *args.ref,
-            *paths_of([*args.hyp, *args.generated]),
-            args.src,
-            args.topics,
-            args.groups,
-            args.oov_source,
-        ]
+        inputs += [*args.ref, *paths_of([*args.hyp, *args.generated])]
+        inputs += [args.src, args.topics, args.groups, args.oov_source]
     check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs, overwrite=shared.overwrite)
     evaluations = {}
     for name, args in sets.items():

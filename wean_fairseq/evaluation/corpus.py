@@ -1,8 +1,9 @@
-"""References and sources of a test set, and the check that systems fit to them."""
+"""References and sources of a test set, the rows made from the sources, and the check that systems fit."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,29 @@ def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
     except UserError as error:
         return [f"the source may not be plain text, so the copy row means little: {error}"]
     return []
+
+
+def lead_rows(sources: Sequence[str] | None, lengths: Sequence[int], by_characters: bool) -> list[SystemOutput]:
+    """Return the first words of every source as the output of a system, once for each length.
+
+    Args:
+        lengths: numbers of words. Shorter sources are complete.
+        by_characters: count characters instead of words between spaces.
+
+    Raises:
+        UserError: if there are no sources.
+    """
+    if lengths and sources is None:
+        raise UserError("--lead takes the beginning of the source; give the source with --src.")
+    unit = re.compile(r"\S" if by_characters else r"\S+")
+    rows = []
+    for length in dict.fromkeys(lengths):
+        texts = []
+        for source in sources or ():
+            *_, end = 0, *(match.end() for match in islice(unit.finditer(source), length))
+            texts.append([source[:end].strip()])
+        rows.append(SystemOutput(f"lead-{length}", texts, ""))
+    return rows
 
 
 def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: bool = False) -> None:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from ..errors import name_some
 from . import significance
 from .corpus import COPY_ROW, Corpus, check_systems, describe_file, is_baseline
-from .metrics.base import FloatArray, direction_of
+from .metrics.base import FloatArray
 from .output_reader import SystemOutput
 from .plausibility import find_oddities, plausibility_warnings
 from .presets import MetricColumn
@@ -21,6 +21,8 @@ from .significance import Draws
 
 #: A test of two systems that differ in fewer sentences has a warning.
 FEW_DIFFERING = 10
+#: System -> the statistics of each of its runs.
+Rows = Mapping[str, Sequence[FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def evaluate(
         columns: from `presets.columns_for`.
         resampling: intervals and paired tests.
         quiet: show no progress bar. None is shown outside a terminal.
-        leads: rows in addition to the copy row, see `leads.lead_rows`.
+        leads: rows in addition to the copy row, see `corpus.lead_rows`.
     """
     check_systems(systems, corpus, may_be_none=bool(leads))
     oddities = find_oddities(systems, corpus)
@@ -75,8 +77,7 @@ def evaluate(
         column.metric.quiet = quiet
         scoring.add(column)
         signature = column.metric.get_signature().format() + (f"|group:{column.group}" if column.group else "")
-        direction = direction_of(column.metric)
-        described[column.key] = Column(column.label, column.preset, column.group, direction, signature)
+        described[column.key] = Column(column.label, column.preset, column.group, column.metric.direction, signature)
         column.metric.forget_references()
     evaluation = Evaluation(scoring.scores, _describe_data(systems, corpus, resampling), described, scoring.comparisons)
     evaluation.data.warnings = [
@@ -161,11 +162,7 @@ class _Scoring:
             self.comparisons += self._compare(column, rows, resampled, draws)
 
     def _compare(
-        self,
-        column: MetricColumn,
-        rows: Mapping[str, Sequence[FloatArray]],
-        resampled: Mapping[str, FloatArray],
-        draws: Draws,
+        self, column: MetricColumn, rows: Rows, resampled: Mapping[str, FloatArray], draws: Draws
     ) -> list[Comparison]:
         """Run the tests of one column, for the first system (or all) against those after it."""
         names = [name for name in rows if not is_baseline(name)]

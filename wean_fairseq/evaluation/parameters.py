@@ -55,8 +55,6 @@ def parameter_table() -> Table:
 
 def parameters_command(argv: list[str]) -> str:
     """Run ``wean-evaluate parameters``: the table of counted and published numbers."""
-    OneLineParser(
-        prog="wean-evaluate parameters",
-        description="Count the output layer's parameters at the sizes of the WEAN paper (its Table 5).",
-    ).parse_args(argv)
+    description = "Count the output layer's parameters at the sizes of the WEAN paper (its Table 5)."
+    OneLineParser(prog="wean-evaluate parameters", description=description).parse_args(argv)
     return f"{parameter_table().as_text()}\n{NOTE}\n"

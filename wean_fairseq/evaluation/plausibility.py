@@ -1,22 +1,27 @@
 """Checks for wrong files, whose scores would not be the scores of the system.
 
-`CHECKS` is the table of all checks. Texts that cannot be right raise UserError, other oddities are reported with their
-likely cause.
+`CHECKS` is the table of all checks. Traces of processing, such as pieces of words and escapes, are in
+``marks.toml``. Texts that cannot be right raise UserError, other oddities are reported with their likely cause.
 """
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct, convert
+
 from ..errors import UserError, name_some
 from .alignment import SPACELESS, Anchors, word_set
 from .corpus import Corpus
 from .file_formats import NUMBER
-from .marks import MARKS, SOME, Mark
 from .output_reader import SystemOutput
+from .text_files import read_table
 
+#: Minimum share of lines with a mark for a report, unless the mark has its own minimum.
+SOME = 0.01
 #: A feature is one-sided if one text has this many times the share of the other, at least `SOME`.
 _TIMES = 20
 #: Share of the references with a feature from which outputs without it are odd.
@@ -35,6 +40,31 @@ _IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.7, 0.3, 0.1
 _COMPARABLE = (0.5, 1.05)
 
 _UNRELATED = "lines in their own place no better than other lines; they are in another order, or of different test sets"
+
+
+class Mark(Struct):
+    """A trace of processing, see ``marks.toml``."""
+
+    name: str
+    advice: str
+    pattern: str = ""
+    refused: float = 2.0
+    in_source: bool = False
+    least: float = SOME
+    counterpart: str = ""
+
+    def found_in(self, text: str) -> bool:
+        """Return whether a text has the mark."""
+        if not self.pattern:
+            return not unicodedata.is_normalized("NFC", text)
+        return re.search(self.pattern, text, re.IGNORECASE | re.MULTILINE) is not None
+
+    def has_counterpart(self, text: str) -> bool:
+        """Return whether a text has the other form of the mark."""
+        return re.search(self.counterpart, text) is not None
+
+
+MARKS = convert(read_table("marks.toml")["marks"], list[Mark])
 
 
 @dataclass(frozen=True)
@@ -82,17 +112,10 @@ class Texts:
         self.first = Side("the reference", corpus.references[0])
 
     @cached_property
-    def anchors(self) -> list[tuple[str, Anchors]]:
+    def anchors(self) -> list[Anchors]:
         """The texts whose lines outputs belong to, the source first."""
-        anchors = [("reference", Anchors(self.corpus.references[0]))]
-        return anchors if self.source is None else [("source", Anchors(self.source.lines)), *anchors]
-
-    @property
-    def other_lines(self) -> Iterator[Sequence[str]]:
-        """The lines of every reference, and of the source if there is one."""
-        yield from self.corpus.references
-        if self.source is not None:
-            yield self.source.lines
+        anchors = [Anchors("reference", self.first.lines)]
+        return anchors if self.source is None else [Anchors("source", self.source.lines), *anchors]
 
     @property
     def rewriting(self) -> Iterator[Side]:
@@ -183,7 +206,8 @@ def check_repetition(texts: Texts) -> Iterator[str]:
         text, times = next(iter(Counter(filter(str.strip, side.lines)).most_common(1)), ("", 0))
         if times < max(_FEWEST, _REPEATED * len(side.lines)):
             continue
-        usual = max(Counter(lines).most_common(1)[0][1] for lines in texts.other_lines)
+        others = [*texts.corpus.references, *([texts.source.lines] if texts.source else [])]
+        usual = max(Counter(lines).most_common(1)[0][1] for lines in others)
         if 2 * usual < times:
             yield (
                 f"{side.name}: {times} of {len(side.lines)} outputs are the same sentence ({text[:60]!r}); "
@@ -215,58 +239,53 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
     """Report texts that are equal line for line."""
     if len(texts.first.lines) < _FEWEST:
         return
-    # White space is ignored, because tools differ in it. Each text is the key of its names, so that all equal ones are
-    # in one message.
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
     source = {} if texts.source is None else {"the source": texts.source.lines}
-    named: dict[tuple[str, ...], list[str]] = {}
-    for name, lines in {**source, **references}.items():
-        named.setdefault(_spelt(lines), []).append(name)
-    for names in named.values():
+    inputs = _names_by_text({**source, **references}.items())
+    for names in inputs.values():
         if len(names) > 1:
             yield f"{' and '.join(names)} are the same text, line for line; give each file once, under its own option."
-    systems: dict[tuple[str, ...], list[str]] = {}
-    for side in texts.systems:
-        systems.setdefault(_spelt(side.lines), []).append(side.name)
-    for lines, names in systems.items():
+    for text, names in _names_by_text((side.name, side.lines) for side in texts.systems).items():
         if len(set(names)) > 1:
             yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
         # Outputs that are both the source and a reference copy a source that needs no change, which is not a mistake
         # of the user.
-        equal = [name for name in named.get(lines, []) if name in references]
-        if equal and "the source" not in named[lines]:
+        equal = [name for name in inputs.get(text, []) if name in references]
+        if equal and "the source" not in inputs[text]:
             yield (
                 f"{', '.join(dict.fromkeys(names))}: the outputs are {equal[0]}, line for line; unless the task can be "
                 "solved without any error, a reference was given as outputs."
             )
 
 
-def _spelt(lines: Sequence[str]) -> tuple[str, ...]:
-    return tuple(" ".join(line.split()) for line in lines)
+def _names_by_text(texts: Iterable[tuple[str, Sequence[str]]]) -> dict[tuple[str, ...], list[str]]:
+    """Return the names of equal texts together. White space is ignored, because tools differ in it."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, lines in texts:
+        names.setdefault(tuple(" ".join(line.split()) for line in lines), []).append(name)
+    return names
 
 
 def check_alignment(texts: Texts) -> Iterator[str]:
     """Report outputs and references that belong to other lines."""
     for side in texts.rewriting:
-        for role, anchors in texts.anchors:
+        for anchors in texts.anchors:
             # A line belongs to another line if it has far more rare words in common with it than with its own.
             # Sources come before references, and the first text that the outputs fit settles the question.
             alignment = anchors.align(side.lines)
             if alignment.fault:
-                # The alignment does not know which text it compares with, so its message is completed here.
-                fault = alignment.fault.replace("belongs to line", f"belongs to {role} line")
-                yield f"{side.name}: the outputs are {fault}."
+                yield f"{side.name}: the outputs are {alignment.fault}."
             if alignment.fault or not alignment.is_unrelated:
                 break
         else:
             if 2 * len(set(side.lines)) > len(side.lines):  # outputs that repeat one sentence are another fault
-                roles = " and ".join(role for role, _ in texts.anchors)
+                roles = " and ".join(anchors.role for anchors in texts.anchors)
                 yield f"{side.name}: the outputs fit {roles} {_UNRELATED}, or the model does not read its input."
     if texts.source is not None:
         for number, reference in enumerate(texts.corpus.references, start=1):
-            alignment = texts.anchors[0][1].align(reference)
+            alignment = texts.anchors[0].align(reference)
             if alignment.fault:
-                yield f"reference {number} is {alignment.fault.replace('belongs to line', 'belongs to source line')}."
+                yield f"reference {number} is {alignment.fault}."
             elif alignment.is_unrelated:
                 yield f"reference {number} fits source {_UNRELATED}."
 
@@ -275,7 +294,7 @@ def check_exchange(texts: Texts) -> Iterator[str]:
     """Report systems that are nearer to the reference than to the source: --src and --ref may have been swapped."""
     if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
         return
-    (_, source), (_, reference) = texts.anchors
+    source, reference = texts.anchors
     lengths = [sum(map(len, anchors.words)) for anchors in (source, reference)]
     if not _COMPARABLE[0] * lengths[1] <= lengths[0] <= _COMPARABLE[1] * lengths[1]:
         return

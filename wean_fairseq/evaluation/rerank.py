@@ -90,31 +90,25 @@ def build_parser() -> argparse.ArgumentParser:
     description = "Choose on a tuning set which search, and which entry of its n-best lists, to take on a test set."
     parser = command_parser("wean-evaluate rerank", description, _EXAMPLE)
     files = parser.add_argument_group("files")
-    files.add_argument(
-        "--tune",
-        help="outputs of fairseq-generate on the tuning set, one log per search",
-        metavar="NAME=LOG",
-        **SEVERAL,
-    )
-    files.add_argument(
-        "--test", help="outputs of the same searches on the test set, by the same names", metavar="NAME=LOG", **SEVERAL
-    )
-    files.add_argument("--ref", metavar="FILE", help="tuning references", **SEVERAL)
-    files.add_argument("--src", metavar="FILE", help="source of the tuning set (needed by sari and others)")
-    files.add_argument("--oov-source", metavar="FILE", help="tokenised tuning source, to put <oov-k> words back")
-    files.add_argument("--test-oov-source", metavar="FILE", help="tokenised test source, to put <oov-k> words back")
+    add = files.add_argument
+    tune = "outputs of fairseq-generate on the tuning set, one log per search"
+    add("--tune", help=tune, metavar="NAME=LOG", **SEVERAL)
+    test = "outputs of the same searches on the test set, by the same names"
+    add("--test", help=test, metavar="NAME=LOG", **SEVERAL)
+    add("--ref", metavar="FILE", help="tuning references", **SEVERAL)
+    add("--src", metavar="FILE", help="source of the tuning set (needed by sari and others)")
+    add("--oov-source", metavar="FILE", help="tokenised tuning source, to put <oov-k> words back")
+    add("--test-oov-source", metavar="FILE", help="tokenised test source, to put <oov-k> words back")
     add_reading_arguments(files)
-    what = parser.add_argument_group("choice")
-    what.add_argument("--metric", default="bleu", metavar="M", help="bleu, sari, ... (default: %(default)s)")
-    what.add_argument(
-        "--ranks", type=whole_number(1), default=2, metavar="K", help="hypotheses to look at (default: %(default)s)"
-    )
-    what.add_argument("--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation (default: 13a, or by the script)")
-    what.add_argument("--lowercase", action="store_true", help="ignore case in BLEU")
-    out = parser.add_argument_group("output")
-    out.add_argument("--output", metavar="OUT", help="write the chosen hypotheses of the test set, one per line")
-    out.add_argument("--json", metavar="OUT", help="write all scores, the choice and data hashes")
-    out.add_argument("--overwrite", action="store_true", help="replace older files")
+    add = parser.add_argument_group("choice").add_argument
+    add("--metric", default="bleu", metavar="M", help="bleu, sari, ... (default: %(default)s)")
+    add("--ranks", type=whole_number(1), default=2, metavar="K", help="hypotheses to look at (default: %(default)s)")
+    add("--tokenize", choices=TEXT_TOKENIZERS, help="tokenisation (default: 13a, or by the script)")
+    add("--lowercase", action="store_true", help="ignore case in BLEU")
+    add = parser.add_argument_group("output").add_argument
+    add("--output", metavar="OUT", help="write the chosen hypotheses of the test set, one per line")
+    add("--json", metavar="OUT", help="write all scores, the choice and data hashes")
+    add("--overwrite", action="store_true", help="replace older files")
     return parser
 
 
@@ -158,7 +152,7 @@ def rerank_command(argv: list[str]) -> str:
 def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) -> EvaluationMetric:
     """Build the metric that decides. More must be better, and it must score one hypothesis per sentence."""
     metric = build_metric(name, settings)
-    if not metric.higher_is_better or metric.wants_nbest > 1:
+    if metric.direction != "higher" or metric.wants_nbest > 1:
         raise UserError(f"--metric {name} does not say which hypothesis is better; take for example bleu or sari.")
     if metric.needs_source and corpus.sources is None:
         raise UserError(f"--metric {name} compares with the source; give that of the tuning set with --src.")

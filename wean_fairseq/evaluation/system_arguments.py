@@ -15,26 +15,18 @@ SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 
 def add_system_arguments(parser: argparse._ActionsContainer) -> None:
     """Add ``--hyp``, ``--generated`` and the options for reading them."""
-    again = "a repeated name = another run of that system"
-    parser.add_argument("--hyp", metavar="NAME=FILE", help=f"plain hypotheses, one per line; {again}", **SEVERAL)
-    parser.add_argument("--generated", metavar="[NAME=]LOG", help=f"output of fairseq-generate; {again}", **SEVERAL)
-    parser.add_argument(
-        "--oov-source",
-        metavar="FILE",
-        help="tokenised source given to fairseq, to put <oov-k> words back (default: --src)",
-    )
+    add, again = parser.add_argument, "a repeated name = another run of that system"
+    add("--hyp", metavar="NAME=FILE", help=f"plain hypotheses, one per line; {again}", **SEVERAL)
+    add("--generated", metavar="[NAME=]LOG", help=f"output of fairseq-generate; {again}", **SEVERAL)
+    source = "tokenised source given to fairseq, to put <oov-k> words back (default: --src)"
+    add("--oov-source", metavar="FILE", help=source)
     add_reading_arguments(parser)
 
 
 def add_reading_arguments(parser: argparse._ActionsContainer) -> None:
     """Add ``--remove-bpe``, like that of fairseq's commands, and ``--tokens``."""
-    parser.add_argument(
-        "--remove-bpe",
-        nargs="?",
-        const=PIECES[0],
-        choices=PIECES,
-        help="join pieces of words in hypotheses: %(const)s ('@@ ', the default) or sentencepiece ('\u2581')",
-    )
+    pieces = "join pieces of words in hypotheses: %(const)s ('@@ ', the default) or sentencepiece ('\u2581')"
+    parser.add_argument("--remove-bpe", nargs="?", const=PIECES[0], choices=PIECES, help=pieces)
     parser.add_argument("--tokens", action="store_true", help="take the H- lines of a log although it has D- lines")
 
 

@@ -10,8 +10,8 @@ the Penn Treebank's rules.
 
 import re
 from collections.abc import Callable
-from functools import cache, lru_cache
-from typing import Any, Literal, Union
+from functools import lru_cache
+from typing import Literal, Union
 
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
@@ -37,15 +37,10 @@ _ASCII_LOWER = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
-@cache
-def _word_pattern() -> Any:
-    return regex.compile(_WORD)
-
-
 @lru_cache(maxsize=2**16)
 def _words(text: str) -> str:
-    pattern = _ASCII_WORD if text.isascii() else _word_pattern()
-    return " ".join(pattern.findall(text.lower()))
+    lowered = text.lower()
+    return " ".join(_ASCII_WORD.findall(lowered) if text.isascii() else regex.findall(_WORD, lowered))
 
 
 def _white_space(text: str) -> str:

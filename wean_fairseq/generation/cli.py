@@ -41,12 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--model", required=True, metavar="PATH", help="folder of wean-export, or checkpoint of fairseq-train")
     add("--data", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
     add("--text", metavar="DIR", help="output folder of a preprocess/ script (default: recorded in the data)")
-    add(
-        "--input",
-        default="-",
-        metavar="FILE",
-        help="text file, one sentence or topic list per line; - = standard input (default)",
-    )
+    text = "text file, one sentence or topic list per line; - = standard input (default)"
+    add("--input", default="-", metavar="FILE", help=text)
     add("--output", default="-", metavar="FILE", help="file to write; - = standard output (default)")
     add("--overwrite", action="store_true", help="replace an older output")
     n_best = whole_number(1)
@@ -61,37 +57,19 @@ def build_parser() -> argparse.ArgumentParser:
         "search", "settings saved with the model, unless given here", argument_default=argparse.SUPPRESS
     )
     add_generation_options(group)
-    add(
-        "--constraints",
-        nargs="?",
-        const="unordered",
-        choices=("ordered", "unordered"),
-        help="the input has words and phrases that an output must contain, after each line, separated by tabs",
-    )
-    add(
-        "--essay-length",
-        type=whole_number(1),
-        metavar="N",
-        help="target length in words, for archs that plan an essay by length (default: saved with the model)",
-    )
+    phrases = "the input has words and phrases that an output must contain, after each line, separated by tabs"
+    add("--constraints", nargs="?", const="unordered", choices=("ordered", "unordered"), help=phrases)
+    length = "target length in words, for archs that plan an essay by length (default: saved with the model)"
+    add("--essay-length", type=whole_number(1), metavar="N", help=length)
     add("--bert", metavar="DIR", help="new path of the BERT model used in training")
-    add(
-        "--batch-size", type=whole_number(1), default=64, metavar="N", help="sentences at a time (default: %(default)s)"
-    )
-    add(
-        "--buffer-size",
-        type=whole_number(1),
-        metavar="N",
-        help=f"lines to read ahead (default: {_BUFFER}, 1 from a terminal)",
-    )
+    sentences = "sentences at a time (default: %(default)s)"
+    add("--batch-size", type=whole_number(1), default=64, metavar="N", help=sentences)
+    lines = f"lines to read ahead (default: {_BUFFER}, 1 from a terminal)"
+    add("--buffer-size", type=whole_number(1), metavar="N", help=lines)
     add("--cpu", action="store_true", help="do not use a GPU")
     add("--engine", choices=ENGINES, default=ENGINES[0], help="library that searches (default: %(default)s)")
-    add(
-        "--compute-type",
-        default=COMPUTE_TYPE,
-        metavar="TYPE",
-        help="of CTranslate2, such as int8 (default: %(default)s)",
-    )
+    numbers = "of CTranslate2, such as int8 (default: %(default)s)"
+    add("--compute-type", default=COMPUTE_TYPE, metavar="TYPE", help=numbers)
     return parser
 
 
@@ -112,9 +90,8 @@ def rewrite(args: argparse.Namespace) -> None:
 
 
 def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
-    options = {name: value for name in ("search_preset", "bert") if (value := getattr(args, name)) is not None}
-    options |= {"engine": args.engine, "compute_type": args.compute_type}
-    model = load(args.model, args.data, text=args.text, device="cpu" if args.cpu else None, **options)
+    options = {name: getattr(args, name) for name in ("text", "search_preset", "bert", "engine", "compute_type")}
+    model = load(args.model, args.data, device="cpu" if args.cpu else None, **options)
     generation = _generation_options(args)
     typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
     buffer_size = args.buffer_size or (1 if typed else _BUFFER)

@@ -4,11 +4,12 @@ The converted model has the same probabilities. Its beam search can end earlier 
 differ. Only the search runs in CTranslate2. ``TextModel`` does the text steps, the batches and the outputs.
 """
 
+import copy
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ _UNSUPPORTED |= {"sampling": False, "diverse_beam_groups": -1, "diverse_beam_str
 
 
 class CTranslate2Engine:
-    """A model in the format of CTranslate2.
+    """A model in the format of CTranslate2, with the interface of fairseq's generators.
 
     Args:
         model: in evaluation mode, on the CPU.
@@ -57,9 +58,11 @@ class CTranslate2Engine:
                 intra_threads=torch.get_num_threads(),
             )
         self._longest = int(model.max_decoder_positions()) - 1  # without the end symbol
+        self._source, self._target = task.source_dictionary, task.target_dictionary
+        self._options: Mapping[str, Any] = {}
 
-    def build_generator(self, task: Any, options: Mapping[str, Any]) -> "CTranslate2Generator":
-        """Return a generator with fairseq generation options. Raises ``UserError`` for those that are missing."""
+    def build_generator(self, options: Mapping[str, Any]) -> Self:
+        """Return an engine with fairseq generation options. Raises ``UserError`` for those that are missing."""
         for name, default in _UNSUPPORTED.items():
             if options.get(name, default) != default:
                 raise UserError(f"CTranslate2 has no option {name}: leave it out, or search with PyTorch.")
@@ -67,17 +70,9 @@ class CTranslate2Engine:
             raise UserError(
                 f"CTranslate2 has no option unkpen: leave it out, give {NO_UNKNOWN:g}, or search with PyTorch."
             )
-        return CTranslate2Generator(self._translator, task, options, self._longest)
-
-
-class CTranslate2Generator:
-    """A generator with the interface of fairseq's, for one set of generation options."""
-
-    def __init__(self, translator: Any, task: Any, options: Mapping[str, Any], longest: int) -> None:
-        self._translator = translator
-        self._source, self._target = task.source_dictionary, task.target_dictionary
-        self._options = options
-        self._longest = longest
+        generator = copy.copy(self)
+        generator._options = options
+        return generator
 
     def generate(self, models: Any, sample: dict[str, Any], **_kwargs: Any) -> list[list[dict[str, Any]]]:
         """Search for a batch.

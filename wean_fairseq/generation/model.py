@@ -409,6 +409,6 @@ class TextModel:
             with quiet():
                 generator = task.build_generator([self.model], Namespace(**options))  # which checks the options
             if self.engine is not None:
-                generator = self.engine.build_generator(task, options)
+                generator = self.engine.build_generator(options)
             self._generator = options, generator
         return self._generator[1]

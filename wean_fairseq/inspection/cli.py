@@ -13,10 +13,9 @@ from ..errors import UserError
 from ..generation import load
 from ..optional import LazyModule, import_optional
 from ..storage.search import SEARCH_PRESETS
-from .decoding import decode
+from .decoding import System, decode
 from .jobs import Jobs
 from .question import Question
-from .systems import System
 
 uvicorn = LazyModule("uvicorn")
 HOST = "127.0.0.1"
@@ -38,15 +37,10 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="NAME=MODEL", help="label and path of a model folder or a checkpoint")
     add("--data", nargs="+", metavar="DIR", help="data directory of a checkpoint's training (default: where it was)")
-    add(
-        "--text", nargs="+", metavar="DIR", help="output folder of a preprocess/ script (default: recorded in the data)"
-    )
-    add(
-        "--port",
-        type=whole_number(0, 65535),
-        default=8000,
-        help="port on 127.0.0.1; 0 = a free one (default: %(default)s)",
-    )
+    text = "output folder of a preprocess/ script (default: recorded in the data)"
+    add("--text", nargs="+", metavar="DIR", help=text)
+    port = "port on 127.0.0.1; 0 = a free one (default: %(default)s)"
+    add("--port", type=whole_number(0, 65535), default=8000, help=port)
     add("--search-preset", choices=SEARCH_PRESETS, help="search preset (default: saved with the model)")
     add("--bert", nargs="+", metavar="DIR", help="new path of the BERT model used in training; - = unchanged")
     return parser
@@ -63,12 +57,11 @@ def load_systems(args: argparse.Namespace) -> list[System]:
     folders, texts, berts = (
         _broadcast(getattr(args, option) or ["-"], len(named), f"--{option}") for option in ("data", "text", "bert")
     )
-    options = {} if args.search_preset is None else {"search_preset": args.search_preset}
     systems = []
     for (name, path), folder, text, bert in zip(named, folders, texts, berts, strict=True):
         print_message("wean-inspect", f"loading {name} ({path})")
-        moved = {} if bert is None else {"bert": bert}
-        systems.append(System(name, load(path, folder, text=text, device="cpu", **options, **moved)))
+        options = {"search_preset": args.search_preset, "bert": bert}
+        systems.append(System(name, load(path, folder, text=text, device="cpu", **options)))
     return systems
 
 

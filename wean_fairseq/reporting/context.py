@@ -1,16 +1,29 @@
-"""Facts that a reader must know before any number: data, settings, missing parts and stand-in data."""
+"""Facts about the trainings: data, settings, missing parts, stand-in data, sizes of models, and speed.
+
+The training time is shown next to C-DNPG's Table 5.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..console import counted
-from ..evaluation.tables import Table
+from ..errors import UserError
+from ..evaluation.published import PUBLISHED_TABLES
+from ..evaluation.tables import Cell, Table
 from ..text import small_splits
 from .document import ListBlock
 from .runs import Leak, Run
 from .scores import Experiment
 
 _NAMED = 4  # largest number of systems that a title names
+_OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
+_HOURS = PUBLISHED_TABLES["cdnpg-table5"]
+_ABSENT = "–"
+_CONDITIONS = (
+    "No benchmark: all times are from fairseq's logs, and other work on the machine can change them more than "
+    "the systems do. An update is forward, backward and optimiser, without validation: the "
+    "median over epochs; hours are that times the updates."
+)
 
 
 def title(experiment: Experiment) -> str:
@@ -92,17 +105,14 @@ def _data_warnings(run: Run) -> Iterator[str]:
 
 def data_table(experiment: Experiment) -> Table:
     """Return a table of the scored files and of the size of the training data."""
-    rows = []
-    for run in experiment.runs[:1]:
-        for name, split in run.manifest.splits.items():
-            rows.append([f"{name} split", "–" if split.kept is None else f"{split.kept:,}", "–"])
+    manifest = experiment.runs[0].manifest
+    rows = [[f"{name} split", _shown(split.kept, ","), _ABSENT] for name, split in manifest.splits.items()]
     for name, scored in experiment.sets.items():
         for role, files in scored.evaluation.data.files.items():
             for file in files if role in ("source", "references") else []:
                 label = f"{name}: {role}, {Path(file.name).name}"
-                rows.append([label, f"{file.lines:,}" if file.lines else "–", file.sha256[:16]])
-    script = experiment.runs[0].manifest.script
-    notes = [f"Prepared by preprocess/{script}.py."] if script else []
+                rows.append([label, _shown(file.lines or None, ","), file.sha256[:16]])
+    notes = [f"Prepared by preprocess/{manifest.script}.py."] if manifest.script else []
     return Table(["what", "lines", "SHA-256"], rows, caption="Data", notes=notes)
 
 
@@ -118,3 +128,61 @@ def settings(experiment: Experiment) -> Iterator[ListBlock]:
 def _shorten(value: str) -> str:
     path = Path(value)
     return str(Path("…", *path.parts[-2:])) if path.is_absolute() and " " not in value else value
+
+
+def output_layer(checkpoint: Path | None) -> int | None:
+    """Return the number of parameters of the output layer alone, or None if it is unknown."""
+    if checkpoint is None:
+        return None
+    from ..checkpoints.export import read_model  # noqa: PLC0415 - needs torch
+
+    try:
+        parameters = read_model(checkpoint)["model"]
+    except UserError:
+        return None
+    sizes = [value.numel() for name, value in parameters.items() if name.startswith(_OUTPUT_LAYERS)]
+    return sum(sizes) if sizes else None
+
+
+def published_hours(system: str) -> float | None:
+    """Return the hours of training of a system in C-DNPG's Table 5, whose variants share one row, or None."""
+    name = "cdnpg_rs" if system.startswith("cdnpg_") else system
+    rows = next(iter(_HOURS.rows.values())).values()
+    return next((row.scores[0] for row in rows if name in row.runs), None)
+
+
+def cost_table(run: Run) -> Iterator[Table]:
+    """Yield a table of size, training and decoding of every system of a run, if there are logs."""
+    systems = [system for system in run.systems.values() if system.log.parameters]
+    if not systems:
+        return
+    # The other systems are compared with the first.
+    first = next((system for system in systems if system.name == "transformer"), systems[0])
+    yardstick, base = first.log.seconds_per_update, published_hours(first.name)
+    timed = [system for system in systems if published_hours(system.name) is not None]
+    with_hours = first in timed and len(timed) > 1 and not run.is_own_data
+    sets = list(dict.fromkeys(name for system in systems for name in system.speed))
+    head = ["system", "parameters", "of these in the output layer alone", "updates", "ms an update"]
+    head += [f"as logged, relative to {first.name}", *["published, relative"] * with_hours]
+    head += ["hours of updates", *(f"{name}: sentences decoded a second" for name in sets)]
+    rows = []
+    for system in systems:
+        training, rate = system.log, system.log.seconds_per_update
+        relative = None if rate is None or not yardstick else rate / yardstick
+        row: list[Cell | str] = [system.name, f"{training.parameters:,}", _shown(output_layer(system.checkpoint), ",")]
+        row += [f"{training.updates:,}", _shown(rate and 1000 * rate, ".0f"), _shown(relative, ".2f")]
+        if with_hours:
+            hours = published_hours(system.name)
+            row.append(Cell(f"{hours / base:.2f}", mark="published") if hours and base else _ABSENT)
+        row += [_shown(training.hours, ".2f"), *(_shown(system.speed.get(name), ".1f") for name in sets)]
+        rows.append(row)
+    notes = [_CONDITIONS]
+    if run.seed:
+        notes.append(f"Of the training with seed {run.seed}.")
+    if with_hours:
+        notes.append(f"Published: hours of training in {_HOURS.source}, divided by those of its {first.name}.")
+    yield Table(head, rows, caption="Size, and speed as logged", notes=notes)
+
+
+def _shown(number: float | None, form: str) -> str:
+    return _ABSENT if number is None else format(number, form)

@@ -1,7 +1,6 @@
-"""Draw the figures of the papers: attention, granularities, copying, topics, layers of BERT, neighbours.
+"""Draw the figures: learning curves, attention, granularities, copying, topics, layers of BERT, neighbours.
 
 Each function returns a matplotlib figure. `style.write_figure` calls it within the project's style.
-Learning curves are drawn by `curves.draw_curves`.
 """
 
 from collections.abc import Sequence
@@ -9,12 +8,20 @@ from typing import Any, NamedTuple
 
 from ..errors import UserError
 from ..evaluation.granularity import Sentence
+from ..evaluation.tables import Table
+from ..evaluation.training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, TrainingLog
 from .dumps import END, Attention, Coverage, Provenance
-from .style import COLOURS, SHADES, displayable, new_figure
+from .style import COLOURS, SHADES, STYLES, displayable, new_figure
 
 _WORD = 0.34  # inches per word
 _LONGEST = 24  # largest number of characters of a label
 _MARKERS = "os^Dv*P"
+_CURVES = {
+    "bleu": "BLEU",
+    "loss": "loss (bits per token)",
+    "nll_loss": "negative log-likelihood (bits per token)",
+    "ppl": "perplexity",
+}
 
 
 def labels(words: Sequence[str], longest: int = _LONGEST) -> list[str]:
@@ -126,15 +133,9 @@ def coverage(sentences: Sequence[Coverage]) -> Any:
         steps = range(1, len(sentence.output) + 1)
         every = max(1, len(sentence.output) // 60)
         for place, topic in enumerate(labels(sentence.topics)):
-            panel.plot(
-                steps,
-                [step[place] for step in sentence.left],
-                color=COLOURS[place % len(COLOURS)],
-                marker=_MARKERS[place % len(_MARKERS)],
-                markevery=every,
-                markersize=4,
-                label=topic,
-            )
+            left = [step[place] for step in sentence.left]
+            style = {"color": COLOURS[place % len(COLOURS)], "marker": _MARKERS[place % len(_MARKERS)]}
+            panel.plot(steps, left, markevery=every, markersize=4, label=topic, **style)
         panel.set_xticks(steps[::every], labels(sentence.output)[::every], rotation=60, ha="right", fontsize="small")
         panel.set_ylabel(sentence.label)
         panel.grid(axis="y", color="0.9")
@@ -231,3 +232,65 @@ def scores(panels: Sequence[ScorePanel]) -> Any:
     if any(panel.copied is not None for panel in panels):
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
+
+
+def summarise(history: TrainingLog, metric: str) -> str:
+    """Return one sentence on the best value and the first validation that is close to it."""
+    best = history.best(metric)
+    text = f"{history.name}: best {metric} {best.values[metric]:g} at epoch {best.epoch:.2f} (update {best.updates})"
+    if metric in LOWER_IS_BETTER:
+        return text
+    return f"{text}, {NEAR_BEST:.0%} of it by epoch {history.near_best(metric).epoch:.2f}"
+
+
+def validation_table(histories: list[TrainingLog], metrics: Sequence[str]) -> Table:
+    """Return one row per validation."""
+    rows = []
+    for history in histories:
+        for point in history.valid:
+            values = [f"{point.values[metric]:g}" if metric in point.values else "" for metric in metrics]
+            rows.append([history.name, f"{point.epoch:.3f}", str(point.updates), *values])
+    return Table(["system", "epoch", "updates", *metrics], rows)
+
+
+def draw_curves(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:
+    """Draw one panel per metric. ``training`` adds the values of the training itself as a thin line."""
+    figure, axes = new_figure(1, len(metrics), (6.4 * len(metrics), 4.4))
+    figure.suptitle("Learning curves")
+    for panel, metric in zip(axes[0], metrics, strict=True):
+        for index, history in enumerate(histories):
+            _draw_curve(panel, history, metric, STYLES[index % len(STYLES)], training)
+        panel.set_xlabel("epochs")
+        panel.set_ylabel(f"validation {_CURVES.get(metric, metric)}" if not training else _CURVES.get(metric, metric))
+        panel.set_xlim(left=0)
+        panel.grid(color="0.9")
+        panel.legend()
+        _add_updates(panel, histories)
+    return figure
+
+
+def _draw_curve(panel: Any, history: TrainingLog, metric: str, style: tuple[str, str, str], training: bool) -> None:
+    colour, marker, dashes = style
+    name = displayable(history.name)
+    points = history.validations(metric)
+    steps = [point for point in history.train if metric in point.values] if training else []
+
+    def draw(points: list[LogLine], label: str, **style: Any) -> None:
+        values = [point.values[metric] for point in points]
+        panel.plot([point.epoch for point in points], values, color=colour, label=label, **style)
+
+    if steps:
+        draw(steps, f"{name}, training", alpha=0.45, linewidth=1)
+    label = f"{name}, validation" if training else name
+    draw(points, label, marker=marker, linestyle=dashes, markersize=4)
+
+
+def _add_updates(panel: Any, histories: list[TrainingLog]) -> None:
+    """Number the updates along the top if all trainings have equally long epochs."""
+    rates = [history.valid[-1].updates / history.valid[-1].epoch for history in histories if history.valid[-1].epoch]
+    if not rates or max(rates) > 1.02 * min(rates):
+        return
+    rate = rates[0]
+    top = panel.secondary_xaxis("top", functions=(lambda epoch: epoch * rate, lambda updates: updates / rate))
+    top.set_xlabel("updates", fontsize="small")
+    top.tick_params(labelsize="small")

@@ -14,7 +14,8 @@ from ..evaluation import granularity as granularities
 from ..evaluation.system_arguments import paths_of
 from ..evaluation.tables import Table
 from ..evaluation.text_files import check_outputs, decode_lines, read_lines, write_atomically
-from . import curves, figures
+from ..evaluation.training_log import TrainingLog, read_log
+from . import figures
 from .dumps import kind_of_dump, read_provenance
 from .style import write_figure
 
@@ -70,16 +71,14 @@ def build_parser() -> argparse.ArgumentParser:
     layers.add_argument("checkpoint", help=_CHECKPOINT)
     near = commands.add_parser("neighbours", help="nearest neighbours of words in the embedding (WEAN)")
     near.set_defaults(read=_neighbours)
-    near.add_argument("words", nargs="+", metavar="WORD", help="words of the dictionary")
-    near.add_argument("--checkpoint", required=True, metavar="FILE", help=_CHECKPOINT)
-    near.add_argument(
-        "--dict", required=True, dest="dictionary", metavar="FILE", help="dictionary of the checkpoint, dict.src.txt"
-    )
-    near.add_argument("--embedding", metavar="NAME", help="which matrix of the checkpoint (default: the encoder's)")
-    near.add_argument("--number", type=whole_number(1), default=5, help="neighbours per word (default: %(default)s)")
-    near.add_argument(
-        "--synonyms", metavar="FILE", help="file with one set of synonyms per line: count those that are neighbours"
-    )
+    add = near.add_argument
+    add("words", nargs="+", metavar="WORD", help="words of the dictionary")
+    add("--checkpoint", required=True, metavar="FILE", help=_CHECKPOINT)
+    dictionary = "dictionary of the checkpoint, dict.src.txt"
+    add("--dict", required=True, dest="dictionary", metavar="FILE", help=dictionary)
+    add("--embedding", metavar="NAME", help="which matrix of the checkpoint (default: the encoder's)")
+    add("--number", type=whole_number(1), default=5, help="neighbours per word (default: %(default)s)")
+    add("--synonyms", metavar="FILE", help="file with one set of synonyms per line: count those that are neighbours")
     for name, figure in commands.choices.items():
         files = "STEM.png, STEM.svg and STEM.tsv" if name in _WITH_TABLE else "STEM.png and STEM.svg"
         figure.add_argument("--output", required=True, metavar="STEM", help=f"writes {files}")
@@ -95,40 +94,59 @@ def _add_sentence_figures(commands: Any) -> None:
         "provenance": "which words were copied, and from where",
         "coverage": "remaining coverage of each topic during generation (MTA-LSTM, SC-LSTM)",
     }
+    spread = "number of sentences to draw if --lines is not given, spread evenly (default: 4)"
     for name, text in helps.items():
         command = commands.add_parser(name, help=text, description=f"Draw {text}.")
-        command.set_defaults(read=_sentences, dump=None, bert=None)
+        command.set_defaults(read=_sentences, dump=None, bert=None, essay_length=None)
+        add = command.add_argument
         if name in _DUMPS:
-            command.add_argument("--dump", metavar="FILE", help="dump of fairseq-generate, instead of a checkpoint")
-        command.add_argument("--checkpoint", metavar="FILE", help=_CHECKPOINT)
-        command.add_argument("--data", metavar="DIR", help="a checkpoint's data directory, with the dictionaries")
-        command.add_argument(
-            "--text", metavar="FILE", help="file with one sentence or topic list per line; - = standard input"
-        )
-        command.add_argument(
-            "--lines", nargs="+", type=whole_number(1), metavar="N", help="numbers of the sentences to draw, from 1"
-        )
-        command.add_argument(
-            "--number",
-            type=whole_number(1),
-            default=4,
-            help="number of sentences to draw if --lines is not given, spread evenly (default: 4)",
-        )
-        command.add_argument("--beam", type=whole_number(1), help="beam size (default: saved with the model)")
+            add("--dump", metavar="FILE", help="dump of fairseq-generate, instead of a checkpoint")
+        add("--checkpoint", metavar="FILE", help=_CHECKPOINT)
+        add("--data", metavar="DIR", help="a checkpoint's data directory, with the dictionaries")
+        add("--text", metavar="FILE", help="file with one sentence or topic list per line; - = standard input")
+        add("--lines", nargs="+", type=whole_number(1), metavar="N", help="numbers of the sentences to draw, from 1")
+        add("--number", type=whole_number(1), default=4, help=spread)
+        add("--beam", type=whole_number(1), help="beam size (default: saved with the model)")
         if name == "coverage":
-            command.add_argument(
-                "--essay-length", type=whole_number(1), help="words to plan for, for archs that need it"
-            )
-            command.add_argument("--bert", metavar="DIR", help="new path of the BERT model used in training")
+            add("--essay-length", type=whole_number(1), help="words to plan for, for archs that need it")
+            add("--bert", metavar="DIR", help="new path of the BERT model used in training")
 
 
 def _curves(args: argparse.Namespace) -> Drawing:
     logs = [split_name(argument, "", "LOG") for argument in args.logs]
-    histories = [curves.read_history(name, path, args.subset) for name, path in logs]
-    curves.check_metrics(histories, args.metric)
-    notes = [curves.summarise(history, metric) for metric in args.metric for history in histories]
-    draw = partial(curves.draw_curves, histories, args.metric, training=args.training)
-    return Drawing(draw, curves.validation_table(histories, args.metric), notes)
+    histories = [read_history(name, path, args.subset) for name, path in logs]
+    check_metrics(histories, args.metric)
+    notes = [figures.summarise(history, metric) for metric in args.metric for history in histories]
+    draw = partial(figures.draw_curves, histories, args.metric, training=args.training)
+    return Drawing(draw, figures.validation_table(histories, args.metric), notes)
+
+
+def read_history(name: str, path: str, subset: str = "valid") -> TrainingLog:
+    """Read a log of fairseq-train that holds a validation.
+
+    Raises:
+        UserError: if there is no such file, or no validation of ``subset`` in it.
+    """
+    history = read_log(path, name, subset)
+    if not history.valid:
+        raise UserError(
+            f"{path} holds no validation of the subset {subset!r}; wait for the first one, "
+            "or give the --log-file of fairseq-train."
+        )
+    return history
+
+
+def check_metrics(histories: list[TrainingLog], metrics: Sequence[str]) -> None:
+    """Check that every log has the metrics.
+
+    Raises:
+        UserError: naming a log without a metric, and its metrics.
+    """
+    for history in histories:
+        logged = sorted({key for point in history.valid for key in point.values})
+        for metric in metrics:
+            if metric not in logged:
+                raise UserError(f"{history.path} logs no {metric!r} at validation; it has {', '.join(logged)}.")
 
 
 def _layers(args: argparse.Namespace) -> Drawing:
@@ -192,10 +210,9 @@ def _trace(args: argparse.Namespace) -> list[Any]:
     lines = decode_lines(sys.stdin.buffer.read(), "standard input") if args.text == "-" else read_lines(args.text)
     numbered = _select_lines(args, list(enumerate(lines, start=1)))
     lines = [line for _, line in numbered]
-    model = trace.open_model(args.checkpoint, args.data, **({"bert": args.bert} if args.bert else {}))
-    if args.figure == "coverage":
-        return trace.trace_coverage(model, lines, args.beam, args.essay_length)
-    sentences: list[Any] = getattr(trace, f"trace_{args.figure}")(model, lines, args.beam)
+    model = trace.open_model(args.checkpoint, args.data, bert=args.bert or None)
+    trace_figure = getattr(trace, f"trace_{args.figure}")
+    sentences: list[Any] = trace_figure(model, lines, beam=args.beam, essay_length=args.essay_length)
     if args.figure == "granularity":
         return [sentence._replace(number=number) for (number, _), sentence in zip(numbered, sentences, strict=True)]
     return sentences

@@ -232,27 +232,21 @@ def _read_system(run: Run, folder: Path) -> TrainedSystem:
         system.log = read_log(folder / "train.log", folder.name)
     if not system.log.valid:
         run.problems.append(f"{folder.name}: its train.log holds no validation that can be read, so it has no curve.")
-    for file in sorted(folder.glob("*.err")):
-        speed = decoding_speed(file)
-        if speed is not None:
-            system.speed[file.stem] = speed
+    speeds = {file.stem: decoding_speed(file) for file in sorted(folder.glob("*.err"))}
+    system.speed = {name: speed for name, speed in speeds.items() if speed is not None}
     for file in sorted(folder.glob("*.jsonl")):
-        try:
-            kind = kind_of_dump(file)
-        except UserError:
-            continue
-        if kind:
-            system.dumps.setdefault(kind, file)
+        with suppress(UserError):
+            if kind := kind_of_dump(file):
+                system.dumps.setdefault(kind, file)
     return system
 
 
 def decoding_speed(path: Path) -> float | None:
     """Return the sentences per second that fairseq-generate reported on standard error, or None."""
-    try:
-        speeds = _TRANSLATED.findall(read_bytes(path).decode(errors="replace"))
-    except UserError:
-        return None
-    return float(speeds[-1].replace(",", "")) if speeds else None
+    with suppress(UserError):
+        if speeds := _TRANSLATED.findall(read_bytes(path).decode(errors="replace")):
+            return float(speeds[-1].replace(",", ""))
+    return None
 
 
 def _read_scores(run: Run, file: Path) -> None:

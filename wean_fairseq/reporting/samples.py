@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ..errors import UserError
 from ..evaluation.granularity import spread
@@ -11,7 +10,6 @@ from ..evaluation.tokenizers import has_chinese
 from .document import Piece, Sample, SamplesBlock
 from .dumps import Provenance, read_provenance
 from .runs import Run, ScoredSet
-from .style import displayable
 
 MOST_WORDS = 400  # largest number of words of a text that are shown
 # Brackets and quotes before a word, and punctuation after it, which includes the full stop of an abbreviation.
@@ -87,7 +85,7 @@ def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None
             lines.append((name, mark_words(source, split_words(outputs[index], characters))))
             if index in dumps.get(name, {}):
                 lines.append((f"{name}, by its own account", provenance_pieces(dumps[name][index])))
-        samples.append(Sample(index + 1, tuple((label, _displayable_pieces(pieces)) for label, pieces in lines)))
+        samples.append(Sample(index + 1, lines))
     if not samples:
         return None
     notes = [_OWN_ACCOUNT] if dumps else []
@@ -112,8 +110,3 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
 def _plain_pieces(words: Sequence[Piece]) -> list[Piece]:
     more = [Piece(f"… ({len(words) - MOST_WORDS} words more)")] if len(words) > MOST_WORDS else []
     return [*words[:MOST_WORDS], *more]
-
-
-def _displayable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Return pieces of bounded length without control characters."""
-    return tuple(replace(piece, text=displayable(piece.text)[:2000]) for piece in pieces)

@@ -1,4 +1,7 @@
-"""Decode texts with a model, and return the data of figures: attention, copying, granularities, coverage of topics."""
+"""Decode texts with a model, and return the data of figures: attention, copying, granularities, coverage of topics.
+
+The argument ``search`` of the functions is ``beam`` and ``essay_length``, as for `TextModel.explain`.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,14 +37,14 @@ def _check_no_empty(model: TextModel, lines: Sequence[str]) -> Sequence[str]:
     return lines
 
 
-def trace_attention(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Attention]:
+def trace_attention(model: TextModel, lines: Sequence[str], **search: Any) -> list[Attention]:
     """Return the attention of the best output of every line.
 
     Raises:
         UserError: if the model has none, or a line is empty.
     """
     traced = []
-    for sentence in model.explain(_check_no_empty(model, lines), beam=beam, details=False):
+    for sentence in model.explain(_check_no_empty(model, lines), details=False, **search):
         best = sentence.outputs[0]
         if best.attention is None:
             raise UserError("this model returns no attention, so there is none to draw; give another checkpoint.")
@@ -49,9 +52,7 @@ def trace_attention(model: TextModel, lines: Sequence[str], beam: int | None = N
     return traced
 
 
-def trace_coverage(
-    model: TextModel, lines: Sequence[str], beam: int | None = None, essay_length: int | None = None
-) -> list[Coverage]:
+def trace_coverage(model: TextModel, lines: Sequence[str], **search: Any) -> list[Coverage]:
     """Return the rest of each topic after each word of the best output of every line.
 
     C_t = 1 - sum_{i<=t} alpha_i / phi of MTA-LSTM (Feng et al., IJCAI 2018), or d_t of SC-LSTM.
@@ -60,7 +61,7 @@ def trace_coverage(
         UserError: if the model has no coverage of topics.
     """
     traced: dict[int, Coverage] = {}
-    for sentence in model.search(_check_no_empty(model, lines), beam=beam, essay_length=essay_length, batch_size=1):
+    for sentence in model.search(_check_no_empty(model, lines), batch_size=1, **search):
         best = sentence.hypotheses[0][0]
         trace: Trace = best.get("trace", Trace({}, {}))
         if "keywords" in trace.steps:
@@ -76,7 +77,7 @@ def trace_coverage(
     return [traced[line] for line in sorted(traced)]
 
 
-def trace_provenance(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Provenance]:
+def trace_provenance(model: TextModel, lines: Sequence[str], **search: Any) -> list[Provenance]:
     """Return the origin of the words of the best output of every line.
 
     Raises:
@@ -87,7 +88,7 @@ def trace_provenance(model: TextModel, lines: Sequence[str], beam: int | None = 
             f"{model.arch} does not copy words, so there is no provenance to draw; give another checkpoint."
         )
     traced = []
-    for sentence in model.explain(_check_no_empty(model, lines), beam=beam):
+    for sentence in model.explain(_check_no_empty(model, lines), **search):
         best = sentence.outputs[0]
         assert best.copied is not None
         assert best.copied_from is not None
@@ -99,7 +100,7 @@ def trace_provenance(model: TextModel, lines: Sequence[str], beam: int | None = 
     return traced
 
 
-def trace_granularity(model: TextModel, lines: Sequence[str], beam: int | None = None) -> list[Sentence]:
+def trace_granularity(model: TextModel, lines: Sequence[str], **search: Any) -> list[Sentence]:
     """Return the granularities of the words of every line.
 
     Raises:
@@ -109,5 +110,5 @@ def trace_granularity(model: TextModel, lines: Sequence[str], beam: int | None =
         raise UserError(
             f"the words of {model.arch} have no granularity, so there is none to draw; give another checkpoint."
         )
-    explained = model.explain(_check_no_empty(model, lines), beam=beam)
+    explained = model.explain(_check_no_empty(model, lines), **search)
     return [join_words(item.source, {str(k): z.tolist() for k, z in item.granularity.items()}) for item in explained]

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from msgspec import ValidationError, convert
+from msgspec import Struct, ValidationError, convert
 
 from ..console import counted
 from ..errors import UserError, name_some, printable
@@ -257,8 +257,17 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     return read
 
 
+class _Manifest(Struct):
+    """The settings in a manifest. Older ones have them among the options of the script."""
+
+    options: dict[str, Any]
+    text: dict[str, Any] | None = None
+
+
 def read_text_settings(folder: Path) -> TextSettings | None:
-    """Return the settings of the text or of the exported model in ``folder``. ``None`` if neither is there.
+    """Return the settings of the text or of the exported model in ``folder``.
+
+    ``None`` if neither is there, or if the manifest is not that of a script of ``preprocess/``.
 
     Raises:
         UserError: if the manifest is damaged.
@@ -267,15 +276,12 @@ def read_text_settings(folder: Path) -> TextSettings | None:
     try:
         if not path.exists() and (folder / MODEL_TEXT).is_file():
             return settings_of(read_json(folder / MODEL_TEXT), folder / MODEL_TEXT)
-        manifest = read_json(path)
-    except FileNotFoundError:
+        manifest = convert(read_json(path), _Manifest)
+    except (FileNotFoundError, ValidationError):
         return None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}): prepare the text again.") from error
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("options"), dict):
-        return None
-    text = manifest.get("text")
-    return settings_of(text if isinstance(text, dict) else manifest["options"], path)
+    return settings_of(manifest.options if manifest.text is None else manifest.text, path)
 
 
 def small_splits(pairs: Mapping[str, int | None]) -> list[str]:

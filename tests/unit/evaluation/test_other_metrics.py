@@ -22,7 +22,7 @@ from wean_fairseq.evaluation.metrics import (
     TopicCoverage,
     build_metric,
 )
-from wean_fairseq.evaluation.metrics.bert_score import Tokens, greedy_f1
+from wean_fairseq.evaluation.metrics.embeddings import Tokens, greedy_f1
 from wean_fairseq.evaluation.tokenizers import get_tokenizer, guess_tokenization
 from wean_fairseq.optional import hide_broken_torchaudio
 

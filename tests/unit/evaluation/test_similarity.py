@@ -10,7 +10,7 @@ import pytest
 from tests.bert_directory import write_bert
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
-from wean_fairseq.evaluation.leads import lead_rows
+from wean_fairseq.evaluation.corpus import lead_rows
 from wean_fairseq.evaluation.metrics.registry import MetricSettings, build_metric
 
 OUTPUTS = ["a b c", "d", "b b e a d c f"]

@@ -17,9 +17,8 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.generation import TextModel
 from wean_fairseq.generation.outputs import Generated
 from wean_fairseq.inspection.cli import worker
-from wean_fairseq.inspection.decoding import decode
+from wean_fairseq.inspection.decoding import System, decode
 from wean_fairseq.inspection.question import Question
-from wean_fairseq.inspection.systems import System
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 from wean_fairseq.tasks.topic_essay import TopicEssayConfig, TopicEssayTask
 from wean_fairseq.text import TOKENS, Text

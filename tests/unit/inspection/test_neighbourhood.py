@@ -9,7 +9,7 @@ from fairseq.data import Dictionary
 from torch import nn
 
 from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
-from wean_fairseq.inspection.systems import neighbourhoods
+from wean_fairseq.inspection.decoding import neighbourhoods
 
 
 def dictionary(*words: str) -> Dictionary:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.reporting.curves import check_metrics, draw_curves, read_history, summarise, validation_table
-from wean_fairseq.reporting.plot_cli import main
+from wean_fairseq.reporting.figures import draw_curves, summarise, validation_table
+from wean_fairseq.reporting.plot_cli import check_metrics, main, read_history
 
 # 4 updates per epoch, validated every 2 updates. fairseq 0.12 writes these lines to --log-file, with the time in front.
 SIMPLE = """\

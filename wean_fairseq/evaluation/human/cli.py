@@ -8,46 +8,34 @@ from ...console import SEED, OneLineParser, whole_number
 from ..output_reader import read_plain
 from ..system_arguments import add_system_arguments, read_systems
 from ..text_files import check_outputs, read_lines, write_atomically
-from .design import KINDS, LIKERT, Design, make_design
+from .design import KINDS, LIKERT, Design, make_design, write_sheets
 from .ratings import analyse, read_ratings
-from .sheets import write_sheets
 
 
 def sheet_command(argv: list[str]) -> str:
     """Write the sheets of a study."""
-    parser = OneLineParser(
-        prog="wean-evaluate sheet", description="Write blinded, seeded rating sheets (CSV and HTML) and their key."
-    )
+    description = "Write blinded, seeded rating sheets (CSV and HTML) and their key."
+    parser = OneLineParser(prog="wean-evaluate sheet", description=description)
     add_system_arguments(parser)
-    parser.add_argument("--ref", metavar="FILE", help="rate the human reference as well, as system 'reference'")
-    parser.add_argument("--src", metavar="FILE", help="source sentences, shown to the raters")
+    add = parser.add_argument
+    add("--ref", metavar="FILE", help="rate the human reference as well, as system 'reference'")
+    add("--src", metavar="FILE", help="source sentences, shown to the raters")
     kinds = "likert = ratings from 1 to 5, compare = win/tie/loss of the first system (default: likert)"
-    parser.add_argument("--kind", choices=KINDS, default=LIKERT, help=kinds)
+    add("--kind", choices=KINDS, default=LIKERT, help=kinds)
     criteria = "criteria that raters judge (default: fluency adequacy)"
-    parser.add_argument("--criteria", nargs="+", default=["fluency", "adequacy"], metavar="C", help=criteria)
-    parser.add_argument(
-        "--sentences", type=whole_number(1), default=100, help="sentences to sample (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--raters", type=whole_number(1, 1000), default=3, help="number of sheets (default: %(default)s)"
-    )
-    parser.add_argument("--seed", type=SEED, default=1, help="same seed, same sheets (default: %(default)s)")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the sheets and key.json go")
+    add("--criteria", nargs="+", default=["fluency", "adequacy"], metavar="C", help=criteria)
+    add("--sentences", type=whole_number(1), default=100, help="sentences to sample (default: %(default)s)")
+    add("--raters", type=whole_number(1, 1000), default=3, help="number of sheets (default: %(default)s)")
+    add("--seed", type=SEED, default=1, help="same seed, same sheets (default: %(default)s)")
+    add("--out", required=True, metavar="FOLDER", help="where the sheets and key.json go")
     args = parser.parse_args(argv)
     check_outputs({"--out": Path(args.out) / "key.json"}, [], overwrite=True)  # write_sheets looks at all files
     sources = read_lines(args.src) if args.src else None
     systems = read_systems(args, sources)
     if args.ref:
         systems.append(read_plain("reference", args.ref))
-    design = make_design(
-        systems,
-        sources,
-        args.criteria,
-        kind=args.kind,
-        num_sentences=args.sentences,
-        num_raters=args.raters,
-        seed=args.seed,
-    )
+    sizes = {"num_sentences": args.sentences, "num_raters": args.raters}
+    design = make_design(systems, sources, args.criteria, kind=args.kind, seed=args.seed, **sizes)
     files = write_sheets(design, args.out)
     return (
         f"{len(design.items)} items for each of {len(design.raters)} raters; give every rater one CSV or HTML file:\n"
@@ -58,9 +46,8 @@ def sheet_command(argv: list[str]) -> str:
 
 def ratings_command(argv: list[str]) -> str:
     """Analyse the sheets of a study."""
-    parser = OneLineParser(
-        prog="wean-evaluate ratings", description="Read filled-in sheets: means, intervals, agreement, tests."
-    )
+    description = "Read filled-in sheets: means, intervals, agreement, tests."
+    parser = OneLineParser(prog="wean-evaluate ratings", description=description)
     parser.add_argument("sheets", nargs="+", metavar="CSV", help="the sheet of every rater")
     parser.add_argument("--key", required=True, metavar="FILE", help="key.json of the study")
     parser.add_argument("--json", metavar="OUT", help="write the results")

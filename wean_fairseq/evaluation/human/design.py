@@ -1,4 +1,4 @@
-"""The design of a study: which sentences of which systems are rated, in which order and by whom, from a seed.
+"""The design of a study (which sentences of which systems are rated, in which order and by whom) and its rating sheets.
 
 The design is saved in ``key.json``. Every rater sees opaque item names in another order, and only the key names the
 systems. There are two kinds of study, as in the papers:
@@ -7,30 +7,45 @@ systems. There are two kinds of study, as in the papers:
   criteria);
 * ``compare``: two texts side by side, every criterion A, B or tie (C-DNPG Table 4: relevance and fluency, win/tie/loss
   of the first system).
+
+Every rater gets a CSV file for spreadsheets and a self-contained HTML form for browsers. The form needs no network and
+no server. It stores answers in the browser's local storage and saves the same CSV file.
 """
 
+import csv
+import io
 import json
+import os
 import random
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from ...errors import UserError
+from ...templates import render_template
 from ..output_reader import SystemOutput
-from ..tables import starts_formula
-from ..text_files import PathLike, read_typed_json
+from ..tables import starts_formula, without_formula
+from ..text_files import PathLike, read_bytes, read_typed_json, write_atomically
 
 Kind = Literal["likert", "compare"]
 LIKERT: Kind = "likert"
 COMPARE: Kind = "compare"
 KINDS = (LIKERT, COMPARE)
-#: Format of ``key.json``. In keys of the first format all raters see the same sides.
-KeyFormat = Literal["wean-human-evaluation-1", "wean-human-evaluation-2"]
+#: Format of ``key.json``.
+KeyFormat = Literal["wean-human-evaluation-2"]
 KEY_FORMAT: KeyFormat = "wean-human-evaluation-2"
 #: Answers that a rater may give, by kind of study.
 ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
+#: Instructions for the raters and headings of the texts, for each kind of study.
+_INSTRUCTIONS = {
+    LIKERT: "Rate every text on {} from 1 (very bad) to 5 (very good). Please answer everything.",
+    COMPARE: "For every pair say which text is better, A, B or tie, on {}. Please answer everything.",
+}
+_TEXTS = {LIKERT: ["text"], COMPARE: ["text A", "text B"]}
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,7 +107,7 @@ class Design(Struct, forbid_unknown_fields=True):
         """Return the items in the order and with the sides of one rater. Every second rater sees the other sides."""
         items = {item.name: item for item in self.items}
         sheet = [items[name] for name in self.orders[rater]]
-        if self.format != KEY_FORMAT or self.raters.index(rater) % 2 == 0:
+        if self.raters.index(rater) % 2 == 0:
             return sheet
         return [replace(item, systems=item.systems[::-1], texts=item.texts[::-1]) for item in sheet]
 
@@ -125,7 +140,7 @@ def make_design(
     """
     names = [system.name for system in systems]
     lengths = {len(system.nbest) for system in systems} | ({len(sources)} if sources is not None else set())
-    _check_study(kind, names, lengths, criteria, num_sentences, num_raters)
+    _check_study(kind, names, lengths, criteria, num_sentences)
     sampled = sorted(random.Random(seed).sample(range(min(lengths)), num_sentences))
     texts = {system.name: system.hypotheses for system in systems}
     # The choice of sentences depends on the seed alone; the names of items on everything, so that a sheet of another
@@ -153,10 +168,8 @@ def _groups(kind: Kind, systems: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _check_study(
-    kind: str, names: Sequence[str], lengths: set[int], criteria: Sequence[str], num_sentences: int, num_raters: int
+    kind: Kind, names: Sequence[str], lengths: set[int], criteria: Sequence[str], num_sentences: int
 ) -> None:
-    if kind not in KINDS:
-        raise UserError(f"unknown kind of study {kind!r}; choose {' or '.join(KINDS)}.")
     if len(set(names)) != len(names):
         raise UserError("two systems have the same name; give every system its own name.")
     if len(names) < (2 if kind == COMPARE else 1):
@@ -169,5 +182,52 @@ def _check_study(
         raise UserError(f"the files have different numbers of lines ({sorted(lengths)}); give outputs of one test set.")
     if not 1 <= num_sentences <= min(lengths):
         raise UserError(f"cannot sample {num_sentences} of {min(lengths)} sentences; choose another --sentences.")
-    if num_raters < 1:
-        raise UserError("a study needs at least one rater; choose another --raters.")
+
+
+def write_sheets(design: Design, folder: PathLike) -> list[Path]:
+    """Write ``RATER.csv`` and ``RATER.html`` for every rater and ``key.json``, and never overwrite another study.
+
+    Sheets without a key are those of an interrupted call. They are replaced if they are equal to the new ones.
+
+    Returns:
+        The files, the key last. The key names the systems, so raters must not see it.
+    """
+    key = Path(folder) / "key.json"
+    sheets = {
+        key.with_name(f"{rater}.{suffix}"): partial(sheet, design, rater)
+        for rater in design.raters
+        for suffix, sheet in (("csv", csv_sheet), ("html", html_sheet))
+    }
+    present = [path for path in (key, *sheets) if os.path.lexists(path)]
+    others = (path for path in present if path == key or read_bytes(path) != sheets[path]().encode())
+    if (other := next(others, None)) is not None:
+        raise UserError(f"{other} exists: there is a study in this folder already; choose another --out.")
+    for path, text in sheets.items():
+        write_atomically(path, text())
+    write_atomically(key, design.to_json())
+    return [*sheets, key]
+
+
+def csv_sheet(design: Design, rater: str) -> str:
+    """Return a sheet with empty cells to fill in."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+    writer.writerow(["rater", "item", "source", *_TEXTS[design.kind], *design.criteria])
+    for item in design.sheet(rater):
+        texts = map(without_formula, (item.source, *item.texts))
+        writer.writerow([rater, item.name, *texts, *("" for _ in design.criteria)])
+    return buffer.getvalue()
+
+
+def html_sheet(design: Design, rater: str) -> str:
+    """Return the form, in which every text is escaped."""
+    return render_template(
+        "wean_fairseq.evaluation.human",
+        "sheet.html.j2",
+        design=design,
+        rater=rater,
+        items=design.sheet(rater),
+        instructions=_INSTRUCTIONS[design.kind].format(", ".join(design.criteria)),
+        headings=[heading.replace("text", "Text") for heading in _TEXTS[design.kind]],
+        answers=ANSWERS[design.kind],
+    )

@@ -22,13 +22,6 @@ SignatureItems = dict[str, str | int | float]
 Direction = Literal["higher", "lower"] | None
 
 
-def direction_of(metric: "EvaluationMetric | type[EvaluationMetric]") -> Direction:
-    """Return the direction of a metric, or of a class of metrics."""
-    if metric.higher_is_better is None:
-        return None
-    return "higher" if metric.higher_is_better else "lower"
-
-
 def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
     """Replace the references that a sentence lacks by None, which sacreBLEU leaves out.
 
@@ -53,7 +46,7 @@ class EvaluationMetric(Metric):
         needs_source: whether `sources` must be set before scoring.
         wants_nbest: number of entries of the n-best list that count. If it is not 0, each hypothesis is the whole
             list, one entry per line, best first.
-        higher_is_better: True for quality measures (they enter the copy-the-source warning), False for errors, None
+        direction: ``higher`` for quality measures (they enter the copy-the-source warning), ``lower`` for errors, None
             for descriptive numbers.
         sources: source sentences, aligned with the references, for metrics with `needs_source`.
         additive: False if rows cannot be added up, so that resampling them is meaningless.
@@ -64,7 +57,7 @@ class EvaluationMetric(Metric):
     label: str = ""
     needs_source: bool = False
     wants_nbest: int = 0
-    higher_is_better: bool | None = True
+    direction: Direction = "higher"
     additive: bool = True
     sources: Sequence[str] | None = None
     quiet: bool = True
@@ -205,6 +198,14 @@ class SourceMixin(EvaluationMetric):
             return super().sentence_score(hypothesis, references)
         finally:
             self.sources = sources
+
+
+class SourceOnlyMixin(SourceMixin):
+    """Mixin of metrics that compare with the source in place of the references."""
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        info: dict[str, Any] = super()._extract_reference_info(refs[:1])  # type: ignore[safe-super]  # of the next class
+        return info
 
 
 class RatioMetric(OwnMetric):

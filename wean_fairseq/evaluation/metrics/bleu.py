@@ -1,21 +1,32 @@
-"""BLEU (Papineni et al., 2002), always computed by sacreBLEU (Post, 2018), and the two numbers built from it.
+"""BLEU (Papineni et al., 2002), chrF (Popovic, 2015) and TER (Snover et al., 2006), computed by sacreBLEU (Post, 2018).
+
+Two numbers are built from BLEU:
 
 * self-BLEU: BLEU of the hypotheses against their sources, i.e. how much was copied. Lower is more paraphrasing.
 * iBLEU (Sun and Zhou, 2012): ``alpha * BLEU(hyp, ref) - (1 - alpha) * BLEU(hyp, src)`` from two corpus scores.
 """
 
+import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from sacrebleu.metrics.base import Signature
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
+from ...errors import UserError, name_some
 from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
-from .base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin
+from .base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin, SourceOnlyMixin
 
+logger = logging.getLogger(__name__)
 #: Length statistics (hypothesis, reference) that sacreBLEU keeps in front of the n-gram counts.
 _LENGTHS = 2
+_LONGEST = 1000  # words of a line for TER
+_SLOW = 200  # words
+_SECONDS = 0.04  # for each word of a shuffled line. sacreBLEU tries at most 1,000 shifts in a line
 
 
 class Bleu(EvaluationMetric, BLEU):
@@ -67,13 +78,10 @@ class NltkBleu(Bleu):
         return row[:totals] + [max(count, 1) for count in row[totals:]]
 
 
-class SelfBleu(SourceMixin, Bleu):
+class SelfBleu(SourceOnlyMixin, Bleu):
     """BLEU of the hypothesis against its source. The references are not used."""
 
-    higher_is_better = None
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        return super()._extract_reference_info(refs[:1])
+    direction = None
 
     def get_signature(self) -> Signature:
         signature = super().get_signature()
@@ -116,3 +124,40 @@ class IBleu(SourceMixin, OwnMetric):
     def _combine(self, bleu: Callable[[FloatArray], FloatArray], rows: FloatArray) -> FloatArray:
         width = _LENGTHS + 2 * self._bleu.max_ngram_order
         return np.asarray(self.alpha * bleu(rows[:, :width]) - (1.0 - self.alpha) * bleu(rows[:, width:]))
+
+
+class Chrf(EvaluationMetric, CHRF):
+    """sacreBLEU's chrF: F2 of character 6-grams without spaces."""
+
+
+class Ter(EvaluationMetric, TER):
+    """sacreBLEU's TER: edits and shifts of words in percent of the reference's length. Lower is better.
+
+    Words are separated by spaces, and case is ignored.
+    """
+
+    direction = "lower"
+
+    def _extract_corpus_statistics(self, hypotheses: Sequence[str], references: Any) -> Any:
+        """Return edits and reference length of every line, after a warning of lines that take long.
+
+        Raises:
+            UserError: for lines that would take hours.
+        """
+        cache = self._cache_references(references) if references else self._ref_cache
+        slow: dict[int, int] = {}  # number of a line -> words that are compared
+        for number, (hypothesis, reference) in enumerate(zip(hypotheses, cache or [], strict=False), start=1):
+            lengths = len(hypothesis.split()), max(map(len, reference["ref_words"]))
+            if max(lengths) > _LONGEST:
+                raise UserError(
+                    f"line {number} has {max(lengths):,} words, and TER compares at most {_LONGEST:,}: leave --metric "
+                    "ter out."
+                )
+            if min(lengths) > _SLOW:
+                slow[number] = min(lengths) * len(reference["ref_words"])
+        if slow:
+            logger.warning(
+                f"TER may take {math.ceil(sum(slow.values()) * _SECONDS / 60)} min for sentences of more than "
+                f"{_SLOW} words with many shifts (line {name_some([*slow])})"
+            )
+        return super()._extract_corpus_statistics(hypotheses, references)

@@ -1,22 +1,33 @@
-"""Metrics that compare embeddings of a transformers model from a local folder.
+"""Metrics that compare embeddings of a transformers model from a local folder: BERTScore, and similarity of sentences.
 
 They need an extra (``pip install wean_fairseq[bert]``) and never download a model. The number depends on model and
 transformers version, so both are in the signature.
+
+BERTScore (Zhang et al., 2020) is the F1 of greedily matched embeddings of tokens, without idf weights and without
+baseline rescaling. With the layer that the package bert_score takes for a model (``--bert-layer``), this is the number
+of that package: special tokens are not matched, but other tokens may be matched with them.
+
+The similarity of a sentence encoder is the cosine of mean-pooled embeddings (Reimers and Gurevych, 2019). A copy of
+the source is as similar to the source as possible, so read it together with self-BLEU or PINC. A paraphrase has a high
+similarity and a low self-BLEU.
 """
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta, Struct
 from tqdm import tqdm
 
 from ...errors import UserError
 from ...optional import LOCAL_AND_NO_CODE, LazyModule, hide_broken_torchaudio
 from ...storage.files import sha256_of
-from .base import MeanMetric, SignatureItems
+from ..text_files import convert_content, read_typed_json
+from .base import MeanMetric, SignatureItems, SourceOnlyMixin
 
 torch = LazyModule("torch")
 transformers = LazyModule("transformers")
@@ -25,6 +36,8 @@ Vectors = npt.NDArray[np.floating[Any]]
 
 _BATCH = 64
 _MAX_POSITIONS = 512
+_TENSORS = {"padding": True, "truncation": True, "return_special_tokens_mask": True, "return_tensors": "pt"}
+_REMEDY = "give a complete copy of the model"
 
 
 @lru_cache(maxsize=1)
@@ -98,14 +111,7 @@ class EmbeddingMetric(MeanMetric):
         """Store the embedding of every text."""
         for start in tqdm(range(0, len(texts), _BATCH), "embedding", leave=False, disable=self.quiet or None):
             batch = texts[start : start + _BATCH]
-            inputs = self._pieces(
-                batch,
-                padding=True,
-                truncation=True,
-                max_length=self._limit,
-                return_special_tokens_mask=True,
-                return_tensors="pt",
-            )
+            inputs = self._pieces(batch, max_length=self._limit, **_TENSORS)
             special = inputs.pop("special_tokens_mask").bool()
             with torch.inference_mode():
                 hidden = self._model(**inputs, output_hidden_states=True).hidden_states
@@ -126,3 +132,107 @@ class EmbeddingMetric(MeanMetric):
     @abstractmethod
     def similarity(self, output: Any, reference: Any) -> float:
         """Return the similarity of two embeddings, usually between 0 and 1."""
+
+
+@dataclass
+class Tokens:
+    """The tokens of a text.
+
+    Attributes:
+        vectors: unit vectors of all tokens, special tokens included, shape (tokens, dimension).
+        words: True for tokens that are not special, shape (tokens,).
+    """
+
+    vectors: Vectors
+    words: npt.NDArray[np.bool_]
+
+
+def greedy_f1(output: Tokens, reference: Tokens) -> float:
+    """F1 of the best cosine of every token, eqs. 1 and 2 of the paper."""
+    if not output.words.any() or not reference.words.any():
+        return 0.0
+    cosines = output.vectors @ reference.vectors.T  # output tokens x reference tokens
+    precision = float(cosines.max(axis=1)[output.words].mean())
+    recall = float(cosines.max(axis=0)[reference.words].mean())
+    return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+
+
+class BertScore(EmbeddingMetric):
+    """Mean BERTScore F1, as a percentage. The best reference counts.
+
+    Args:
+        model_folder: folder with a transformers model and its tokenizer.
+        layer: number of the hidden states that are compared, 0 for the embeddings, -1 for the last layer.
+    """
+
+    definition = 2  # in 1 special tokens were left out altogether
+
+    def __init__(self, label: str = "BERTScore", model_folder: str | None = None, layer: int = -1) -> None:
+        super().__init__(label, model_folder, "--bert-model", options={"layer": layer, "idf": "no"})
+        depth = int(self._model.config.num_hidden_layers)
+        if not -depth - 1 <= layer <= depth:
+            raise UserError(f"--bert-layer {layer}: the model has the layers 0 to {depth}.")
+        self.layer = layer
+
+    def embeddings(self, hidden: Any, used: Any, special: Any) -> list[Tokens]:
+        unit = torch.nn.functional.normalize(hidden[self.layer].float(), dim=-1)
+        return [
+            Tokens(vectors[present].numpy(), (~marks)[present].numpy())
+            for vectors, present, marks in zip(unit, used, special, strict=True)
+        ]
+
+    def similarity(self, output: Tokens, reference: Tokens) -> float:
+        return greedy_f1(output, reference)
+
+
+class _Limit(Struct):
+    """Longest text that a model reads, in word pieces. 0 and None = the limit of the architecture."""
+
+    max_seq_length: Annotated[int, Meta(ge=0)] | None = None
+
+
+def read_pooling(folder: Path) -> dict[str, Any]:
+    """Read the settings of sentence-transformers next to a model: kind of pooling and longest text.
+
+    Raises:
+        UserError: if the model pools in another way than by the mean.
+    """
+    settings: dict[str, Any] = {}
+    for name in ("1_Pooling/config.json", "sentence_bert_config.json"):
+        path = folder / name
+        if path.is_file():
+            settings |= read_typed_json(path, dict[str, Any], _REMEDY)
+            convert_content(settings, _Limit, path, _REMEDY)
+    others = [name for name, used in settings.items() if name.startswith("pooling_mode_") and used is True]
+    if others not in ([], ["pooling_mode_mean_tokens"]):
+        raise UserError(f"{folder}: the model pools by {', '.join(others)}; give one with pooling_mode_mean_tokens.")
+    return settings
+
+
+class Similarity(EmbeddingMetric):
+    """Mean cosine of output and reference, as a percentage. It is 0 if one of them is empty.
+
+    Args:
+        model_folder: folder of a transformers model with mean pooling, as all-MiniLM-L6-v2.
+    """
+
+    def __init__(self, label: str = "sim-ref", model_folder: str | None = None) -> None:
+        settings = read_pooling(Path(model_folder)) if model_folder else {}
+        longest = int(settings.get("max_seq_length") or 512)
+        super().__init__(label, model_folder, "--sentence-model", longest, {"pool": "mean", "max": longest})
+
+    def embeddings(self, hidden: Any, used: Any, special: Any) -> list[Vectors | None]:
+        weights = used.unsqueeze(-1).float()  # B x T x 1
+        mean = (hidden[-1].float() * weights).sum(dim=1) / weights.sum(dim=1)
+        unit = torch.nn.functional.normalize(mean, dim=-1)
+        empty = special.all(dim=1)
+        return [None if nothing else vector.numpy() for vector, nothing in zip(unit, empty, strict=True)]
+
+    def similarity(self, output: Vectors | None, reference: Vectors | None) -> float:
+        return 0.0 if output is None or reference is None else float(output @ reference)
+
+
+class SourceSimilarity(SourceOnlyMixin, Similarity):
+    """Mean cosine of output and source, as a percentage: how much of the meaning was kept."""
+
+    direction = None

@@ -120,7 +120,7 @@ class Method7SelfBleu(SourceMixin, Method7Bleu):
     with that table only.
     """
 
-    higher_is_better = None
+    direction = None
 
     def __init__(self, label: str = "m7-self", *, defective: bool = False, **options: Any) -> None:
         super().__init__(label, **options)

@@ -3,36 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from ...errors import UserError
 from ..tokenizers import Lowercase
-from .base import Direction, EvaluationMetric, direction_of
-from .bert_score import BertScore
-from .bleu import Bleu, IBleu, NltkBleu, SelfBleu
-from .characters import Chrf, Ter
-from .copying import CopyRate, ExactMatch, LengthRatio, Novelty, Pinc, SourceLengthRatio
-from .diversity import Distinct, Diversity
+from . import words
+from .base import Direction, EvaluationMetric
+from .bleu import Bleu, Chrf, IBleu, NltkBleu, SelfBleu, Ter
+from .embeddings import BertScore, Similarity, SourceSimilarity
 from .meteor import Meteor
 from .method7 import Method7Bleu, Method7IBleu, Method7SelfBleu
 from .rouge import Rouge
 from .sari import Sari, SentenceSari
-from .similarity import Similarity, SourceSimilarity
 from .simplification import CharacterRatio, Fkgl, LevenshteinSimilarity, SentenceSplits, WordChanges
-from .topics import TopicCoverage
-
-
-class _Cased(TypedDict):
-    """Arguments of the metrics whose tokenisation and case are chosen by the user."""
-
-    tokenize: str
-    lowercase: Lowercase
-
-
-class _Rouge(_Cased):
-    """Arguments of ROUGE that are chosen by the user."""
-
-    max_tokens: int | None
 
 
 @dataclass(frozen=True)
@@ -67,12 +50,13 @@ class MetricSettings:
     operation: str = ""
 
     @property
-    def cased(self) -> _Cased:
+    def cased(self) -> dict[str, Any]:
+        """Arguments of the metrics whose tokenisation and case are chosen by the user."""
         return {"tokenize": self.tokenize, "lowercase": self.lowercase}
 
     @property
-    def rouge(self) -> _Rouge:
-        """ROUGE has its own tokenisation for text with spaces between words."""
+    def rouge(self) -> dict[str, Any]:
+        """Arguments of ROUGE, which has its own tokenisation for text with spaces between words."""
         tokenize = "words" if self.tokenize == "13a" else self.tokenize
         return {"tokenize": tokenize, "lowercase": self.lowercase, "max_tokens": self.max_tokens}
 
@@ -94,7 +78,7 @@ class MetricEntry(NamedTuple):
         """Return the metric's direction under the settings that a preset fixes, without building the metric."""
         metric = self.bind(replace(MetricSettings(), **fixed))
         kind: Any = metric.func
-        return None if metric.keywords.get("operation") else direction_of(kind)
+        return None if metric.keywords.get("operation") else kind.direction
 
 
 _TEXTS = {
@@ -184,18 +168,18 @@ _BINDERS: dict[str, Callable[[MetricSettings], partial[Any]]] = {
     "nltk-m7-2": lambda s: partial(Method7Bleu, **s.cased, order=2, version="current"),
     "self-nltk-m7-legacy": lambda s: partial(Method7SelfBleu, **s.cased, defective=s.defective),
     "ibleu-nltk-m7-legacy": lambda s: partial(Method7IBleu, **s.cased, alpha=s.alpha, defective=s.defective),
-    "exact@1": lambda s: partial(ExactMatch),
-    "exact@10": lambda s: partial(ExactMatch, k=10),
-    "topic-coverage": lambda s: partial(TopicCoverage, tokenize=s.tokenize),
-    "diversity": lambda s: partial(Diversity, **s.cased),
-    "distinct-1": lambda s: partial(Distinct, tokenize=s.tokenize),
-    "distinct-2": lambda s: partial(Distinct, tokenize=s.tokenize, order=2),
-    "copy-rate": lambda s: partial(CopyRate, tokenize=s.tokenize),
-    "pinc": lambda s: partial(Pinc, tokenize=s.tokenize),
-    "novelty-1": lambda s: partial(Novelty, tokenize=s.tokenize),
-    "novelty-2": lambda s: partial(Novelty, tokenize=s.tokenize, order=2),
-    "length-ratio": lambda s: partial(LengthRatio, tokenize=s.tokenize),
-    "compression": lambda s: partial(SourceLengthRatio, tokenize=s.tokenize),
+    "exact@1": lambda s: partial(words.ExactMatch),
+    "exact@10": lambda s: partial(words.ExactMatch, k=10),
+    "topic-coverage": lambda s: partial(words.TopicCoverage, tokenize=s.tokenize),
+    "diversity": lambda s: partial(words.Diversity, **s.cased),
+    "distinct-1": lambda s: partial(words.Distinct, tokenize=s.tokenize),
+    "distinct-2": lambda s: partial(words.Distinct, tokenize=s.tokenize, order=2),
+    "copy-rate": lambda s: partial(words.CopyRate, tokenize=s.tokenize),
+    "pinc": lambda s: partial(words.Pinc, tokenize=s.tokenize),
+    "novelty-1": lambda s: partial(words.Novelty, tokenize=s.tokenize),
+    "novelty-2": lambda s: partial(words.Novelty, tokenize=s.tokenize, order=2),
+    "length-ratio": lambda s: partial(words.LengthRatio, tokenize=s.tokenize),
+    "compression": lambda s: partial(words.SourceLengthRatio, tokenize=s.tokenize),
     "fkgl": lambda s: partial(Fkgl),
     "compression-characters": lambda s: partial(CharacterRatio),
     "sentence-splits": lambda s: partial(SentenceSplits),

@@ -55,7 +55,7 @@ class _SariMetric(SourceMixin, OwnMetric):
         """Store the operation. A single operation describes systems and does not rank them."""
         super().__init__(label, tokenize, lowercase, options | ({"operation": operation} if operation else {}))
         self.operation = operation
-        self.higher_is_better = None if operation else True
+        self.direction = None if operation else "higher"
 
     @abstractmethod
     def operation_scores(self, totals: FloatArray) -> FloatArray:

@@ -34,7 +34,7 @@ def count_sentences(tokens: str) -> int:
 class Fkgl(OwnMetric):
     """Flesch-Kincaid grade level of the whole output: 0.39 words/sentence + 11.8 syllables/word - 15.59, at least 0."""
 
-    higher_is_better = None
+    direction = None
 
     def __init__(self, label: str = "FKGL") -> None:
         """Load the counter of syllables at once, so that a missing library is reported before the scoring."""
@@ -74,7 +74,7 @@ def _syllable_counter(label: str) -> Callable[[str], int]:
 class _PairFeature(SourceMixin, MeanMetric):
     """Mean over sentences of a number that compares 13a tokens of output and source, ignoring case."""
 
-    higher_is_better = None
+    direction = None
 
     def __init__(self, label: str) -> None:
         super().__init__(label, "13a", True, {"avg": "sentence"})

@@ -1,0 +1,187 @@
+"""Numbers that describe the words of outputs: copying, length, diversity, and the coverage of topics in essays.
+
+Quality scores of paraphrases mislead without copying and length. The papers of WEAN, CopyNet, C-DNPG and PC-SAN report
+none of them except exact match (CopyNet). The copy-the-source rows in ``docs/evaluation.md`` show why they are needed.
+
+Diversity of the wording is corpus distinct-n (Li et al., 2016) and the per-essay diversity of PC-SAN (eq. 14). None of
+the topic-to-essay papers counts the coverage of topics. They ask raters for "topic consistency".
+"""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from ...text.ngrams import count_ngrams
+from ..tokenizers import Lowercase, has_chinese
+from .base import FloatArray, MeanMetric, OwnMetric, RatioMetric, SourceMixin, SourceOnlyMixin
+
+
+class CopyRate(SourceMixin, MeanMetric):
+    """Share of outputs that are token for token their source, as a percentage."""
+
+    direction = None
+
+    def __init__(self, label: str = "copy%", tokenize: str = "13a", lowercase: bool = True) -> None:
+        super().__init__(label, tokenize, lowercase)
+
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        return float(hypothesis.split() == references[0].split())
+
+
+class Pinc(SourceMixin, MeanMetric):
+    """PINC (Chen and Dolan, 2011): share of the output's different n-grams that are not in the source, as a percentage.
+
+    It is the mean over the orders 1 to 4 for which the output is long enough, and then over sentences. An empty output
+    scores 0.
+    """
+
+    direction = None
+    orders = 4
+
+    def __init__(self, label: str = "PINC", tokenize: str = "13a", lowercase: bool = True) -> None:
+        super().__init__(label, tokenize, lowercase, {"order": self.orders, "avg": "sentence"})
+
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        output, source = hypothesis.split(), references[0].split()
+        shares = []
+        for order in range(1, min(self.orders, len(output)) + 1):
+            ngrams = count_ngrams(output, order).keys()
+            shares.append(len(ngrams - count_ngrams(source, order).keys()) / len(ngrams))
+        return sum(shares) / len(shares) if shares else 0.0
+
+
+class ExactMatch(MeanMetric):
+    """Share of inputs one of whose references equals one of the k best outputs (CopyNet paper, sections 5.1 and 5.3).
+
+    Tokens between spaces are compared with their case.
+
+    Args:
+        k: number of entries of the n-best list that count.
+    """
+
+    def __init__(self, label: str = "exact@1", k: int = 1) -> None:
+        super().__init__(label, "none", False, {"k": k})
+        self.wants_nbest = k
+
+    def _preprocess_segment(self, sent: str) -> str:
+        return "\n".join(super(ExactMatch, self)._preprocess_segment(line) for line in sent.split("\n"))
+
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        tokens = [reference.split() for reference in references]
+        return float(any(line.split() in tokens for line in hypothesis.split("\n")[: self.wants_nbest]))
+
+
+class LengthRatio(RatioMetric):
+    """Tokens of the output over tokens of the reference (of the closest length, as in BLEU), over the whole corpus."""
+
+    direction = None
+    scale = 1.0
+
+    def __init__(self, label: str = "len/ref", tokenize: str = "13a", lowercase: bool = False) -> None:
+        super().__init__(label, tokenize, lowercase)
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (output length, length of the closest reference, or of the shorter of two, as in BLEU)."""
+        length, *others = (len(text.split()) for text in (hypothesis, *ref_kwargs["references"]))
+        closest = min(others, key=lambda other: (abs(other - length), other))
+        return [float(length), float(closest)]
+
+
+class SourceLengthRatio(SourceOnlyMixin, LengthRatio):
+    """Tokens of the output over tokens of the source: the compression ratio of simplification and summarisation."""
+
+
+class Novelty(SourceMixin, RatioMetric):
+    """Share of output n-grams that do not occur in the source, over the whole corpus, as a percentage.
+
+    An n-gram used more often than in the source counts as new for the surplus.
+    """
+
+    direction = None
+
+    def __init__(self, label: str = "novel-1", order: int = 1, tokenize: str = "13a", lowercase: bool = True) -> None:
+        super().__init__(label, tokenize, lowercase, {"order": order})
+        self.order = order
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (new n-grams, n-grams)."""
+        output: Counter[tuple[str, ...]] = count_ngrams(hypothesis.split(), self.order)
+        new = output - count_ngrams(ref_kwargs["references"][0].split(), self.order)
+        return [float(new.total()), float(output.total())]
+
+
+class TopicCoverage(SourceMixin, RatioMetric):
+    """Share of the source's (topic) words that occur in the output, over the whole corpus, as a percentage.
+
+    A topic word counts if it is one of the output's tokens. A Chinese topic word counts if it is a substring of the
+    output, because topic and essay may be segmented differently. Topics are always split at white space.
+    """
+
+    direction = None  # copying the topics would be perfect, and pointless
+
+    def __init__(self, label: str = "topics", tokenize: str = "none", lowercase: bool = True) -> None:
+        super().__init__(label, tokenize, lowercase, {"match": "token", "chinese": "substring"})
+
+    def _extract_reference_info(self, refs: Any) -> dict[str, Any]:
+        return {"topics": set(refs[0].split())}
+
+    def _cache_references(self, references: Any) -> list[Any]:
+        """Split topics at white space instead of tokenising them."""
+        tokenizer, self._tokenizer = self._tokenizer, str
+        try:
+            return super()._cache_references(references)
+        finally:
+            self._tokenizer = tokenizer
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (realised topic words, topic words)."""
+        tokens, text, topics = set(hypothesis.split()), hypothesis.replace(" ", ""), ref_kwargs["topics"]
+        realised = sum(topic in (text if has_chinese(topic) else tokens) for topic in topics)
+        return [float(realised), float(len(topics))]
+
+
+class Diversity(MeanMetric):
+    """PC-SAN eq. 14: |set(tokens)| / |tokens| of every essay, mean over essays, as a percentage."""
+
+    def __init__(self, label: str = "Diver", tokenize: str = "none", lowercase: Lowercase = False) -> None:
+        super().__init__(label, tokenize, lowercase, {"avg": "sentence"})
+
+    direction = None
+
+    def segment_value(self, hypothesis: str, references: list[str]) -> float:
+        tokens = hypothesis.split()
+        return len(set(tokens)) / len(tokens) if tokens else 0.0
+
+
+class Distinct(OwnMetric):
+    """distinct-n: different n-grams over n-grams of the whole output, as a percentage.
+
+    Sets of n-grams cannot be added up, so there is neither an interval nor a test. The number also falls with the size
+    of the test set, so compare it on one set only. The value of a sentence is computed from that sentence alone.
+    """
+
+    direction = None
+    additive = False
+
+    def __init__(self, label: str = "dist-1", order: int = 1, tokenize: str = "13a", lowercase: bool = True) -> None:
+        super().__init__(label, tokenize, lowercase, {"order": order, "avg": "corpus"})
+        self.order = order
+        self._seen: set[tuple[str, ...]] = set()
+
+    def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
+        self._seen = set()
+        return super()._extract_corpus_statistics(hypotheses, references)
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
+        """Return (n-grams not seen in earlier sentences, all n-grams, different ones within the sentence)."""
+        counts = count_ngrams(hypothesis.split(), self.order)
+        new = [ngram for ngram in counts if ngram not in self._seen]
+        self._seen.update(new)
+        return [float(len(new)), float(counts.total()), float(len(counts))]
+
+    def scores_of(self, totals: FloatArray) -> FloatArray:
+        return np.asarray(100.0 * totals[:, 0] / np.maximum(totals[:, 1], 1.0))
+
+    def sentence_scores(self, rows: FloatArray) -> FloatArray:
+        return np.asarray(100.0 * rows[:, 2] / np.maximum(rows[:, 1], 1.0))
