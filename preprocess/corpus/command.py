@@ -5,6 +5,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -165,72 +166,39 @@ def run_once(
     write: Callable[[Namespace, Output], str],
     arguments: Sequence[str] | None = None,
     *,
-    sources: Callable[[Namespace], Sequence[Path]],
     version: str,
+    sources: Callable[[Namespace], Sequence[Path]] = lambda _: (),
     libraries: Mapping[str, str] = MappingProxyType({}),
-) -> int:
-    """Parse the options, build a directory from text files unless it exists, and return the exit status.
-
-    Args:
-        parser: parser of the command line.
-        write: fills the directory, and returns a description of it.
-        arguments: command-line arguments (default: those of the process).
-        sources: the files that the options name.
-        version: version of the script, to be raised with every change that changes the bytes.
-        libraries: names of the libraries that the content depends on -> their extras. An empty extra means that the
-            package itself needs the library.
-    """
-    options = parser.parse_args(arguments)
-    name = parser.prog.removesuffix(".py")
-
-    def work() -> None:
-        files = sources(options)
-        output = _open_output(name, version, options, options.output, _versions(name, libraries))
-        said = write_once(output, files, lambda: write(options, output))
-        if said is not None:
-            say(name, said)
-
-    return exit_status(name, options.output, work)
-
-
-def run_generator(
-    parser: ArgumentParser,
-    write: Callable[[Namespace, Output], str],
-    arguments: Sequence[str] | None = None,
-    *,
-    version: str,
     sets: Sequence[str] = (),
 ) -> int:
-    """Parse the options, and generate the missing directories. Return the exit status.
+    """Parse the options, build the directories that do not exist yet, and return the exit status.
 
     Args:
         parser: parser of the command line.
-        write: fills a directory, and returns a description of its lines.
+        write: fills a directory, and returns a description of it.
         arguments: command-line arguments (default: those of the process).
         version: version of the script, to be raised with every change that changes the bytes.
+        sources: the files that the options name.
+        libraries: names of the libraries that the content depends on -> their extras. An empty extra means that the
+            package itself needs the library.
         sets: names of several sets, each in its own directory. ``--set`` names one or all of them.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
 
     def work() -> None:
+        files = sources(options)
+        versions = _versions(name, libraries)
+        if vars(options).get("unit") == "jieba":
+            versions |= steps.library_versions("jieba", truecase=False, bpe=False)
         missing = []
-        uses_jieba = vars(options).get("unit") == "jieba"
-        versions = steps.library_versions("jieba", truecase=False, bpe=False) if uses_jieba else None
-        chosen_sets = [set_name for set_name in sets if options.set in (set_name, "both")] or [""]
-        for set_name in chosen_sets:
+        for set_name in [set_name for set_name in sets if options.set in (set_name, "both")] or [""]:
             chosen = Namespace(**{**vars(options), "set": set_name} if set_name else vars(options))
             output = _open_output(name, version, chosen, options.output / set_name, versions)
-            if output.finished():
-                continue
-            check_free(output.path, name, options.overwrite)
-            missing.append((chosen, output))
+            if is_missing(output, files):
+                missing.append((chosen, output))
         for chosen, output in missing:
-            with output:
-                what = write(chosen, output)
-            say(name, f"wrote {output.sizes()} {what} to {output.path}")
-        if not missing:
-            say(name, f"{options.output} is complete already: nothing to do")
+            say(name, fill(output, files, partial(write, chosen, output)))
 
     return exit_status(name, options.output, work)
 
@@ -307,15 +275,12 @@ def prepare(
         preparation.finish()
         return list(preparation.looks.remarks())
 
-    remarks = write_once(output, sources, write)
-    if remarks is not None:
-        describe(output, name, remarks)
+    if is_missing(output, sources):
+        describe(output, name, fill(output, sources, write))
 
 
-def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result | None:
-    """Let ``write`` fill a directory.
-
-    Return its result, or ``None`` if the directory exists with the same options and files.
+def is_missing(output: Output, sources: Sequence[Path]) -> bool:
+    """Return True if a directory must be written. False, with a message, if it has the same options and files.
 
     Raises:
         InputError: if the directory must not be written, or a source is missing.
@@ -323,11 +288,16 @@ def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Resu
     script = output.head["script"]
     if output.finished(sources):
         say(script, f"{output.path} is complete already: nothing to do")
-        return None
+        return False
     check_free(output.path, script, output.overwrite)
     for path in sources:  # before a folder is created
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
+    return True
+
+
+def fill(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result:
+    """Let ``write`` fill a missing directory. Return its result."""
     with output:
         for path in sources:
             output.source(path)
