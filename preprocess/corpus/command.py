@@ -1,14 +1,10 @@
 """The common command line of the scripts, and how they run: a mistake gives one sentence and exit status 2."""
 
 import argparse
-import os
-import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import metadata
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from corpus import leaks
@@ -16,8 +12,8 @@ from corpus.binarise import binarise
 from corpus.errors import InputError, say
 from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
-from wean_fairseq.console import BROKEN_PIPE, OneLineParser, positive_number, whole_number  # noqa: F401 - used by the scripts
-from wean_fairseq.errors import printable, sentence_of
+from wean_fairseq.console import OneLineParser, exit_status, positive_number, whole_number  # noqa: F401 - used by the scripts
+from wean_fairseq.optional import versions_of
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
@@ -158,7 +154,7 @@ def run(
             made = binarise(options.output, options.binarise, sizes, overwrite=options.overwrite, **given)
             say(name, f"binary data: {options.binarise}" + ("" if made else " is complete already"))
 
-    return exit_status(name, options.output, work)
+    return exit_status(name, work)
 
 
 def run_once(
@@ -168,7 +164,7 @@ def run_once(
     *,
     version: str,
     sources: Callable[[Namespace], Sequence[Path]] = lambda _: (),
-    libraries: Mapping[str, str] = MappingProxyType({}),
+    libraries: Sequence[str] = (),
     sets: Sequence[str] = (),
 ) -> int:
     """Parse the options, build the directories that do not exist yet, and return the exit status.
@@ -179,8 +175,7 @@ def run_once(
         arguments: command-line arguments (default: those of the process).
         version: version of the script, to be raised with every change that changes the bytes.
         sources: the files that the options name.
-        libraries: names of the libraries that the content depends on -> their extras. An empty extra means that the
-            package itself needs the library.
+        libraries: names of the libraries that the content depends on.
         sets: names of several sets, each in its own directory. ``--set`` names one or all of them.
     """
     options = parser.parse_args(arguments)
@@ -188,7 +183,7 @@ def run_once(
 
     def work() -> None:
         files = sources(options)
-        versions = _versions(name, libraries)
+        versions = versions_of(libraries)
         if vars(options).get("unit") == "jieba":
             versions |= steps.library_versions("jieba", truecase=False, bpe=False)
         missing = []
@@ -200,10 +195,10 @@ def run_once(
         for chosen, output in missing:
             say(name, fill(output, files, partial(write, chosen, output)))
 
-    return exit_status(name, options.output, work)
+    return exit_status(name, work)
 
 
-def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str] | None) -> Output:
+def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str]) -> Output:
     """A directory whose content depends on all options except ``--overwrite`` and the names of files (``--text``)."""
     recorded = {
         key: value
@@ -211,37 +206,6 @@ def _open_output(name: str, version: str, options: Namespace, path: Path, versio
         if key not in ("overwrite", "text") and value is not None and not isinstance(value, Path)
     }
     return Output(path, script=name, version=version, options=recorded, versions=versions, overwrite=options.overwrite)
-
-
-def _versions(name: str, libraries: Mapping[str, str]) -> dict[str, str]:
-    versions = {}
-    for library, extra in libraries.items():
-        try:
-            versions[library] = metadata.version(library)
-        except metadata.PackageNotFoundError as error:
-            package = f"wean_fairseq[{extra}]" if extra else "wean_fairseq"
-            raise InputError(f"{name} needs {library}: install it with `pip install {package}`.") from error
-    return versions
-
-
-def exit_status(name: str, output: Path, work: Callable[[], None]) -> int:
-    """Run a script's work. A mistake gives one sentence and status 2."""
-    try:
-        work()
-    except (InputError, MemoryError) as error:
-        print(f"{name}: error: {sentence_of(error)}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # the program that reads the output has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except OSError as error:
-        place = printable(str(error.filename or output))
-        print(f"{name}: error: {error.strerror or error}: {place}.", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"{name}: stopped; incomplete output is removed", file=sys.stderr)
-        return 130
-    return 0
 
 
 def prepare(
