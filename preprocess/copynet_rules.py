@@ -17,7 +17,8 @@ from random import Random
 from typing import NamedTuple
 
 from corpus.chance import between, pick
-from corpus.command import EXAMPLES, output_parser, run_generator, whole_number
+from corpus.command import EXAMPLES, output_parser, run_once, whole_number
+from corpus.generator import draw_distinct
 from corpus.output import SPLITS, Output
 from tqdm import tqdm
 
@@ -96,20 +97,14 @@ def draw_instance(rng: Random, rules: Sequence[Rule], number: int) -> Instance:
 
 
 def draw_splits(rng: Random, rules: Sequence[Rule], per_rule: dict[str, int]) -> Iterator[tuple[str, Instance]]:
-    """Yield every instance with its split, test first. No source occurs twice in all splits.
+    """Yield every instance with its split, see ``draw_distinct``. No source occurs twice.
 
-    The rules take turns, so that the first lines of a file are a representative sample of it. Test and validation
-    instances stay the same when only the number of training instances changes.
+    The rules take turns, so that the first lines of a file are a representative sample of it.
     """
-    seen: set[str] = set()
-    for split in reversed(SPLITS):
-        for _ in range(per_rule[split]):
-            for number in range(len(rules)):
-                instance = draw_instance(rng, rules, number)
-                while instance.source in seen:
-                    instance = draw_instance(rng, rules, number)
-                seen.add(instance.source)
-                yield split, instance
+    counts = {split: number * len(rules) for split, number in per_rule.items()}
+    return draw_distinct(
+        counts, lambda _, number: draw_instance(rng, rules, number % len(rules)), lambda instance: {instance.source}
+    )
 
 
 def find_fillings(rule: Rule, source: Template) -> Iterator[dict[str, Template]]:
@@ -197,12 +192,12 @@ def write(options: argparse.Namespace, output: Output) -> str:
     total = options.rules * sum(getattr(options, f"{split}_per_rule") for split in SPLITS)
     rules, instances = generate(options, Random(options.seed))
     write_output(output, rules, tqdm(instances, "generating", total, unit=" pairs", disable=None))
-    return f"pairs of {len(rules)} rules"
+    return f"wrote {output.sizes()} pairs of {len(rules)} rules to {output.path}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_generator(build_parser(), write, arguments, version=VERSION)
+    return run_once(build_parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

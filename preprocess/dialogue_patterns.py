@@ -19,8 +19,8 @@ from random import Random
 from typing import NamedTuple
 
 from corpus.chance import pick
-from corpus.command import EXAMPLES, output_parser, run_generator, whole_number
-from corpus.errors import InputError
+from corpus.command import EXAMPLES, output_parser, run_once, whole_number
+from corpus.generator import draw_distinct
 from corpus.output import SPLITS, Output
 from dialogue_grammar import FORMS, HALVES, PATTERNS, SLOT, Pattern, draw_pool, slots
 from tqdm import tqdm
@@ -34,7 +34,6 @@ REMARK = (
     "Synthetic text, written by patterns and not by people. The paper's corpus and patterns were never published: "
     "a score on this re-creation can be compared with the paper's in kind, not digit by digit."
 )
-MAX_MISSES = 5000  # repeated sources in a row after which the patterns are considered exhausted
 
 Pools = dict[str, list[str]]  # type of slot -> fillers
 
@@ -108,26 +107,13 @@ def draw_turn(rng: Random, pools: Pools) -> Turn:
 
 
 def draw_splits(rng: Random, pools: dict[str, Pools], counts: dict[str, int]) -> Iterator[tuple[str, Turn]]:
-    """Yield every turn with its split, test first. No source occurs twice in all splits.
-
-    Raises:
-        InputError: if there are not enough different ones.
-    """
-    seen: set[str] = set()
-    for split in reversed(SPLITS):
-        for _ in range(counts[split]):
-            turn = draw_turn(rng, pools[split])
-            misses = 0
-            while turn.source in seen:
-                misses += 1
-                if misses > MAX_MISSES:
-                    raise InputError(
-                        f"after {len(seen):,} of {sum(counts.values()):,} pairs there is no other one for {split}: "
-                        "ask for fewer, or for more fillers with --pool-size."
-                    )
-                turn = draw_turn(rng, pools[split])
-            seen.add(turn.source)
-            yield split, turn
+    """Yield every turn with its split, see ``draw_distinct``. No source occurs twice."""
+    return draw_distinct(
+        counts,
+        lambda split, _: draw_turn(rng, pools[split]),
+        lambda turn: {turn.source},
+        advice="ask for fewer, or for more fillers with --pool-size",
+    )
 
 
 def chance_of_success(pattern: Pattern, pools: Pools, guesses: int) -> float:
@@ -219,12 +205,12 @@ def write(options: argparse.Namespace, output: Output) -> str:
     total = options.train + options.valid + options.test
     pools, turns = generate(options.set, options, Random(options.seed))
     write_output(output, pools, tqdm(turns, options.set, total, unit=" pairs", disable=None), options.unit)
-    return f"pairs of {len(PATTERNS)} patterns"
+    return f"wrote {output.sizes()} pairs of {len(PATTERNS)} patterns to {output.path}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_generator(build_parser(), write, arguments, version=VERSION, sets=SETS)
+    return run_once(build_parser(), write, arguments, version=VERSION, sets=SETS)
 
 
 if __name__ == "__main__":

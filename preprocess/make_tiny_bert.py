@@ -210,7 +210,7 @@ def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: An
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    libraries = {"transformers": "bert", "tokenizers": "bert", "torch": ""}
+    libraries = ("transformers", "tokenizers", "torch")
     return run_once(parser(), write, arguments, sources=lambda given: given.text, version="1", libraries=libraries)
 
 

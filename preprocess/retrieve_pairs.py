@@ -149,7 +149,7 @@ def sources(options: Namespace) -> list[Path]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_once(parser(), write, arguments, sources=sources, version="1", libraries={"scikit-learn": ""})
+    return run_once(parser(), write, arguments, sources=sources, version="1", libraries=("scikit-learn",))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from random import Random
 from typing import Any
 
 from corpus.chance import pick
-from corpus.command import EXAMPLES, output_parser, run_generator, whole_number
-from corpus.errors import InputError
+from corpus.command import EXAMPLES, output_parser, run_once, whole_number
+from corpus.generator import draw_distinct
 from corpus.output import SPLITS, Output
 from paraphrase_grammar import CUES, TEMPLATES
 from paraphrase_lexicon import surface_sets
@@ -37,7 +37,6 @@ TEXT = TextSettings(unit="moses", lowercase=True)
 
 PADDING_RATE = 0.12  # share of sources that start with meaningless words
 MIN_SOURCE_TOKENS, MAX_SOURCE_TOKENS = 8, 30
-MAX_MISSES = 2000  # repeated sentences in a row after which the grammar is considered exhausted
 
 _SLOT = re.compile(r"\{(~?\w+)(?:\.(\w+))?\}")
 _DRAWN_FIRST = re.compile(r"\{([XGK])\b")  # parts that draw the verb, which earlier slots of the pattern write
@@ -46,10 +45,6 @@ _CONSONANT_SOUND = ("us", "uni", "eu", "one")
 _VOWEL_SOUND = ("honest", "hour")
 
 Pair = tuple[str, str]
-
-
-class GrammarExhausted(InputError):
-    """The grammar has no more distinct pairs."""
 
 
 def fix_articles(tokens: Sequence[str]) -> list[str]:
@@ -99,36 +94,14 @@ def draw_pair(rng: Random) -> Pair:
 
 
 def collect_splits(
-    counts: dict[str, int], seed: int, draw: Callable[[Random], Pair] = draw_pair, quiet: bool = False
+    counts: dict[str, int], seed: int, draw: Callable[[Random], Pair] = draw_pair
 ) -> dict[str, list[Pair]]:
-    """Return this number of pairs per split. No source and no target sentence occurs twice in all splits.
-
-    The test and validation pairs are drawn first, so they stay the same when only the training size changes.
-    """
+    """Return this number of pairs per split, see ``draw_distinct``. No source and no target sentence occurs twice."""
     rng = Random(seed)
-    sources: set[str] = set()
-    targets: set[str] = set()
-    splits: dict[str, list[Pair]] = {}
-    total, misses = sum(counts.values()), 0
-    with tqdm(total=total, desc="generating", unit=" pairs", file=sys.stderr, disable=True if quiet else None) as bar:
-        for split in reversed(SPLITS):
-            pairs: list[Pair] = []
-            while len(pairs) < counts[split]:
-                source, target = draw(rng)
-                if source in sources or target in targets:
-                    misses += 1
-                    if misses > MAX_MISSES:
-                        raise GrammarExhausted(
-                            f"the grammar gave only {len(sources):,} distinct pairs of the {total:,} asked for; "
-                            "ask for fewer with --train, --valid, --test"
-                        )
-                    continue
-                misses = 0
-                sources.add(source)
-                targets.add(target)
-                pairs.append((source, target))
-                bar.update()
-            splits[split] = pairs
+    splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
+    drawn = draw_distinct(counts, lambda *_: draw(rng), lambda pair: {*enumerate(pair)})
+    for split, pair in tqdm(drawn, "generating", sum(counts.values()), unit=" pairs", disable=None):
+        splits[split].append(pair)
     return splits
 
 
@@ -167,12 +140,12 @@ def write(options: argparse.Namespace, output: Output) -> str:
             for pair in splits[split]:
                 files.write(*pair)
     output.facts.update(describe(splits))
-    return f"pairs (vocabulary: {output.facts['vocabulary']})"
+    return f"wrote {output.sizes()} pairs (vocabulary: {output.facts['vocabulary']}) to {output.path}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_generator(build_parser(), write, arguments, version=VERSION)
+    return run_once(build_parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

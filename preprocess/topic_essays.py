@@ -17,8 +17,8 @@ from random import Random
 from typing import NamedTuple
 
 from corpus.chance import pick, shuffle
-from corpus.command import EXAMPLES, output_parser, run_generator, whole_number
-from corpus.errors import InputError
+from corpus.command import EXAMPLES, output_parser, run_once, whole_number
+from corpus.generator import draw_distinct
 from corpus.output import SPLITS, Output
 from essay_grammar import LANGUAGES, ROLES, Domain
 from tqdm import tqdm
@@ -31,7 +31,6 @@ REMARK = (
 )
 TOPIC_COUNTS = (1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5)  # all equally likely
 MIN_TOKENS, MAX_TOKENS = 30, 80
-MAX_MISSES = 5000  # repeated topics in a row after which the grammar is considered exhausted
 
 
 class Essay(NamedTuple):
@@ -71,26 +70,10 @@ def draw_essay(rng: Random, domains: dict[str, Domain]) -> Essay:
 
 
 def draw_splits(rng: Random, domains: dict[str, Domain], counts: dict[str, int]) -> Iterator[tuple[str, Essay]]:
-    """Yield every essay with its split, test first. The same set of topics never occurs twice.
-
-    Raises:
-        InputError: if all topics are used up.
-    """
-    seen: set[frozenset[str]] = set()
-    for split in reversed(SPLITS):
-        for _ in range(counts[split]):
-            essay = draw_essay(rng, domains)
-            misses = 0
-            while frozenset(essay.topics) in seen:
-                misses += 1
-                if misses > MAX_MISSES:
-                    raise InputError(
-                        f"after {len(seen):,} of {sum(counts.values()):,} essays, hardly any unused topics are left: "
-                        "ask for fewer essays with --train, --valid, --test."
-                    )
-                essay = draw_essay(rng, domains)
-            seen.add(frozenset(essay.topics))
-            yield split, essay
+    """Yield every essay with its split, see ``draw_distinct``. No set of topics occurs twice."""
+    return draw_distinct(
+        counts, lambda *_: draw_essay(rng, domains), lambda essay: {frozenset(essay.topics)}, noun="essays"
+    )
 
 
 def measure(essays: dict[str, list[Essay]]) -> dict[str, object]:
@@ -150,12 +133,12 @@ def write(options: argparse.Namespace, output: Output) -> str:
     total = options.train + options.valid + options.test
     essays = tqdm(generate(options, Random(options.seed)), "generating", total, unit=" essays", disable=None)
     write_output(output, LANGUAGES[options.language], essays)
-    return "essays"
+    return f"wrote {output.sizes()} essays to {output.path}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    return run_generator(build_parser(), write, arguments, version=VERSION)
+    return run_once(build_parser(), write, arguments, version=VERSION)
 
 
 if __name__ == "__main__":

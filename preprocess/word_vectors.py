@@ -83,7 +83,7 @@ def write(options: Namespace, output: Output) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    libraries = {"gensim": "vectors", "numpy": ""}
+    libraries = ("gensim", "numpy")
     return run_once(parser(), write, arguments, sources=lambda given: given.text, version="1", libraries=libraries)
 
 

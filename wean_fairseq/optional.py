@@ -1,7 +1,8 @@
 """Libraries that are slow to import or that only some options need. They are imported when they are used."""
 
 import sys
-from importlib import import_module
+from collections.abc import Iterable
+from importlib import import_module, metadata
 from typing import Any
 
 from .errors import UserError
@@ -9,7 +10,7 @@ from .errors import UserError
 #: Arguments of transformers' ``from_pretrained``: fetch nothing, and neither run the code that a directory may bring
 #: along nor ask whether it shall be run, because lines of text on the standard input would answer.
 LOCAL_AND_NO_CODE = {"local_files_only": True, "trust_remote_code": False}
-_EXTRAS = {"jieba": "zh", "nltk": "meteor", "readability": "fkgl", "ctranslate2": "ctranslate2"}
+_EXTRAS = {"jieba": "zh", "gensim": "vectors", "nltk": "meteor", "readability": "fkgl", "ctranslate2": "ctranslate2"}
 _EXTRAS |= {"tokenizers": "bert", "transformers": "bert", "starlette": "inspect", "uvicorn": "inspect"}
 
 
@@ -37,6 +38,17 @@ def missing_library(library: str) -> UserError:
     checkout = f", or in a checkout: pip install -c constraints.txt -e '.[{extra}]'"
     install = f"'wean-fairseq[{extra}]'{checkout}" if extra else library
     return UserError(f"this needs {library}, which is not installed: pip install {install}.")
+
+
+def versions_of(libraries: Iterable[str]) -> dict[str, str]:
+    """Return the versions of libraries. Raises ``UserError`` with the command that installs a missing one."""
+    versions = {}
+    for library in libraries:
+        try:
+            versions[library] = metadata.version(library)
+        except metadata.PackageNotFoundError as error:
+            raise missing_library(library) from error
+    return versions
 
 
 def hide_broken_torchaudio() -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma
 
 NULL_SHARE = 0.08
 TENSION = 4.0
@@ -128,17 +129,6 @@ def _maximise(counts: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[n
     totals = np.add.reduceat(counts, starts) + ALPHA * sizes
     table: NDArray[np.float64] = np.exp(digamma(counts + ALPHA) - np.repeat(digamma(totals), sizes))
     return table
-
-
-def digamma(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The derivative of the logarithm of the gamma function, for x > 0 (Abramowitz and Stegun, 6.3.5 and 6.3.18)."""
-    shift = np.zeros_like(x)
-    for step in range(6):
-        shift -= 1 / (x + step)
-    y = x + 6
-    inverse = 1 / (y * y)
-    result: NDArray[np.float64] = shift + np.log(y) - 0.5 / y - inverse * (1 / 12 - inverse * (1 / 120 - inverse / 252))
-    return result
 
 
 def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -> Links:

@@ -1,13 +1,10 @@
 """The common command line of the scripts, and how they run: a mistake gives one sentence and exit status 2."""
 
 import argparse
-import os
-import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from corpus import leaks
@@ -15,8 +12,8 @@ from corpus.binarise import binarise
 from corpus.errors import InputError, say
 from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
-from wean_fairseq.console import BROKEN_PIPE, OneLineParser, positive_number, whole_number  # noqa: F401 - used by the scripts
-from wean_fairseq.errors import printable, sentence_of
+from wean_fairseq.console import OneLineParser, exit_status, positive_number, whole_number  # noqa: F401 - used by the scripts
+from wean_fairseq.optional import versions_of
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
@@ -157,7 +154,7 @@ def run(
             made = binarise(options.output, options.binarise, sizes, overwrite=options.overwrite, **given)
             say(name, f"binary data: {options.binarise}" + ("" if made else " is complete already"))
 
-    return exit_status(name, options.output, work)
+    return exit_status(name, work)
 
 
 def run_once(
@@ -165,77 +162,43 @@ def run_once(
     write: Callable[[Namespace, Output], str],
     arguments: Sequence[str] | None = None,
     *,
-    sources: Callable[[Namespace], Sequence[Path]],
     version: str,
-    libraries: Mapping[str, str] = MappingProxyType({}),
-) -> int:
-    """Parse the options, build a directory from text files unless it exists, and return the exit status.
-
-    Args:
-        parser: parser of the command line.
-        write: fills the directory, and returns a description of it.
-        arguments: command-line arguments (default: those of the process).
-        sources: the files that the options name.
-        version: version of the script, to be raised with every change that changes the bytes.
-        libraries: names of the libraries that the content depends on -> their extras. An empty extra means that the
-            package itself needs the library.
-    """
-    options = parser.parse_args(arguments)
-    name = parser.prog.removesuffix(".py")
-
-    def work() -> None:
-        files = sources(options)
-        output = _open_output(name, version, options, options.output, _versions(name, libraries))
-        said = write_once(output, files, lambda: write(options, output))
-        if said is not None:
-            say(name, said)
-
-    return exit_status(name, options.output, work)
-
-
-def run_generator(
-    parser: ArgumentParser,
-    write: Callable[[Namespace, Output], str],
-    arguments: Sequence[str] | None = None,
-    *,
-    version: str,
+    sources: Callable[[Namespace], Sequence[Path]] = lambda _: (),
+    libraries: Sequence[str] = (),
     sets: Sequence[str] = (),
 ) -> int:
-    """Parse the options, and generate the missing directories. Return the exit status.
+    """Parse the options, build the directories that do not exist yet, and return the exit status.
 
     Args:
         parser: parser of the command line.
-        write: fills a directory, and returns a description of its lines.
+        write: fills a directory, and returns a description of it.
         arguments: command-line arguments (default: those of the process).
         version: version of the script, to be raised with every change that changes the bytes.
+        sources: the files that the options name.
+        libraries: names of the libraries that the content depends on.
         sets: names of several sets, each in its own directory. ``--set`` names one or all of them.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
 
     def work() -> None:
+        files = sources(options)
+        versions = versions_of(libraries)
+        if vars(options).get("unit") == "jieba":
+            versions |= steps.library_versions("jieba", truecase=False, bpe=False)
         missing = []
-        uses_jieba = vars(options).get("unit") == "jieba"
-        versions = steps.library_versions("jieba", truecase=False, bpe=False) if uses_jieba else None
-        chosen_sets = [set_name for set_name in sets if options.set in (set_name, "both")] or [""]
-        for set_name in chosen_sets:
+        for set_name in [set_name for set_name in sets if options.set in (set_name, "both")] or [""]:
             chosen = Namespace(**{**vars(options), "set": set_name} if set_name else vars(options))
             output = _open_output(name, version, chosen, options.output / set_name, versions)
-            if output.finished():
-                continue
-            check_free(output.path, name, options.overwrite)
-            missing.append((chosen, output))
+            if is_missing(output, files):
+                missing.append((chosen, output))
         for chosen, output in missing:
-            with output:
-                what = write(chosen, output)
-            say(name, f"wrote {output.sizes()} {what} to {output.path}")
-        if not missing:
-            say(name, f"{options.output} is complete already: nothing to do")
+            say(name, fill(output, files, partial(write, chosen, output)))
 
-    return exit_status(name, options.output, work)
+    return exit_status(name, work)
 
 
-def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str] | None) -> Output:
+def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str]) -> Output:
     """A directory whose content depends on all options except ``--overwrite`` and the names of files (``--text``)."""
     recorded = {
         key: value
@@ -243,37 +206,6 @@ def _open_output(name: str, version: str, options: Namespace, path: Path, versio
         if key not in ("overwrite", "text") and value is not None and not isinstance(value, Path)
     }
     return Output(path, script=name, version=version, options=recorded, versions=versions, overwrite=options.overwrite)
-
-
-def _versions(name: str, libraries: Mapping[str, str]) -> dict[str, str]:
-    versions = {}
-    for library, extra in libraries.items():
-        try:
-            versions[library] = metadata.version(library)
-        except metadata.PackageNotFoundError as error:
-            package = f"wean_fairseq[{extra}]" if extra else "wean_fairseq"
-            raise InputError(f"{name} needs {library}: install it with `pip install {package}`.") from error
-    return versions
-
-
-def exit_status(name: str, output: Path, work: Callable[[], None]) -> int:
-    """Run a script's work. A mistake gives one sentence and status 2."""
-    try:
-        work()
-    except (InputError, MemoryError) as error:
-        print(f"{name}: error: {sentence_of(error)}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # the program that reads the output has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except OSError as error:
-        place = printable(str(error.filename or output))
-        print(f"{name}: error: {error.strerror or error}: {place}.", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"{name}: stopped; incomplete output is removed", file=sys.stderr)
-        return 130
-    return 0
 
 
 def prepare(
@@ -307,15 +239,12 @@ def prepare(
         preparation.finish()
         return list(preparation.looks.remarks())
 
-    remarks = write_once(output, sources, write)
-    if remarks is not None:
-        describe(output, name, remarks)
+    if is_missing(output, sources):
+        describe(output, name, fill(output, sources, write))
 
 
-def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result | None:
-    """Let ``write`` fill a directory.
-
-    Return its result, or ``None`` if the directory exists with the same options and files.
+def is_missing(output: Output, sources: Sequence[Path]) -> bool:
+    """Return True if a directory must be written. False, with a message, if it has the same options and files.
 
     Raises:
         InputError: if the directory must not be written, or a source is missing.
@@ -323,11 +252,16 @@ def write_once(output: Output, sources: Sequence[Path], write: Callable[[], Resu
     script = output.head["script"]
     if output.finished(sources):
         say(script, f"{output.path} is complete already: nothing to do")
-        return None
+        return False
     check_free(output.path, script, output.overwrite)
     for path in sources:  # before a folder is created
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
+    return True
+
+
+def fill(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result:
+    """Let ``write`` fill a missing directory. Return its result."""
     with output:
         for path in sources:
             output.source(path)

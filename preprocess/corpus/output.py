@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ from typing import Any, Self, TextIO
 
 from corpus.errors import InputError
 from corpus.reading import read_beginning
-from wean_fairseq.storage.files import HashedFile, read_json, sha256_of, write_whole
+from wean_fairseq.storage.files import read_json, sha256_of
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
@@ -288,13 +288,3 @@ def count_lines(path: Path) -> int:
 
 def _split_order(name: str) -> tuple[int, str]:
     return (SPLITS.index(name) if name in SPLITS else len(SPLITS)), name
-
-
-def write_atomically(path: Path, lines: Iterable[str]) -> None:
-    """Write a single file completely or not at all. See ``write_whole``."""
-
-    def write(file: HashedFile) -> None:
-        for line in lines:
-            file.write(line.encode())
-
-    write_whole(path, write)

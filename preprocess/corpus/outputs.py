@@ -4,12 +4,10 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from corpus.command import exit_status
 from corpus.errors import InputError
-from corpus.output import write_atomically
 from corpus.reading import read_lines
-from wean_fairseq.console import OneLineParser
-from wean_fairseq.storage.files import replaces_file
+from wean_fairseq.console import OneLineParser, exit_status
+from wean_fairseq.storage.files import replaces_file, write_text
 
 
 def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
@@ -44,9 +42,9 @@ def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]],
         if replaces_file(options.output) and not options.overwrite:
             raise InputError(f"{options.output} exists already: choose another, or pass --overwrite to replace it.")
         outputs = _read_outputs(options.generated, options.input)
-        write_atomically(options.output, (f"{line}\n" for line in change(outputs)))
+        write_text(options.output, "".join(f"{line}\n" for line in change(outputs)))
 
-    return exit_status(name, options.output, work)
+    return exit_status(name, work)
 
 
 def _read_outputs(generated: Path | None, text: Path | None) -> list[str]:

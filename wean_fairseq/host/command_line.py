@@ -1,7 +1,6 @@
 """fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
 
 import argparse
-import difflib
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
-from ..errors import UserError
+from ..errors import UserError, similar
 from .patches import Original
 
 _PACKAGE = __name__.partition(".")[0]
@@ -75,10 +74,8 @@ def _check(parser: ArgumentParser, named: Namespace) -> None:
     for option, registry in registries.items():
         name = getattr(named, option)
         if name is not None and name not in registry:
-            near = difflib.get_close_matches(name, _ours(registry), n=1)
-            raise UserError(
-                f"there is no --{option} {name}: " + (f"did you mean {near[0]}?" if near else f"{_list(registry)}.")
-            )
+            hint = similar(name, _ours(registry)) or f": {_list(registry)}"
+            raise UserError(f"there is no --{option} {name}{hint}.")
     if "path" in actions and named.task is None:
         _check_task(parser.prog, named.path, parser.get_default("task"))
     if trains and named.arch is not None:

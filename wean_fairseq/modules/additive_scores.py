@@ -21,8 +21,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .softmax_gradient import loss_of_scores, softmax_gradient_
-
 # Hidden units in memory at a time. 4 MiB of float32 fit in the cache of a CPU. A GPU needs large operations.
 BLOCK_UNITS = {"cpu": 2**20, "cuda": 2**26}
 # Tokens per block on a CPU: enough for an efficient sum, few enough to leave room for many candidates.
@@ -74,23 +72,8 @@ class AdditiveScorer:
         narrow = self.small_candidates and _is_narrow(query)
         if narrow != self.narrow:
             self.narrow = narrow
-            self._set_candidates(_factor(self.candidate_part.float(), narrow))
+            self.candidates = _factor(self.candidate_part.float(), narrow)
         self.query = _factor(query, narrow)
-
-    def _set_candidates(self, candidates: Tensor) -> None:
-        self.candidates = candidates
-
-    def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood, summed over some tokens with targets (n,).
-
-        Adds their gradients if required. ``eps`` is the label smoothing of ``softmax_gradient``.
-        """
-        scores = self.scores(rows)  # (n, V)
-        if not self.grads:
-            return loss_of_scores(scores, target, eps)
-        sums = softmax_gradient_(scores, target, eps)
-        self.add_gradients(rows, scores)
-        return sums
 
     def scores(self, rows: slice) -> Tensor:
         """Return the scores of some tokens: (n, V)."""

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from .additive_scores import AdditiveScorer
 from .output_matmul import OutputProducts, outside_autocast
+from .softmax_gradient import loss_of_scores, softmax_gradient_
 
 # Scores in memory at a time, in elements. On a CPU 48 MiB of float32: at V = 50,000 and 1,344 tokens, twice this number
 # added 40 to 80 MiB to the peak of a training step and saved no time, and a smaller number saved no memory. On a GPU
@@ -199,8 +200,13 @@ def _cross_entropy(
         sums = query.new_zeros(2, dtype=torch.float32)
         for start in range(0, query.size(0), chunk):
             rows = slice(start, start + chunk)
-            # The scorer adds each chunk's gradients to its own sums while the scores of the chunk are in memory.
-            sums += torch.stack(scorer.loss(rows, target[rows], label_smoothing))
+            scores = scorer.scores(rows)
+            if any(needs_grad):
+                # The gradient overwrites the scores, and the scorer adds the chunk's gradients to its own sums.
+                sums += torch.stack(softmax_gradient_(scores, target[rows], label_smoothing))
+                scorer.add_gradients(rows, scores)
+            else:
+                sums += torch.stack(loss_of_scores(scores, target[rows], label_smoothing))
         return sums, scorer.gradients()
 
     loss, nll = _sums_with_gradients(compute, factors, target.device)

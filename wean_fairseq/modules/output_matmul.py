@@ -20,8 +20,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .softmax_gradient import loss_of_scores, softmax_gradient_
-
 # Loss scale of the gradient at the scores in float16, whose largest number is 65,504 and whose smallest is 2^-24.
 SCALE = 2.0**15
 # Tokens, query width and candidates of the probe: a library may choose its kernel by the size of a product.
@@ -191,18 +189,6 @@ class OutputProducts:
     def _low(self) -> Tensor:
         """Memory for scores in the products' dtype."""
         return self._held if self.dtype == torch.float32 else self.query.new_empty(self._size)
-
-    def loss(self, rows: slice, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood, summed over some tokens with targets (n,).
-
-        Adds their gradients if required. ``eps`` is the label smoothing of ``softmax_gradient``.
-        """
-        if all(gradient is None for gradient in self._gradients):
-            return loss_of_scores(self.scores(rows), target, eps)
-        scores = self.scores(rows)
-        sums = softmax_gradient_(scores, target, eps)
-        self.add_gradients(rows, scores)
-        return sums
 
     def gradients(self) -> list[Tensor | None]:
         """Return the gradients of ``query``, ``weight`` and ``bias`` in float32, ``None`` for those not required."""

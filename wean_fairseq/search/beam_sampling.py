@@ -1,7 +1,8 @@
 """Beam search that samples candidates instead of ranking them, as the released code of C-DNPG does."""
 
+from typing import Any
+
 import torch
-from fairseq.data import Dictionary
 from fairseq.search import BeamSearch
 from torch import Tensor
 
@@ -9,24 +10,14 @@ CONTINUATIONS = 50  # candidates of each hypothesis, from which the search sampl
 
 
 class BeamSampling(BeamSearch):
-    """Take the ``continuations`` best words of each hypothesis, and sample candidates by their total scores.
+    """Take the ``CONTINUATIONS`` best words of each hypothesis, and sample candidates by their total scores.
 
     The probability of a candidate is the softmax of the summed log-probabilities of its whole hypothesis. Candidates
     are drawn without replacement, from torch's random generator, which ``--seed`` sets.
     """
 
-    def __init__(self, tgt_dict: Dictionary, continuations: int = CONTINUATIONS) -> None:
-        super().__init__(tgt_dict)
-        self.continuations = continuations
-
     def step(
-        self,
-        step: int,
-        lprobs: Tensor,
-        scores: Tensor | None,
-        prev_output_tokens: Tensor | None = None,
-        original_batch_idxs: Tensor | None = None,
-        candidate_multiple: int = 2,
+        self, step: int, lprobs: Tensor, scores: Tensor | None, *_unused: Any, candidate_multiple: int = 2
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Candidates of a step, best first: their sums, words and hypotheses, each of shape (B, candidates).
 
@@ -44,7 +35,7 @@ class BeamSampling(BeamSearch):
         else:
             assert scores is not None
             totals = lprobs + scores[:, :, step - 1 : step]
-        continuations = min(self.continuations, totals.size(2) - 1)  # excludes padding, which is always the worst
+        continuations = min(CONTINUATIONS, totals.size(2) - 1)  # excludes padding, which is always the worst
         best, words = totals.topk(continuations, dim=2)  # (B, K, kept). At step 0 (B, 1, kept)
         count = min(candidate_multiple * beam, best.size(1) * continuations)
         # The largest sums of logits and Gumbel noise are a sample from their softmax without replacement.

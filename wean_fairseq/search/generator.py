@@ -136,27 +136,17 @@ class PaperSequenceGenerator(SequenceGenerator):
         return bool(super().is_finished(step, unfin_idx, max_len, finalized_sent_len, beam_size))
 
     def finalize_hypos(
-        self,
-        step: int,
-        bbsz_idx: Tensor,
-        eos_scores: Tensor,
-        tokens: Tensor,
-        scores: Tensor,
-        finalized: list[list[dict[str, Any]]],
-        finished: list[bool],
-        beam_size: int,
-        attn: Tensor | None,
-        src_lengths: Tensor,
-        max_len: int,
+        self, step: int, bbsz_idx: Tensor, eos_scores: Tensor, tokens: Tensor, scores: Tensor, *more: Any
     ) -> list[int]:
         """Store the hypotheses that end at this step.
 
         Without ``stop_when_nothing_better`` this is fairseq's method. With it, the best hypotheses of all steps are
         kept.
         """
-        more_arguments = (finished, beam_size, attn, src_lengths, max_len)
+        arguments = (step, bbsz_idx, eos_scores, tokens, scores)
         if not self.stop_when_nothing_better:
-            return list(super().finalize_hypos(step, bbsz_idx, eos_scores, tokens, scores, finalized, *more_arguments))
+            return list(super().finalize_hypos(*arguments, *more))
+        finalized, finished, beam_size, *_, max_len = more
         # fairseq drops finished sentences from the batch, so a row must be translated to the index of its sentence.
         sentence = [number for number, done in enumerate(finished) if not done]  # of each row of the batch
         values = (eos_scores / (step + 1) ** self.len_penalty if self.normalize_scores else eos_scores).tolist()
@@ -176,7 +166,7 @@ class PaperSequenceGenerator(SequenceGenerator):
         # fairseq stores at most ``beam_size`` hypotheses and ignores later ones, so it gets an empty list at each step.
         # The new hypotheses are then merged with the earlier ones, and only the best are kept.
         new_hypotheses: list[list[dict[str, Any]]] = [[] for _ in finalized]
-        done = super().finalize_hypos(step, bbsz_idx, eos_scores, tokens, scores, new_hypotheses, *more_arguments)
+        done = super().finalize_hypos(*arguments, new_hypotheses, *more[1:])
         for hypotheses, ended_now in zip(finalized, new_hypotheses, strict=True):
             if ended_now:
                 hypotheses[:] = sorted([*hypotheses, *ended_now], key=lambda hypothesis: -float(hypothesis["score"]))[

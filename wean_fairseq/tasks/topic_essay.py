@@ -12,6 +12,7 @@ from fairseq.tasks import register_task
 from torch import Tensor
 
 from ..capabilities import capabilities_of
+from ..data.extended_vocabulary import SlotMap
 from ..data.extra_inputs import ExtraInputs
 from ..data.input_kinds import TOPIC_INPUTS, TopicInputsConfig
 from ..data.pairs import word_ids
@@ -95,21 +96,14 @@ class TopicEssayTask(ParaphraseTask):
         check_topics("the input", topics, self.cfg.max_topics, _separator_id(dictionary), first)
         return dataset
 
-    def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Like ``paraphrase``, with the lengths that the model reads."""
-        return super().train_step(self._add_lengths(sample), *args, **kwargs)
-
-    def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Like ``paraphrase``, with the lengths that the model reads."""
-        return super().valid_step(self._add_lengths(sample), *args, **kwargs)
+    def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
+        """Like ``paraphrase``, with the lengths of the targets for a model that reads lengths and has none yet."""
+        if self._needs_length and "essay_lengths" not in sample["net_input"]:
+            sample = _with_lengths(sample, sample["target"].ne(self.tgt_dict.pad()).sum(dim=1))
+        return super().map_slots(sample)
 
     def inference_step(
-        self,
-        generator: Any,
-        models: list[torch.nn.Module],
-        sample: dict[str, Any],
-        prefix_tokens: Tensor | None = None,
-        constraints: Tensor | None = None,
+        self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
         """Like ``paraphrase``, with the length of ``--essay-length``.
 
@@ -117,21 +111,19 @@ class TopicEssayTask(ParaphraseTask):
             UserError: if the model needs a length and there is none.
         """
         self._check_length()
-        sample = self._add_lengths(sample, self.cfg.essay_length)
-        return super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        if self._needs_length:
+            lengths = torch.full_like(sample["net_input"]["src_lengths"], self.cfg.essay_length)
+            sample = _with_lengths(sample, lengths)
+        return super().inference_step(generator, models, sample, *args, **kwargs)
 
     def _check_length(self) -> None:
         if self._needs_length and not self.cfg.essay_length:
             raise UserError("this arch plans its essay by length: say with --essay-length N how many words to write.")
 
-    def _add_lengths(self, sample: dict[str, Any], length: int = 0) -> dict[str, Any]:
-        """Return a new batch whose essay lengths are ``length``, or those of the targets if it is 0."""
-        if not self._needs_length:
-            return sample
-        net_input = dict(sample["net_input"])
-        lengths = torch.full_like(net_input["src_lengths"], length)
-        net_input["essay_lengths"] = lengths if length else sample["target"].ne(self.tgt_dict.pad()).sum(dim=1)
-        return {**sample, "net_input": net_input}
+
+def _with_lengths(sample: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
+    """Return a new batch with the lengths of its essays, (B,)."""
+    return {**sample, "net_input": {**sample["net_input"], "essay_lengths": lengths}}
 
 
 def _separator_id(dictionary: Dictionary) -> int:

@@ -10,12 +10,11 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..errors import UserError
-from ..optional import import_optional, missing_library
+from ..optional import import_optional, versions_of
 from ..storage.files import open_regular
 from .detokenise import detokeniser
 
@@ -114,13 +113,7 @@ def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
     """Return the versions of the libraries that determine the tokens."""
     names = [_LIBRARIES[unit]] if unit in _LIBRARIES else []
     names += ["sacremoses"] * truecase + ["subword-nmt"] * bpe
-    versions = {"unicode": unicodedata.unidata_version}
-    for name in dict.fromkeys(names):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError as error:
-            raise missing_library(name) from error
-    return versions
+    return {"unicode": unicodedata.unidata_version, **versions_of(dict.fromkeys(names))}
 
 
 @contextmanager

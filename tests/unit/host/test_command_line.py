@@ -45,7 +45,7 @@ def changed(name: str, value: str) -> list[str]:
 def test_a_misspelt_name_is_corrected(option: str, typed: str, meant: str):
     with pytest.raises(UserError) as refused:
         parse("train", *changed(option, typed))
-    assert str(refused.value) == f"there is no --{option} {typed}: did you mean {meant}?"
+    assert str(refused.value) == f"there is no --{option} {typed} (did you mean {meant}?)."
 
 
 def test_only_names_of_this_package_are_offered():

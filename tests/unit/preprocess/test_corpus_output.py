@@ -12,7 +12,7 @@ import pytest
 from corpus.binarise import binarise
 from corpus.errors import InputError
 from corpus.leaks import LeakCheck
-from corpus.output import Output, check_free, partial_folder, read_manifest, write_atomically
+from corpus.output import Output, check_free, partial_folder, read_manifest
 from corpus.sampling import Draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -174,17 +174,6 @@ def test_line_that_some_reader_would_count_otherwise_is_never_written(tmp_path, 
 def test_foreign_manifest_counts_as_none(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     assert "options" not in read_manifest(tmp_path)
-
-
-def test_single_file_is_written_whole_or_not_at_all(tmp_path):
-    def lines():
-        yield "one\n"
-        raise OSError(28, "full")
-
-    (tmp_path / "file").write_text("old")
-    with pytest.raises(OSError, match="full"):
-        write_atomically(tmp_path / "file", lines())
-    assert contents(tmp_path) == {"file": b"old"}
 
 
 # --- leaks

@@ -104,7 +104,7 @@ def test_output_that_cannot_be_made_is_one_clear_line(script, below, tmp_path, c
 @each
 @pytest.mark.parametrize(
     ("stop", "status", "message"),
-    [(KeyboardInterrupt(), 130, "stopped"), (OSError(28, "No space left on device"), 2, "No space left")],
+    [(KeyboardInterrupt(), 130, "interrupted"), (OSError(28, "No space left on device"), 2, "No space left")],
 )
 def test_stopped_run_leaves_nothing(script, stop, status, message, tmp_path, monkeypatch, capsys):
     def fail(*_):

@@ -25,7 +25,7 @@ FORMS = {"verb": ("base", "past", "pp"), "noun": ("s", "p"), "adjective": ("s",)
 
 @pytest.fixture(scope="module")
 def pairs():
-    splits = generator.collect_splits({"train": 5000, "valid": 1, "test": 1}, seed=3, quiet=True)
+    splits = generator.collect_splits({"train": 5000, "valid": 1, "test": 1}, seed=3)
     return splits["train"]
 
 

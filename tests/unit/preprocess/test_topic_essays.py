@@ -243,5 +243,5 @@ def test_used_up_topics_are_one_clear_line(tmp_path, monkeypatch, capsys):
     options = ["--output", str(tmp_path / "out"), "--train", "140", "--valid", "5", "--test", "6"]
     assert generator.main(options) == 2
     message = capsys.readouterr().err
-    assert "after 150 of 151 essays, hardly any unused topics are left" in message
+    assert "after 150 of 151 essays there is no other one for train: ask for fewer." in message
     assert not list(tmp_path.iterdir())

@@ -88,9 +88,9 @@ def test_a_missing_library_is_named(text, tmp_path, capsys, monkeypatch):
 
     from importlib import metadata as script_metadata
 
-    monkeypatch.setattr("corpus.command.metadata.version", missing)
+    monkeypatch.setattr("wean_fairseq.optional.metadata.version", missing)
     assert script.main(["--text", str(text), "--output", str(tmp_path / "out")]) == 2
-    assert "word_vectors needs gensim: install it with `pip install wean_fairseq[vectors]`." in capsys.readouterr().err
+    assert "this needs gensim, which is not installed: pip install 'wean-fairseq[vectors]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -4,23 +4,23 @@ import pytest
 import torch
 
 from tests.model_contract import make_dictionary
-from wean_fairseq.search.beam_sampling import BeamSampling
+from wean_fairseq.search import beam_sampling
 
 LPROBS = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
 
 
-def search(continuations: int = 50) -> BeamSampling:
-    return BeamSampling(make_dictionary(), continuations)
+def search() -> beam_sampling.BeamSampling:
+    return beam_sampling.BeamSampling(make_dictionary())
 
 
-def test_candidates_are_drawn_by_the_sums_of_their_hypotheses():
+def test_candidates_are_drawn_by_the_sums_of_their_hypotheses(monkeypatch):
     """The oracle is the softmax over the sums of both hypotheses, -0.2 and -0.9 so far, over all eight candidates."""
     torch.manual_seed(1)
     sentences = 40_000
     lprobs = LPROBS.repeat(sentences, 2, 1)
     so_far = torch.tensor([-0.2, -0.9]).view(1, 2, 1).repeat(sentences, 1, 1)
-    options = search(continuations=3)
-    sums, words, hypotheses = options.step(1, lprobs, so_far, candidate_multiple=1)  # two candidates a sentence
+    monkeypatch.setattr(beam_sampling, "CONTINUATIONS", 3)
+    sums, words, hypotheses = search().step(1, lprobs, so_far, candidate_multiple=1)  # two candidates a sentence
     assert sums.shape == words.shape == hypotheses.shape == (sentences, 2)
     torch.testing.assert_close(sums, LPROBS[words] + torch.tensor([-0.2, -0.9])[hypotheses])
     assert (sums[:, 0] >= sums[:, 1]).all()

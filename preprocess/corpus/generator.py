@@ -1,0 +1,48 @@
+"""Draw synthetic pairs without repetition, for the scripts that generate them."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import TypeVar
+
+from corpus.errors import InputError
+from corpus.output import SPLITS
+
+MAX_MISSES = 5000  # repeated items in a row after which a grammar is considered exhausted
+Item = TypeVar("Item")
+
+
+def draw_distinct(
+    counts: Mapping[str, int],
+    draw: Callable[[str, int], Item],
+    keys: Callable[[Item], set[Hashable]],
+    *,
+    noun: str = "pairs",
+    advice: str = "ask for fewer",
+) -> Iterator[tuple[str, Item]]:
+    """Yield every item with its split, test first. No key occurs twice in all splits.
+
+    Test and validation items stay the same when only the number of training items changes.
+
+    Args:
+        counts: number of items of each split.
+        draw: draws an item, from the name of its split and its number in it.
+        keys: returns the parts of an item that must be new.
+        noun: name of the items, for the error message.
+        advice: end of the error message.
+
+    Raises:
+        InputError: if there are not enough different ones.
+    """
+    seen: set[Hashable] = set()
+    drawn = 0
+    for split in reversed(SPLITS):
+        for number in range(counts[split]):
+            for _ in range(MAX_MISSES + 1):
+                item = draw(split, number)
+                if seen.isdisjoint(keys(item)):
+                    break
+            else:
+                total = sum(counts.values())
+                raise InputError(f"after {drawn:,} of {total:,} {noun} there is no other one for {split}: {advice}.")
+            seen |= keys(item)
+            drawn += 1
+            yield split, item
