@@ -16,7 +16,7 @@ if [[ $SMOKE == 1 ]]; then
   pairs=1000 sizes=(--valid 50 --test 50)
   evaluate=8
 else
-  : "${EPOCHS:=4}"
+  : "${EPOCHS:=3}"
   pairs=24000 sizes=(--valid 500 --test 1000)
   evaluate=125 # three times per epoch
 fi
@@ -54,8 +54,8 @@ binarise 10000 1
 validate_by_bleu "$evaluate" 40
 # These are not the settings of the paper, which trains much longer. A rate that falls to 0 is better with few updates,
 # and weight decay shrinks the random initial embeddings, so that only the learnt part remains.
-train wean_lstm wean_lstm --dropout 0.2 "${wean_optimisation[@]}" "${validation[@]}" \
-  --lr 0.002 --weight-decay 2 --lr-scheduler polynomial_decay --total-num-update $((updates * EPOCHS))
+train wean_lstm wean_lstm --embed-dim 192 --hidden-size 192 --dropout 0.15 "${wean_optimisation[@]}" "${validation[@]}" \
+  --lr 0.005 --weight-decay 1.1 --lr-scheduler polynomial_decay --total-num-update $((updates * EPOCHS))
 test_of_text test
 generate wean_lstm test --beam 5 --max-len-b 40
 
