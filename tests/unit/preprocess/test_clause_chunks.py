@@ -92,8 +92,8 @@ def test_chunks_are_written_and_taken_out_again(corpus):
     for split in ("train", "valid", "test"):
         chunked = read(corpus / "out" / f"{split}.tgt")
         assert chunked == [f"the a , <chunk> then b{split} , <chunk> and so it is ."]
-        assert run("--input", corpus / "out" / f"{split}.tgt", "--output", corpus / "plain") == 0
-        assert read(corpus / "plain") == read(corpus / "data" / f"{split}.tgt")
+        assert run("--input", corpus / "out" / f"{split}.tgt", "--output", corpus / f"plain.{split}") == 0
+        assert read(corpus / f"plain.{split}") == read(corpus / "data" / f"{split}.tgt")
     assert read(corpus / "out" / "train.src") == ["a btrain x"]
     assert read(corpus / "out" / "valid.src") == ["a bvalid x"]
     assert read(corpus / "out" / "test.src") == ["x btest a"]  # the essay is not used there
