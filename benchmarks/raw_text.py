@@ -1,12 +1,13 @@
 """Sentences per second from plain text to plain text: wean-generate against fairseq-interactive in a pipe.
 
-    python benchmarks/raw_text.py              4,000 sentences, 5 rounds, about ten minutes
+    python benchmarks/raw_text.py              4,000 sentences, 5 rounds, about fifteen minutes
     python benchmarks/raw_text.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-Both are whole commands, including their start and the loading of the model, and alternate in every round. The pipe is
+All are whole commands, including their start and the loading of the model, and alternate in every round. The pipe is
 the usual one: lower-casing, Moses tokens by sacremoses, fairseq-interactive, sorted H lines, and detokenisation. It
-searches in the same batches as wean-generate. A WEAN model is first trained for a moment on generated sentences, so
-that its outputs end. The exit status is 1 if the two wrote different lines.
+searches in the same batches as wean-generate, once with fairseq's search and once with ours. A WEAN model is first
+trained for a moment on generated sentences, so that its outputs end. The exit status is 1 if wean-generate and the pipe
+with our search wrote different lines.
 """
 
 import argparse
@@ -26,7 +27,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import harness  # noqa: E402 - module of this folder, independent of the working directory
 
-PEER, OURS = "fairseq-interactive in a pipe", "wean-generate"
+PIPE, OURS = "fairseq-interactive in a pipe", "wean-generate"
+PEER = f"{PIPE}, --stock-search"
 PLUGIN = ["--user-dir", str(ROOT / "wean_fairseq"), "--task", "paraphrase", "--cpu"]
 SEARCH = ["--beam", "5", "--max-len-a", "2", "--max-len-b", "10", "--search-preset", "wean"]
 BATCHES = ["--buffer-size", "2000", "--batch-size", "64"]  # the values of wean-generate
@@ -72,19 +74,28 @@ CALL = "import sys; from wean_fairseq.{0} import {1}; sys.exit({1}())"
 
 
 def commands() -> dict[str, str]:
-    """Return the two shell command lines, each of which writes a file of its name."""
+    """Return the three shell command lines. The last two write ``peer.txt`` and ``ours.txt``."""
+    ours = ["python", "-c", CALL.format("generation.cli", "main"), "--model", "model", "--cpu", "--overwrite"]
+    return {
+        PEER: pipe("stock.txt", "--stock-search"),
+        PIPE: pipe("peer.txt"),
+        OURS: shlex.join([*ours, "--input", "input.txt", "--output", "ours.txt"]),
+    }
+
+
+def pipe(output: str, *options: str) -> str:
+    """Return the shell command line of fairseq-interactive with ``options`` that writes ``output``."""
     interactive = ["fairseq-interactive", "bin", *PLUGIN, "--path", "saved/checkpoint_last.pt", *SEARCH, *BATCHES]
-    pipe = [
+    steps = [
         "tr '[:upper:]' '[:lower:]' < input.txt",
         "sacremoses -q -l en tokenize -x",
-        shlex.join(interactive),
+        shlex.join([*interactive, *options]),
         "grep ^H-",
         "sort -s -t- -k2,2n",
         "cut -f3",
-        "sacremoses -q -l en detokenize > peer.txt",
+        f"sacremoses -q -l en detokenize > {output}",
     ]
-    ours = ["python", "-c", CALL.format("generation.cli", "main"), "--model", "model", "--cpu", "--overwrite"]
-    return {PEER: " | ".join(pipe), OURS: shlex.join([*ours, "--input", "input.txt", "--output", "ours.txt"])}
+    return " | ".join(steps)
 
 
 def time_commands(lines: Mapping[str, str], folder: Path, rounds: int) -> dict[str, list[harness.Timing]]:
@@ -99,7 +110,7 @@ def time_commands(lines: Mapping[str, str], folder: Path, rounds: int) -> dict[s
 
 
 def measure(folder: Path, rounds: int) -> tuple[dict[str, Any], int]:
-    """Return the medians of both, and the number of lines that differ."""
+    """Return the medians, and the number of lines in which wean-generate and the pipe with our search differ."""
     timings = time_commands(commands(), folder, rounds)
     ours, peer = ((folder / name).read_text(encoding="utf-8").split("\n") for name in ("ours.txt", "peer.txt"))
     different = abs(len(ours) - len(peer)) + sum(a != b for a, b in zip(ours, peer, strict=False))
@@ -115,8 +126,8 @@ def report(run: dict[str, Any], sentences: int, summary: dict[str, Any], differe
         ratios = [f"{1 / row[ratio]:.2f}" for ratio in ("cpu_ratio", "wall_ratio")]
         rows.append([name, f"{cpu:.1f}", *speeds, *ratios])
     header = ["command", "CPU s", "sentences / CPU s", "sentences / s", "speed by CPU time", "by wall time"]
-    said = f"{sentences:,} sentences; {different} lines were written differently. Speeds are relative to the pipe's, "
-    said += "medians over rounds; wall time means something on a quiet machine only."
+    said = f"{sentences:,} sentences; {different} lines were written differently by the last two. Speeds are relative "
+    said += "to the first row, medians over rounds; wall time means something on a quiet machine only."
     return [
         "# Plain text in, plain text out",
         "",

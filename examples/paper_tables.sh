@@ -6,19 +6,20 @@
 #   RELEASED="pwkp=path/to/outputs" bash examples/paper_tables.sh   # scores released outputs again
 #
 #   RESULTS   folder that wean-evaluate record writes (default: results of this checkout)
-#   OUTPUT    file to write (default: runs/paper_tables.md)
+#   OUTPUT    new file to write (default: runs/paper_tables.md, which is replaced)
 #   RELEASED  SET=FOLDER of each data set whose systems' authors released outputs, see docs/evaluation.md
 #   TABLES    only these, see `wean-evaluate paper-tables --help` (default: all)
 set -euo pipefail
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-: "${RESULTS:=$ROOT/results}" "${OUTPUT:=$ROOT/runs/paper_tables.md}" "${RELEASED:=}" "${TABLES:=}"
+: "${RESULTS:=$ROOT/results}" "${OUTPUT:=}" "${RELEASED:=}" "${TABLES:=}"
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 command -v wean-evaluate >/dev/null || {
   printf "paper_tables: error: wean-evaluate is not on PATH: run 'make setup' once, then 'source .venv/bin/activate'.\n" >&2
   exit 1
 }
 
-arguments=(--results "$RESULTS" --output "$OUTPUT")
+arguments=(--results "$RESULTS" --output "${OUTPUT:-$ROOT/runs/paper_tables.md}")
+[[ -n $OUTPUT ]] || arguments+=(--overwrite)
 read -ra released <<<"$RELEASED"
 read -ra tables <<<"$TABLES"
 ((${#released[@]} == 0)) || arguments+=(--released "${released[@]}")

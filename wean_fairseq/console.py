@@ -208,8 +208,12 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
             print_message(program, str(error) if isinstance(error, KeyboardInterrupt) and str(error) else "interrupted")
             return INTERRUPTED
         sentence = sentence_of(error)
-        if sentence is None and isinstance(error, OSError) and error.strerror:
-            sentence = f"a file cannot be read or written ({error.strerror}): look at its disk."
+        if sentence is None and isinstance(
+            error, OSError
+        ):  # such as the one of Matplotlib without a folder for its cache
+            sentence = (
+                f"a file cannot be read or written ({printable(error.strerror or str(error))}): look at its disk."
+            )
         if sentence is None:
             raise
         print_message(program, f"error: {sentence}")

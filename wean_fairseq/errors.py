@@ -11,7 +11,11 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\
 _LONGEST = 4000  # characters of a message, which may quote names of any length
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 
-NO_MEMORY = "there is not enough memory ({}): give smaller files, sizes or batches, or allow more memory."
+# What Python, torch, the loader of libraries and the operating system say.
+_NO_MEMORY = re.compile(
+    "allocate memory|out of memory|unable to mmap|DefaultCPUAllocator|failed to map segment|start new thread|bad_alloc",
+    re.IGNORECASE,
+)
 #: Functions that explain errors of libraries: they return a sentence, or ``None`` for an error that they do not know.
 explanations: list[Callable[[BaseException], str | None]] = []
 
@@ -86,7 +90,9 @@ def sentence_of(error: BaseException) -> str | None:
         return (
             f"{printable(str(error)[18:])} is a symbolic link that leads to itself: remove it, or name another place."
         )
-    if isinstance(error, MemoryError):
+    may_lack_memory = isinstance(error, RuntimeError | ImportError | OSError | SystemError)
+    if isinstance(error, MemoryError) or (may_lack_memory and _NO_MEMORY.search(str(error))):
         message = printable(" ".join(str(error).split()))
-        return NO_MEMORY.format(message[:200] or "none is left")
+        reason = message[:200] or "none is left"
+        return f"there is not enough memory ({reason}): give smaller files, sizes or batches, or allow more memory."
     return next(filter(None, (explain(error) for explain in explanations)), None)

@@ -77,7 +77,7 @@ compare() {
     generate "$system" test "${decoding[@]}"
     if [[ $system == cdnpg* ]]; then
       say "z per layer of ten questions: $RUN/$system/granularity.png; means of function and content words next to it"
-      tool wean-plot granularity --dump "$dump" --number 10 --output "$RUN/$system/granularity" >/dev/null
+      tool wean-plot granularity --dump "$dump" --number 10 --output "$RUN/$system/granularity" --overwrite >/dev/null
     fi
   done
   without_pieces test

@@ -128,6 +128,16 @@ write_state() {
   die "$1 cannot be written: make room or choose another place, and start the recipe again."
 }
 
+# lock_run: one recipe at a time in a run directory, with all of its jobs. Killed ones have a moment to end.
+lock_run() {
+  [[ -z ${JOB:-}${run_lock:-}$RECIPE_STAGE ]] || return 0
+  mkdir -p -- "$TABLE" 2>/dev/null || return 0 # the next step names the reason
+  [[ -w $TABLE ]] || return 0
+  exec {run_lock}>>"$TABLE/.run.lock"
+  flock -w 2 "$run_lock" ||
+    die "another run is using $TABLE: wait until it has ended, or stop it and its trainings, or set RUN to another directory."
+}
+
 # remember NAME=VALUE...: record the settings, the seed and the input files (`inputs`) that determine the files in $RUN.
 # Later runs with other values are rejected, because the files in $RUN would become inconsistent.
 remember() { remember_data "SEED=$SEED" "$@"; }
@@ -135,6 +145,7 @@ remember() { remember_data "SEED=$SEED" "$@"; }
 # remember_data NAME=VALUE...: like `remember`, without the seed, for data that does not depend on it.
 remember_data() {
   local changes status=0 input arguments=()
+  lock_run
   for input in "${inputs[@]}"; do
     arguments+=(--input "$input")
   done

@@ -9,7 +9,7 @@ without_pieces() {
   mkdir -p "$RUN/plain-$set"
   for side in src tgt; do
     tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --input "$RUN/text-$set/test.$side" \
-      --output "$RUN/plain-$set/test.$side"
+      --output "$RUN/plain-$set/test.$side" --overwrite
   done
   restore_outputs "$set"
 }
@@ -19,7 +19,7 @@ restore_outputs() {
   local system
   for system in $SYSTEMS; do
     tool python "$ROOT/preprocess/undo_text.py" --prepared "$RUN/text" --generated "$RUN/$system/$1.log" \
-      --output "$RUN/$system/$1.txt"
+      --output "$RUN/$system/$1.txt" --overwrite
   done
 }
 
@@ -70,7 +70,7 @@ score() {
   set -- "$role" "$(read_text "$set")/test.src" --ref "${references[@]}" "$@"
   mapfile -t systems < <(outputs "$set")
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
-  tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md"
+  tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md" --overwrite
   [[ $SMOKE != 1 ]] || say "SMOKE=1: these scores mean nothing"
   curves
   [[ $SEEDS == *' '* && -z $RECIPE_STAGE ]] || return 0
@@ -86,7 +86,7 @@ score() {
   mkdir -p "$together"
   mapfile -t systems < <(for seed in $SEEDS; do RUN=$TABLE/seed$seed$inside outputs "$set"; done)
   say "scores of the seeds $SEEDS together (also in $together/$set.json)"
-  tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md"
+  tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md" --overwrite
 }
 
 # known_sentences SET: a file that marks every pair of SET as "seen" if one of its sentences is in the training text,
@@ -119,7 +119,7 @@ curves() {
     ! grep -q "^epoch .* valid on .* | bleu " "$RUN/$system/train.log" || metric=bleu
   done
   ((${#systems[@]} > 0)) || return 0
-  tool wean-plot curves "${logs[@]}" --output "$RUN/curves" --metric "$metric"
+  tool wean-plot curves "${logs[@]}" --output "$RUN/curves" --overwrite --metric "$metric"
   sentences=$(tool python -P -m wean_fairseq.training.trainings describe "$RUN" "${systems[@]}" ${continue_with:+--continue-with "$continue_with"})
   [[ -z $sentences ]] || while IFS= read -r sentence; do say "$sentence"; done <<<"$sentences"
 }

@@ -32,13 +32,13 @@ for system in $SYSTEMS; do
   settings "$system"
   generate "$system" test --beam "$BEAM" --max-len-b 50
   tool python "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
-    --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
+    --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt" --overwrite
 done
 rerank_all test 50
 for system in $RERANK; do
   for folder in "$RUN/$system"_{bleu,sari}; do
     tool python "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
-      --input "$folder/test.txt" --output "$folder/names.txt"
+      --input "$folder/test.txt" --output "$folder/names.txt" --overwrite
   done
 done
 SYSTEMS=$(with_reranked)

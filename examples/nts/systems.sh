@@ -212,7 +212,7 @@ rerank_all() {
         --src "$RUN/text/valid.src" --ref "${references[@]}" \
         --tune {5="$RUN/$system/tune$length-5",12="$RUN/$system/tune$length-12"}.log \
         --test {5="$RUN/$system/$set-5",12="$RUN/$system/$set-12"}.log \
-        --output "$folder/$set.txt" --json "$folder/$set.choice.json" >"$folder/$set.choice.txt"
+        --output "$folder/$set.txt" --json "$folder/$set.choice.json" --overwrite >"$folder/$set.choice.txt"
       say "$system on $set, best $metric on validation: beam $(grep -- '<- chosen' "$folder/$set.choice.txt" | tr -s ' ')"
     done
   done

@@ -115,10 +115,10 @@ compare() {
     generate "$system" test --beam "$BEAM" --lenpen 1 --min-len "$SHORTEST" --max-len-b "$LENGTH" \
       --no-repeat-ngram-size "$NGRAM" "${forbidden[@]}"
     [[ $system != ppg ]] || tool python "$ROOT/preprocess/clause_chunks.py" --generated "$RUN/ppg/test.log" \
-      --output "$RUN/ppg/test.txt"
+      --output "$RUN/ppg/test.txt" --overwrite
     # The paper's figure 3.
     [[ ! $system =~ ^(pc_san|static_mixture|no_context|source_context)$ ]] ||
-      tool wean-plot layers "$RUN/$system/checkpoint_best.pt" --output "$RUN/$system/mixture" >/dev/null
+      tool wean-plot layers "$RUN/$system/checkpoint_best.pt" --output "$RUN/$system/mixture" --overwrite >/dev/null
   done
   samples test 20
   score test "${references[@]}" -- --tokenize none --preset paper:pc-san standard

@@ -72,7 +72,7 @@ report() {
   cat "$RUN/test.samples.txt"
   title "Scores on the test set (synthetic text: this shows that the model learns, not how good it is on real text)"
   tool wean-evaluate --generated WEAN="$RUN/wean_lstm/test.log" --src "$RUN/text-test/test.src" \
-    --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --quiet
+    --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --overwrite --quiet
   title "Nearest neighbours in the embedding that encoder, decoder and output layer share"
   local words=() word
   for word in $NEIGHBOURS_OF; do
@@ -82,11 +82,11 @@ report() {
   done
   write_synonyms
   tool wean-plot neighbours "${words[@]}" --checkpoint "$RUN/wean_lstm/checkpoint_best.pt" \
-    --dict "$RUN/bin/dict.src.txt" --synonyms "$RUN/synonyms.txt" --output "$RUN/neighbours"
+    --dict "$RUN/bin/dict.src.txt" --synonyms "$RUN/synonyms.txt" --output "$RUN/neighbours" --overwrite
   title "Parameters of the output layer at the sizes of the paper (its Table 5)"
   tool wean-evaluate parameters
   title "Training curve"
-  tool wean-plot curves WEAN="$RUN/wean_lstm/train.log" --metric loss bleu --training --output "$RUN/curve"
+  tool wean-plot curves WEAN="$RUN/wean_lstm/train.log" --metric loss bleu --training --output "$RUN/curve" --overwrite
 }
 
 if [[ ! $RUN/report.txt -nt $RUN/wean_lstm/test.log ]]; then

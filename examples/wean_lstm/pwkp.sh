@@ -30,7 +30,7 @@ for system in $SYSTEMS; do
   train "$system" "$system" "${wean_optimisation[@]}" "${validation[@]}" --max-pair-length 50 --length-policy drop
   generate "$system" test --beam "$BEAM" --max-len-b 50
   tool python "$ROOT/preprocess/restore_entities.py" --entities "$RUN/text/test.entities" \
-    --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt"
+    --generated "$RUN/$system/test.log" --output "$RUN/$system/names.txt" --overwrite
 done
 samples names 20
 score names "$RUN/text-names/test.tgt" -- --preset paper:wean-pwkp --tokenize none

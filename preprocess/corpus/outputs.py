@@ -9,6 +9,7 @@ from corpus.errors import InputError
 from corpus.output import write_atomically
 from corpus.reading import read_lines
 from wean_fairseq.console import OneLineParser
+from wean_fairseq.storage.files import replaces_file
 
 
 def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
@@ -22,7 +23,8 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("--generated", type=Path, metavar="LOG", help="output of fairseq-generate")
     group.add_argument("--input", type=Path, metavar="FILE", help="plain text, one output per line")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write, replaced if there")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="file to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace an older file")
     return parser
 
 
@@ -39,6 +41,8 @@ def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]],
         source = options.generated or options.input
         if options.output.exists() and options.output.samefile(source):
             raise InputError(f"{options.output} is the input, which would be overwritten: choose another --output.")
+        if replaces_file(options.output) and not options.overwrite:
+            raise InputError(f"{options.output} exists already: choose another, or pass --overwrite to replace it.")
         outputs = _read_outputs(options.generated, options.input)
         write_atomically(options.output, (f"{line}\n" for line in change(outputs)))
 

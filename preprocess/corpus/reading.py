@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from corpus.errors import InputError
 from wean_fairseq.console import counted
-from wean_fairseq.storage.files import open_input
+from wean_fairseq.storage.files import Unpacked, open_input
 
 LONGEST_LINE = 1 << 26  # bytes: 64 MiB without a line end cannot be a text file with one sentence per line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -53,7 +53,7 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
         InputError: if the file is missing or a line of it cannot be used.
     """
     counts = Counter() if counts is None else counts
-    with _opened(path) as (file, lines), _bar(path) as bar:
+    with opened(path) as (file, lines), _bar(path) as bar:
         for number, raw in enumerate(iter(partial(lines.readline, LONGEST_LINE), b""), start=1):
             if number == 1:
                 _refuse_other_formats(raw, path)
@@ -72,7 +72,7 @@ def read_blocks(path: Path, counts: Counter[str] | None = None, replace_bad: boo
     counts = Counter() if counts is None else counts
     decoder = codecs.getincrementaldecoder("utf-8")("replace" if replace_bad else "strict")
     line = 1
-    with _opened(path) as (file, blocks), _bar(path) as bar:
+    with opened(path) as (file, blocks), _bar(path) as bar:
         for number, raw in enumerate(iter(partial(blocks.read, _BLOCK), b""), start=1):
             start = 0
             if number == 1:
@@ -99,12 +99,12 @@ def read_beginning(path: Path, size: int = 4096) -> bytes:
     Raises:
         InputError: if the file cannot be read.
     """
-    with _opened(path) as (_, unpacked):
+    with opened(path) as (_, unpacked):
         return unpacked.read(size)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a file; yield it, for its position, and its unpacked content. Problems become ``InputError``."""
     try:
         with open_input(path) as file, closing(_unpacked(file)) as content:
@@ -119,7 +119,7 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
     """Return the file, or its unpacked content if it is gzipped."""
     magic = file.read(2)
     file.seek(0)
-    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if magic == b"\x1f\x8b" else file
+    return cast(BinaryIO, Unpacked(file)) if magic == b"\x1f\x8b" else file
 
 
 def _refuse_other_formats(beginning: bytes, path: Path) -> None:

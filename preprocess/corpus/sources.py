@@ -5,7 +5,6 @@ tables that the library ``datasets`` has saved by PyArrow.
 """
 
 import glob
-import gzip
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,8 @@ from corpus.dialects import OPEN_MARK, Dialect, Evidence, candidates, choose_dia
 from corpus.errors import InputError
 from corpus.json_values import JsonFile, Value, looks_like_json
 from corpus.preparation import Preparation
-from corpus.reading import read_beginning
+from corpus.reading import opened, read_beginning
+from wean_fairseq.storage.files import most_unpacked
 from wean_fairseq.storage.saved_tables import arrow_files
 
 _SAMPLE_LINES, _SAMPLE_CHARACTERS = 1000, 1 << 20
@@ -164,10 +164,14 @@ class _Parquet(Source):
                     "SELECT * FROM read_parquet(?, binary_as_string = true)", [glob.escape(str(path))]
                 )
                 names = [column[0] for column in result.description]
-                number = 0
-                while block := result.fetchmany(1000):
+                number = size = 0
+                most = most_unpacked(self.path.stat().st_size)
+                while block := result.fetchmany(100):
                     for row in block:
                         number += 1
+                        size += len(str(row))
+                        if size > most:
+                            raise InputError(f"{self.path} is 100 times larger when it is unpacked: save it as CSV.")
                         yield Value(number, dict(zip(names, row, strict=True)))
         except duckdb.Error as error:
             raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}.") from error
@@ -206,14 +210,14 @@ class _Saved(Source):
 @contextmanager
 def _unpacked_file(path: Path) -> Iterator[Path]:
     """The file, or a temporary unpacked copy of a gzipped one, because Parquet needs random access."""
-    with path.open("rb") as file:
-        if file.read(2) != b"\x1f\x8b":
+    with opened(path) as (file, content):
+        if content is file:
             yield path
             return
-    with NamedTemporaryFile(suffix=".parquet") as copy, gzip.open(path) as content:
-        shutil.copyfileobj(content, copy)
-        copy.flush()
-        yield Path(copy.name)
+        with NamedTemporaryFile(suffix=".parquet") as copy:
+            shutil.copyfileobj(content, copy)
+            copy.flush()
+            yield Path(copy.name)
 
 
 def open_source(preparation: Preparation, path: Path) -> Source:

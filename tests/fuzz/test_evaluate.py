@@ -50,7 +50,7 @@ def corpora(draw: st.DrawFn) -> dict[str, list[str]]:
 
 def score(folder: Path, name: str, *options: object, given: str = "--hyp") -> tuple[int, str, str]:
     arguments = [given, f"{name}={folder / 'hyp'}", "--ref", folder / "ref", "--src", folder / "src"]
-    more = ["--json", folder / "json", "--markdown", folder / "md", "--sentences", "--quiet"]
+    more = ["--json", folder / "json", "--markdown", folder / "md", "--overwrite", "--sentences", "--quiet"]
     return call(main, *arguments, *more, "--resamples", 0, "--metric", *METRICS, *options)
 
 

@@ -47,18 +47,18 @@ def in_python(write: Callable[[], Any]) -> tuple[int, str]:
 
 def score(folder: Path, *arguments: object) -> tuple[int, str]:
     files = ["--hyp", f"A={folder / 'text'}", "--ref", folder / "text", "--src", folder / "text"]
-    return call(evaluate, *files, "--quiet", "--resamples", 0, "--metric", "exact@1", *arguments)[::2]
+    return call(evaluate, *files, "--quiet", "--resamples", 0, "--metric", "exact@1", "--overwrite", *arguments)[::2]
 
 
 def rerank(folder: Path, *arguments: object) -> tuple[int, str]:
     log = f"5={folder / 'log'}"
     files = ["--tune", log, "--test", log, "--ref", folder / "text"]
-    return call(evaluate, "rerank", *files, "--ranks", 1, *arguments)[::2]
+    return call(evaluate, "rerank", *files, "--ranks", 1, "--overwrite", *arguments)[::2]
 
 
 def average(folder: Path, output: Path) -> tuple[int, str]:
     checkpoints = [folder / "checkpoint1.pt", folder / "checkpoint2.pt"]
-    return call(main_average, *checkpoints, "--output", output)[::2]
+    return call(main_average, *checkpoints, "--overwrite", "--output", output)[::2]
 
 
 def dump(output: Path) -> None:
@@ -85,13 +85,14 @@ TOOLS: dict[str, Callable[[Path, Path], tuple[int, str]]] = {
     "--copy-provenance": lambda _, output: in_python(lambda: dump(output)),
     "wean-generate": lambda _, output: in_python(lambda: grow(output)),
     "undo_text": lambda folder, output: call(
-        undo_text.main, "--prepared", folder, "--input", folder / "text", "--output", output
+        undo_text.main, "--prepared", folder, "--input", folder / "text", "--overwrite", "--output", output
     )[::2],
-    "clause_chunks": lambda folder, output: call(clause_chunks.main, "--input", folder / "text", "--output", output)[
-        ::2
-    ],
+    "clause_chunks": lambda folder, output: call(
+        clause_chunks.main, "--input", folder / "text", "--overwrite", "--output", output
+    )[::2],
     "restore_entities": lambda folder, output: call(
-        restore_entities.main, "--entities", folder / "entities", "--input", folder / "text", "--output", output
+        restore_entities.main,
+        *("--overwrite", "--entities", folder / "entities", "--input", folder / "text", "--output", output),
     )[::2],
 }
 FILES_ONLY = ("wean-average",)  # a checkpoint is a file

@@ -1,5 +1,7 @@
 """Test messages of errors: on one line, without control characters, and not too long."""
 
+import errno
+
 import pytest
 
 from wean_fairseq.errors import UserError, printable, sentence_of
@@ -55,3 +57,19 @@ def test_a_link_to_itself_is_one_sentence(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     said = sentence_of(raised(lambda: (tmp_path / "loop").resolve() / ""))
     assert said is not None and "is a symbolic link that leads to itself" in said
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+    ],
+    ids=str,
+)
+def test_a_lack_of_memory_is_a_sentence(error):
+    """As under ``ulimit -v``. The texts are those of Python, glibc and torch."""
+    assert str(sentence_of(error)).startswith("there is not enough memory (")

@@ -1,5 +1,6 @@
 """Test variables and state files of recipes: invalid values are reported, and no file is evaluated or lost."""
 
+import fcntl
 import hashlib
 import os
 import resource
@@ -187,6 +188,18 @@ def test_settings_that_cannot_be_written_do_not_lock_the_run(tmp_path):
     assert "a file cannot be written (File too large): make room" in sentence(done)
     assert bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8").returncode == 0
     assert "WIDTH=8\n" in (tmp_path / "run" / "settings").read_text()
+
+
+def test_a_second_recipe_in_a_run_directory_is_refused(tmp_path):
+    """Both would write the same files. The jobs of a recipe run at the same time."""
+    (tmp_path / "in").touch()
+    (tmp_path / "run").mkdir()
+    with (tmp_path / "run" / ".run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        said = sentence(bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8"))
+        assert said.startswith(f"another run is using {tmp_path}/run: wait until it has ended, or stop it and its")
+        assert bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8", JOB="1 wean_lstm").returncode == 0
+    assert bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8").returncode == 0
 
 
 def irregular(kind: str, path: Path, outside: Path) -> None:

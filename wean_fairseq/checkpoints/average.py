@@ -10,6 +10,7 @@ import torch
 
 from ..errors import UserError
 from ..fields import start_files
+from ..storage.files import replaces_file
 from . import writing
 from .reading import options_of, read_checkpoint, same_tensors
 from .resume import AVERAGE_OF, is_average, updates_of
@@ -17,16 +18,24 @@ from .resume import AVERAGE_OF, is_average, updates_of
 logger = logging.getLogger(__name__)
 
 
-def average(paths: Sequence[str | Path], output: str | Path) -> None:
+def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool = True) -> None:
     """Write the mean of checkpoints: the first one's content, with averaged parameters and no optimiser state.
 
+    Args:
+        paths: checkpoints.
+        output: checkpoint to write.
+        overwrite: replace an older file.
+
     Raises:
-        UserError: if they are fewer than two, are not of the same model, or have parameters that are not finite.
+        UserError: if they are fewer than two, are not of the same model, or have parameters that are not finite, or if
+            ``output`` must not be written.
     """
     if len(paths) < 2:
         raise UserError(f"an average is of two checkpoints or more, but {len(paths)} was given.")
     if os.path.realpath(output) in map(os.path.realpath, paths):
         raise UserError(f"{output} is one of the checkpoints to average: choose another --output.")
+    if replaces_file(Path(output)) and not overwrite:
+        raise UserError(f"{output} exists already: choose another --output, or pass --overwrite to replace it.")
     result = _read_finite(paths[0])
     model = result["model"]
     sums = {name: tensor.to(torch.float64, copy=True) for name, tensor in model.items() if tensor.is_floating_point()}

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..console import OneLineParser, command, configure_logging, whole_number
 from ..errors import UserError, printable
-from ..storage.search import add_search_options, check_finite
+from ..storage.search import add_search_options, check_stored
 from .average import average, newest
 from .export import export
 
@@ -20,6 +20,7 @@ def main_average(arguments: list[str]) -> str:
         "--last", type=whole_number(1), metavar="N", help="average the N newest checkpoints of the folder"
     )
     parser.add_argument("--output", required=True, metavar="FILE", help="checkpoint to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace an older file")
     args = parser.parse_args(arguments)
     configure_logging("wean-average")
     return _average(args)
@@ -62,7 +63,7 @@ def _average(args: argparse.Namespace) -> str:
         if len(paths) != 1 or not paths[0].is_dir():
             raise UserError("--last N averages the checkpoints of one folder: name the folder alone.")
         paths = newest(paths[0], args.last)
-    average(paths, args.output)
+    average(paths, args.output, overwrite=args.overwrite)
     return printable(f"{args.output} is the average of {', '.join(map(str, paths))}") + "\n"
 
 
@@ -70,7 +71,7 @@ def _export(checkpoint: str, folder: str, **options: Any) -> str:
     own = {
         name: options.pop(name) for name in ("data", "text", "ctranslate2", "example", "note", "scores", "overwrite")
     }
-    check_finite(options)
+    check_stored(options)
     message = printable(f"{folder} holds the model of {checkpoint}: wean-generate --model {folder} --input FILE") + "\n"
     if not export(checkpoint, folder, search=options, verify=True, **own):
         message += (

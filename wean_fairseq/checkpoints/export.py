@@ -36,7 +36,7 @@ from ..storage.files import (
 )
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
-from ..storage.search import SEARCH_FILE, TASK_OPTIONS, check_finite, check_generation, kept_search
+from ..storage.search import SEARCH_FILE, TASK_OPTIONS, check_generation, check_stored, kept_search
 from ..text.settings import BPE_CODES, EXAMPLE, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES, Text, prepared_text, settings_of
 from . import dictionaries, writing
 from .card import CARD, write_card
@@ -110,13 +110,15 @@ def export(
     prepared = prepared_text(data, text)
     stored = kept_search(checkpoint)
     search = stored | (search or {})
-    check_finite({name: search[name] for name in stored}, f": fix {Path(checkpoint).parent / SEARCH_FILE}")
+    check_stored({name: search[name] for name in stored}, f": fix {Path(checkpoint).parent / SEARCH_FILE}")
     if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
         raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
     # The task has the options of this package's searches, and fairseq's generation options have the rest.
     task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
+    if isinstance(cfg.get("generation"), dict):
+        check_stored(cfg["generation"])
     # The card is composed before the folder exists, so that an unreadable file of scores leaves nothing behind.
     card = write_card(state, read_regular(sources[-1]).count(b"\n"), prepared, scores, note)
     try:

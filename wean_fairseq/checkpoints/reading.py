@@ -5,23 +5,21 @@ These options are copied into plain containers and checked (see ``options.py``),
 """
 
 import contextlib
-import io
-import pickletools
 import re
 import zipfile
-import zlib
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import UserError
 from ..storage import archive
-from ..storage.files import ARCHIVE, is_whole_archive
+from ..storage.files import is_whole_archive
 from ..storage.manifest import Damaged, check_file, remember_intact, seen_intact
+from ..storage.pickles import look_into
 from .options import Refused, plain
 from .structure import odd_value, wrong_member, wrong_option
 
@@ -30,15 +28,9 @@ _ORDINARY = re.compile(
     r"torch\.(_utils\._rebuild_\w+|\w+Storage|Size|device|b?float\d*|u?int\d+)|collections\.\w+|_codecs\.encode"
     r"|(builtins|__builtin__)\.(dict|int|list|set)"
 )
-_LONGEST_NAME = 1000  # characters
-_MOST_OPERATIONS = 1_000_000  # of a pickle. torch.save writes about 50 per tensor
-_PICKLES = 5  # in a file of torch < 1.6
+_SLOW = "omegaconf."  # types that take a millisecond for each value in them. Only messages between processes have them
 _ADVICE = "use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory
-
-
-class _TooLong(Exception):
-    """A pickle has too many operations to be read in seconds."""
 
 
 class Hostile(UserError):
@@ -96,13 +88,6 @@ def _check_archive(path: Path) -> None:
     defect = archive.defect(path)
     if defect is not None:
         raise Damaged(f"{path} {defect}: {_ADVICE}.")
-    try:
-        names = _named_globals(path)
-    except _TooLong as error:
-        raise Damaged(f"{path} has a pickle of more than {_MOST_OPERATIONS:,} operations: {_ADVICE}.") from error
-    # torch searches its report for the name in a time that grows with the square of its length.
-    if any(len(name) > _LONGEST_NAME for name in names):
-        raise Damaged(f"{path} names functions of more than {_LONGEST_NAME:,} characters: {_ADVICE}.")
 
 
 def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
@@ -113,13 +98,18 @@ def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
 
 
 def _load(path: Path, lazily: bool) -> dict[str, Any]:
+    names, danger = look_into(path)
+    if any(name.startswith(_SLOW) for name in names):
+        raise _refusal(path, names)
+    if danger:
+        raise Damaged(f"{path} {danger}: {_ADVICE}.")
     lazily = lazily and zipfile.is_zipfile(path)  # torch cannot leave tensors in files of torch < 1.6
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
     except Exception as error:  # other files can make it raise any error
         if _NO_MEMORY.search(str(error)):
             raise UserError(f"{path} cannot be read into memory ({error}): make room for it.") from error
-        raise _refusal(path) from error
+        raise _refusal(path, names) from error
     if not isinstance(content, dict) or not isinstance(dict.get(content, "model"), dict):
         raise Damaged(f"{path} is not a checkpoint of fairseq-train, which holds a model: name one that is.")
     content = dict(dict.items(content))  # see structure.py: the file may replace its methods
@@ -142,62 +132,20 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
         )
 
 
-def _refusal(path: Path) -> UserError:
-    """Return the error for a file that the safe loader refuses.
+def _refusal(path: Path, names: Sequence[str]) -> UserError:
+    """Return the error for a file that names these functions and types, and that is not loaded.
 
     It may also be hostile if it has an unknown protocol.
     """
     known = torch.serialization.get_safe_globals()
     allowed = {kind[1] if isinstance(kind, tuple) else f"{kind.__module__}.{kind.__qualname__}" for kind in known}
-    foreign = [name for name in _named_globals(path) if name not in allowed and not _ORDINARY.fullmatch(name)]
+    foreign = [name for name in names if name.startswith(_SLOW) or not (name in allowed or _ORDINARY.fullmatch(name))]
     if not foreign:
         return Damaged(f"{path} is damaged, or was not written by fairseq-train: {_ADVICE}.")
     return Hostile(
         f"{path} is refused, and nothing in it was run: loading it would call {foreign[0]}, which no checkpoint of "
         "fairseq-train needs; do not use it, and get the model again from a source you trust."
     )
-
-
-def _named_globals(path: Path) -> list[str]:
-    """Return the functions and types named in the pickles of a file, without loading them. Raises ``_TooLong``.
-
-    torch decides by the first bytes whether a file is an archive. The directory of other files is never read.
-    """
-    found: list[str] = []
-    with contextlib.suppress(OSError, NotImplementedError, RuntimeError, ValueError), path.open("rb") as file:
-        is_archive = file.read(len(ARCHIVE)) == ARCHIVE
-        file.seek(0)
-        for _ in range(0 if is_archive else _PICKLES):
-            if not _add_globals(file, found):
-                break  # the bytes after an error are not a pickle
-        if is_archive:
-            with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as members:
-                for name in members.namelist():
-                    if name.endswith(".pkl"):
-                        _add_globals(io.BytesIO(members.read(name)), found)
-    return found
-
-
-def _add_globals(pickled: IO[bytes], found: list[str]) -> bool:
-    """Add the names in one pickle up to its first error. Returns True if it has no error."""
-    texts: list[str] = []
-    memory: dict[int, str] = {}
-    with contextlib.suppress(ValueError, zlib.error, zipfile.BadZipFile):
-        for number, (operation, argument, _) in enumerate(pickletools.genops(pickled)):
-            if number == _MOST_OPERATIONS:
-                raise _TooLong
-            if operation.name in ("GLOBAL", "INST"):
-                found.append(str(argument).replace(" ", "."))
-            elif operation.name == "STACK_GLOBAL":
-                found.append(".".join(texts[-2:]))
-            elif operation.name == "MEMOIZE":
-                memory[len(memory)] = texts[-1] if texts else ""
-            elif operation.name in ("BINGET", "LONG_BINGET") and argument in memory:
-                texts.append(memory[argument])
-            elif isinstance(argument, str):
-                texts.append(argument)
-        return True
-    return False
 
 
 def checked_options(path: Path, options: Any, kind: type) -> Any:

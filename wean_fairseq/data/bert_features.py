@@ -29,6 +29,7 @@ from ..errors import UserError
 from ..optional import LOCAL_AND_NO_CODE, hide_broken_torchaudio, import_optional
 from ..storage import archive
 from ..storage.files import check_size, read_json, sha256_of
+from ..storage.pickles import look_into
 from ..text.steps import MARK
 
 Words = tuple[str, ...]  # the words of one line
@@ -204,14 +205,14 @@ def _model_files(folder: Path) -> list[Path]:
             f"{folder} has no {', no '.join(missing)}: give --bert a directory with all files of a transformers BERT."
         )
     files = [folder / "config.json", *tokenizer, *weights]
-    for file in files:
+    for file in [*files, *folder.glob("*.index.json")]:
         try:
             if file not in weights:
                 check_size(file, _LARGEST_TOKENIZER)
-            defect = archive.defect(file)
+            defect = archive.defect(file) or (look_into(file)[1] if file.suffix == ".bin" else "")
         except OSError as error:
             raise UserError(f"{file} cannot be read ({error.strerror}): give --bert a directory of files.") from error
-        if defect is not None:
+        if defect:
             raise UserError(f"{file} {defect}: give --bert the original files.")
     return files
 

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from ..errors import UserError
 from ..fields import option
-from ..storage.files import open_regular, read_json, whole_folder
+from ..storage.files import open_growing, open_regular, read_json, whole_folder
 from .bert_features import STORED, FrozenBert, Words
 from .extra_inputs import ExtraInputs
 from .pairs import PairLimits, word_ids, word_positions
@@ -206,7 +206,7 @@ class _CacheFile:
     def locked(self) -> Iterator[None]:
         """Hold a lock against other processes that write the same file. It ends with the process in any case."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / f".{self.path.name}.lock").open("w") as lock:
+        with open_growing(self.folder / f".{self.path.name}.lock") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

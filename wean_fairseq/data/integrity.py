@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 from fairseq.data import Dictionary
-from fairseq.data.indexed_dataset import MMapIndexedDataset, _code_to_dtype
+from fairseq.data.huffman import HuffmanMMapIndex
+from fairseq.data.indexed_dataset import IndexedDataset, MMapIndexedDataset, _code_to_dtype
 
 from ..errors import UserError
 from ..storage.data_files import LOG, record
@@ -59,7 +60,7 @@ def check_binary(prefix: Path, size: int) -> None:
     if not (index_file.is_file() and binary_file.is_file()):
         return
     index = read_regular(index_file, 1 << 32)
-    if not index.startswith(MMapIndexedDataset.Index._HDR_MAGIC):
+    if index.startswith((IndexedDataset._HDR_MAGIC, HuffmanMMapIndex._HDR_MAGIC)):  # fairseq's other formats
         return
     dtype, sentences, words = _read_index(index, index_file)
     if not sentences:
@@ -75,11 +76,11 @@ def check_binary(prefix: Path, size: int) -> None:
             raise UserError(f"{binary_file} cannot be read ({error.strerror}): {_ADVICE}.") from error
         content = np.memmap(binary_file, dtype=dtype, mode="r")
         _check_symbols(content, sentences, binary_file)
-        largest = int(content.max())
-        if largest >= size:
+        smallest, largest = int(content.min()), int(content.max())
+        if smallest < 0 or largest >= size:
             raise UserError(
-                f"{binary_file} has word number {largest}, but the dictionary ends at {size - 1}: it was made with "
-                "another dictionary, or is damaged; run fairseq-preprocess again."
+                f"{binary_file} has word number {min(smallest, 0) or largest}, but the dictionary ends at {size - 1}: "
+                "it was made with another dictionary, or is damaged; run fairseq-preprocess again."
             )
 
 
@@ -101,11 +102,17 @@ def _check_symbols(content: np.ndarray, sentences: int, binary_file: Path) -> No
 
 def _read_index(content: bytes, index_file: Path) -> tuple[np.dtype, int, int]:
     """The type of the words and the numbers of sentences and words, from the index of fairseq's memory-mapped data."""
-    code, sentences = content[_HEADER - 9 : _HEADER - 8], int.from_bytes(content[_HEADER - 8 : _HEADER], "little")
-    if len(content) != _HEADER + sentences * 12 or not code or code[0] not in _code_to_dtype:
-        raise UserError(f"{index_file} is cut off or damaged: {_ADVICE}.")
-    sizes = np.frombuffer(content, dtype=np.int32, count=sentences, offset=_HEADER)
-    return np.dtype(_code_to_dtype[code[0]]), sentences, int(sizes.sum(dtype=np.int64))
+    is_first_version = content.startswith(MMapIndexedDataset.Index._HDR_MAGIC + (1).to_bytes(8, "little"))
+    code = content[_HEADER - 9 : _HEADER - 8]
+    sentences = int.from_bytes(content[_HEADER - 8 : _HEADER], "little")
+    dtype = np.dtype(_code_to_dtype.get(code[0] if code else 0, np.void))
+    if is_first_version and len(content) == _HEADER + sentences * 12 and dtype.kind in "iu":
+        sizes = np.frombuffer(content, dtype=np.int32, count=sentences, offset=_HEADER)
+        positions = np.frombuffer(content, dtype=np.int64, offset=_HEADER + sizes.nbytes)
+        ends = np.cumsum(sizes, dtype=np.int64)
+        if (sizes >= 0).all() and np.array_equal(positions, (ends - sizes) * dtype.itemsize):
+            return dtype, sentences, int(ends[-1]) if sentences else 0
+    raise UserError(f"{index_file} is cut off or damaged: {_ADVICE}.")
 
 
 def record_once(folder: Path) -> None:

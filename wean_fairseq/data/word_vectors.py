@@ -3,7 +3,6 @@
 Legend: ``V`` dictionary size, ``D`` width.
 """
 
-import gzip
 import logging
 import zlib
 from io import TextIOWrapper
@@ -15,7 +14,7 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..errors import UserError
-from ..storage.files import open_regular
+from ..storage.files import Unpacked, open_regular
 
 logger = logging.getLogger(__name__)
 _LONGEST = 1 << 24  # characters of a line
@@ -67,7 +66,7 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
 
 def _open(path: str) -> BinaryIO:
     file = open_regular(path)
-    return gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file  # type: ignore[return-value]
+    return Unpacked(file) if path.endswith(".gz") else file  # type: ignore[return-value]
 
 
 def _check_width(file: TextIO, path: str, dim: int) -> int:

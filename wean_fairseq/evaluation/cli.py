@@ -69,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--intervals", action="store_true", help="print 95%% intervals in the table")
     add("--json", metavar="OUT", help="write scores, tests and data hashes")
     add("--markdown", metavar="OUT", help="write the table for a document")
+    add("--overwrite", action="store_true", help="replace older files of --json and --markdown")
     add("--sentences", action="store_true", help="put one score per sentence into the JSON")
     add("--quiet", action="store_true", help="no progress bar")
     return parser
@@ -147,7 +148,7 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argpa
         return shared, {"": shared}
     parsed = {name: parser.parse_args([*common, *own]) for name, own in sets.items()}
     for name, args in parsed.items():
-        for option in ("json", "markdown", "format", "sentences", "intervals"):
+        for option in ("json", "markdown", "overwrite", "format", "sentences", "intervals"):
             if getattr(args, option) != getattr(shared, option):
                 raise UserError(f"--{option} is for all test sets; give it before --set {name}.")
     return shared, parsed
@@ -160,7 +161,7 @@ def score_command(arguments: list[str]) -> str:
     for args in sets.values():
         inputs += [*args.ref, *paths_of([*args.hyp, *args.generated])]
         inputs += [args.src, args.topics, args.groups, args.oov_source]
-    check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs)
+    check_outputs({"--json": shared.json, "--markdown": shared.markdown}, inputs, overwrite=shared.overwrite)
     evaluations = {}
     for name, args in sets.items():
         try:

@@ -318,8 +318,9 @@ def paper_tables_command(argv: list[str]) -> str:
     tables = list(PUBLISHED_TABLES)
     parser.add_argument("--table", nargs="+", choices=tables, default=tables, help="only these tables")
     parser.add_argument("--output", metavar="OUT", help="write the Markdown there, and print the overview alone")
+    parser.add_argument("--overwrite", action="store_true", help="replace an older file")
     args = parser.parse_args(argv)
-    check_outputs({"--output": args.output}, Path(args.results).glob("*.json"))
+    check_outputs({"--output": args.output}, Path(args.results).glob("*.json"), overwrite=args.overwrite)
     text, overview = render_document(args.table, read_results(args.results), read_released(args.released))
     if not args.output:
         return text

@@ -7,7 +7,7 @@ from ..console import counted
 from .corpus import is_baseline
 from .presets import METRIC_PRESETS
 from .score_file import SIGNIFICANT, Evaluation, replace_nan
-from .tables import Table, without_formula
+from .tables import Table
 
 _TEST_NAMES = {
     "bootstrap": "of the bootstrap with {resamples} resamples",
@@ -123,8 +123,7 @@ def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
                 row += [*(score.interval or (None, None)), *((first, test.difference) if test else (None, None))]
                 row += [test.decisive.get(kind) if test else None for kind in tests]
                 row += [evaluation.data.correction if test else None, evaluation.columns[key].signature]
-                cells = ["" if cell is None else cell for cell in replace_nan(row)]
-                rows.append([without_formula(cell) if isinstance(cell, str) else str(cell) for cell in cells])
+                rows.append(["" if cell is None else str(cell) for cell in replace_nan(row)])
     return Table(head, rows).as_csv()
 
 

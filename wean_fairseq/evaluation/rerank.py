@@ -108,6 +108,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument_group("output").add_argument
     add("--output", metavar="OUT", help="write the chosen hypotheses of the test set, one per line")
     add("--json", metavar="OUT", help="write all scores, the choice and data hashes")
+    add("--overwrite", action="store_true", help="replace older files")
     return parser
 
 
@@ -120,7 +121,7 @@ def rerank_command(argv: list[str]) -> str:
         option, other = ("--test", "--output") if args.test else ("--output", "--test")
         raise UserError(f"{option} without {other}; give both, or neither to see the scores alone.")
     inputs = [*paths_of([*args.tune, *args.test]), *args.ref, args.src, args.oov_source, args.test_oov_source]
-    check_outputs({"--output": args.output, "--json": args.json}, inputs)
+    check_outputs({"--output": args.output, "--json": args.json}, inputs, overwrite=args.overwrite)
     corpus = read_corpus(args.ref, args.src)
     tokenize = args.tokenize or guess_tokenization(corpus.references[0])
     metric = build_quality_metric(args.metric, MetricSettings(tokenize, args.lowercase), corpus)

@@ -39,7 +39,6 @@ from .text_files import (
     read_typed_json,
     write_atomically,
 )
-from .training_log import LARGEST_DRAWN
 
 torch = LazyModule("torch")
 
@@ -50,7 +49,7 @@ _NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
 
 
-Amount = Annotated[float, Meta(ge=0, le=LARGEST_DRAWN)]
+Amount = Annotated[float, Meta(ge=0)]
 
 
 class Training(Struct):
@@ -162,6 +161,7 @@ def record_command(argv: list[str]) -> str:
     text = "text to identify by its hash as well, e.g. the train set"
     parser.add_argument("--data", nargs="+", default=[], metavar="FILE", help=text)
     parser.add_argument("--hardware", help="hardware of the training (default: this machine)")
+    parser.add_argument("--overwrite", action="store_true", help="replace an older result of this name")
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     args = parser.parse_args(argv)
     if not _NAME.fullmatch(args.experiment):
@@ -169,7 +169,8 @@ def record_command(argv: list[str]) -> str:
     path = Path(args.results, f"{args.experiment}.json")
     curves_path = path.with_suffix(".curves.tsv")
     inputs = [args.evaluation, *args.data, *args.trainings, *args.curves]
-    check_outputs({f"--experiment {args.experiment}:": path, "curves": curves_path}, inputs)
+    outputs = {f"--experiment {args.experiment}:": path, "curves": curves_path if args.curves else None}
+    check_outputs(outputs, inputs, overwrite=args.overwrite)
     for option in ("trainings", "curves"):
         if (number := len(getattr(args, option))) not in (0, len(args.seed)):
             raise UserError(f"--{option}: {number} files for {len(args.seed)} seeds; give one file for each seed.")
@@ -220,16 +221,17 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
 
 def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
     """Return one table of validation curves, with the seed in the first column, or an empty string without files."""
-    rows: list[str] = []
+    heads: list[str] = []
+    rows: list[list[str]] = []
     for path, seed in zip(paths, seeds, strict=False):
         head, *lines = read_lines(path)
         if head.split("\t")[:3] != ["system", "epoch", "updates"]:
             raise UserError(f"{path} is not a table of curves; give curves.tsv of a recipe's run.")
-        rows = rows or [f"seed\t{head}"]
-        if rows[0] != f"seed\t{head}":
+        heads.append(head)
+        if head != heads[0]:
             raise UserError(f"{path} has other columns than {paths[0]}; give curves of the same metrics.")
-        rows += [f"{seed}\t{line}" for line in lines]
-    return "".join(f"{row}\n" for row in rows)
+        rows += [[str(seed), *line.split("\t")] for line in lines]
+    return Table(["seed", *heads[0].split("\t")], rows).as_tsv() if heads else ""
 
 
 def tables_command(argv: list[str]) -> str:

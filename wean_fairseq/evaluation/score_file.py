@@ -13,7 +13,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field, to_builtins
 from .metrics.base import Direction
 from .metrics.registry import METRICS
 from .presets import METRIC_PRESETS, STANDARD
-from .training_log import LARGEST_DRAWN
 
 #: p-values below this are marked with a star.
 SIGNIFICANT = 0.05
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     Number = float
 else:
     # NaN is null in JSON. It becomes NaN again when a file is read.
-    Number = Annotated[float, Meta(ge=-LARGEST_DRAWN, le=LARGEST_DRAWN)] | None
+    Number = float | None
 
 
 def format_score(score: float) -> str:

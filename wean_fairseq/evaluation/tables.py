@@ -2,11 +2,14 @@
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar
+
+from ..errors import printable
 
 _LATEX_SIGNS = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -17,6 +20,7 @@ _LATEX_SIGNS = {
 }
 #: Spreadsheet programs run a cell that starts with one of these as a formula.
 _FORMULA_STARTS = "=+-@"
+_NUMBER = re.compile(r"-[0-9.]+(e[-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -102,14 +106,14 @@ class Table:
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
     def as_csv(self) -> str:
-        """Write the table with commas between cells. Cells are quoted where necessary."""
+        """Write the table with commas between cells. Cells are quoted where necessary. See ``without_formula``."""
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(self._lines)
+        csv.writer(text, lineterminator="\n").writerows(map(without_formula, line) for line in self._lines)
         return text.getvalue()
 
     def as_tsv(self) -> str:
-        """Write the table with tabs between cells, which have none."""
-        return "".join("\t".join(line) + "\n" for line in self._lines)
+        """Write the table with tabs between cells, in which control characters are escaped. See ``without_formula``."""
+        return "".join("\t".join(printable(without_formula(cell)) for cell in line) + "\n" for line in self._lines)
 
 
 def starts_formula(text: str) -> bool:
@@ -123,8 +127,8 @@ def starts_formula(text: str) -> bool:
 
 
 def without_formula(text: str) -> str:
-    """Return the text of a cell, after a quotation mark if a spreadsheet program may run it as a formula."""
-    return f"'{text}" if starts_formula(text) else text
+    """Return the text of a cell, after a quotation mark if a spreadsheet program may run it, unless it is a number."""
+    return f"'{text}" if starts_formula(text) and not _NUMBER.fullmatch(text) else text
 
 
 def display_width(text: str) -> int:

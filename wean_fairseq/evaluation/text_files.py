@@ -16,7 +16,7 @@ from typing import Any, TypeVar, Union
 from msgspec import Struct, ValidationError, convert
 
 from ..errors import UserError
-from ..storage.files import check_size, open_input, parse_json, write_text, write_whole
+from ..storage.files import check_size, open_input, parse_json, replaces_file, write_text, write_whole
 
 PathLike = Union[str, "os.PathLike[str]"]
 ItemT = TypeVar("ItemT")
@@ -149,12 +149,15 @@ def sha256_as_read(path: PathLike) -> str:
     return _DIGESTS[os.fspath(path)]
 
 
-def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathLike | None]) -> None:
-    """Refuse output files that cannot be written, that are inputs, or that are given twice.
+def check_outputs(
+    outputs: Mapping[str, PathLike | None], inputs: Iterable[PathLike | None], *, overwrite: bool
+) -> None:
+    """Refuse output files that exist, that cannot be written, that are inputs, or that are given twice.
 
     Args:
         outputs: option -> file to write, if any.
         inputs: files that are read.
+        overwrite: replace files that exist, but not inputs.
     """
     used = {_identity(path): str(path) for path in inputs if path}
     for option, path in outputs.items():
@@ -167,6 +170,8 @@ def check_outputs(outputs: Mapping[str, PathLike | None], inputs: Iterable[PathL
         identity = _identity(path)
         if identity in used:
             raise UserError(f"{option} {path} would overwrite {used[identity]}; choose another name.")
+        if replaces_file(file) and not overwrite:
+            raise UserError(f"{option} {path} exists already: choose another name, or pass --overwrite to replace it.")
         used[identity] = f"the output of {option}"
 
 

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from ..checkpoints.export import read_exported_text
 from ..checkpoints.loading import MODELS, Loaded, StoredModel, missing_model
 from ..errors import UserError
-from ..storage.search import GENERATION
+from ..storage.search import GENERATION, check_stored
 from ..tasks.paraphrase import ParaphraseTask
 from ..text import TOKENS, Text, TextSettings, prepared_text
 from .arguments import check_names, check_numbers
@@ -96,6 +96,7 @@ def load(
         search_engine = CTranslate2Engine(loaded.model, loaded.task, place, compute_type)
     loaded.model.to(place)
     try:
+        check_stored({name: value for name, value in loaded.search.items() if name not in options})
         return TextModel(loaded, text_steps or Text(TOKENS), search_engine)
     except UserError as error:
         raise UserError(f"the search of {path} is not valid: {error}") from error

@@ -15,12 +15,11 @@ from typing import Any
 
 import torch
 
-from ..errors import NO_MEMORY, explanations, printable, sentence_of
+from ..errors import explanations, printable, sentence_of
 
 # torch's words for a process at the other end of a connection that has ended or does not answer.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
 _NO_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs")  # torch's words
-_NO_MEMORY = re.compile(r"allocate memory|out of memory|unable to mmap|DefaultCPUAllocator", re.IGNORECASE)
 # fairseq's words for options that it does not accept, and NumPy's for the seed that fairseq gives it.
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
 _OF_OPTIONS = re.compile(
@@ -55,8 +54,6 @@ def _report(
 def explain(error: BaseException) -> str | None:
     """Return the sentence that is shown instead of a traceback, or ``None`` for an unknown error."""
     message = printable(" ".join(str(error).split()))
-    if isinstance(error, RuntimeError) and _NO_MEMORY.search(message):
-        return NO_MEMORY.format(message[:200])
     module, function = _raised_by(error)
     is_no_package = module == "fairseq" and isinstance(error, ImportError) and "install" in message
     if is_no_package or (isinstance(error, RuntimeError | AssertionError) and _NO_GPU.search(message)):

@@ -82,6 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name, figure in commands.choices.items():
         files = "STEM.png, STEM.svg and STEM.tsv" if name in _WITH_TABLE else "STEM.png and STEM.svg"
         figure.add_argument("--output", required=True, metavar="STEM", help=f"writes {files}")
+        figure.add_argument("--overwrite", action="store_true", help="replace older files")
     return parser
 
 
@@ -240,7 +241,8 @@ def plot(args: argparse.Namespace) -> str:
     inputs = [getattr(args, name, None) for name in ("checkpoint", "dictionary", "dump", "synonyms", "text")]
     inputs += paths_of(getattr(args, "logs", ()))
     kinds = ("png", "svg", *(["tsv"] if args.figure in _WITH_TABLE else []))
-    check_outputs({f"the {kind} of --output:": f"{stem}.{kind}" for kind in kinds}, inputs)
+    outputs = {f"the {kind} of --output:": f"{stem}.{kind}" for kind in kinds}
+    check_outputs(outputs, inputs, overwrite=args.overwrite)
     figure: Drawing = args.read(args)
     paths = write_figure(figure.draw, stem)
     if figure.table:

@@ -3,9 +3,9 @@
 import contextlib
 import errno
 import fcntl
+import gzip
 import hashlib
 import json
-import math
 import os
 import re
 import secrets
@@ -23,7 +23,9 @@ _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
 _LARGEST_JSON = 1 << 26  # bytes
+_LARGEST_NUMBER = 1e30  # in JSON. No table, figure or model has larger ones
 _LARGE = 1 << 30  # bytes of a file that may be sparse
+_UNPACKED, _LARGEST_RATIO = 1 << 26, 100  # bytes, and times the size of the packed file. Text is packed to a third
 LARGEST_TEXT = 1 << 28  # bytes of a dictionary, or of what the steps of a text have learnt
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load takes for an archive
 _OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # where a shell puts the pipes of <(...)
@@ -77,6 +79,37 @@ def _open_if_regular(path: str, flags: int, or_pipe: bool = False) -> int:
     raise OSError(errno.EINVAL, "it is not a regular file", path)
 
 
+class Unpacked(gzip.GzipFile):
+    """Content of a gzipped file. Reading raises ``OSError`` if it is far larger than a text of this size."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        check_whole(file, Path(file.name))
+        super().__init__(fileobj=file)
+        self._most = most_unpacked(os.fstat(file.fileno()).st_size)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Like ``GzipFile.read``."""
+        return self._checked(super().read(size))
+
+    def read1(self, size: int = -1) -> bytes:
+        """Like ``GzipFile.read1``."""
+        return self._checked(super().read1(size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Like ``GzipFile.readline``."""
+        return self._checked(super().readline(size))
+
+    def _checked(self, piece: bytes) -> bytes:
+        if self.tell() > self._most:
+            raise OSError(errno.EFBIG, f"it is {_LARGEST_RATIO} times larger when it is unpacked: unpack it first")
+        return piece
+
+
+def most_unpacked(size: int) -> int:
+    """Return the largest size of the content of a packed text with ``size`` bytes."""
+    return max(_UNPACKED, _LARGEST_RATIO * size)
+
+
 def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:
     """Raise ``OSError`` if a file has more than ``most`` bytes.
 
@@ -99,6 +132,7 @@ def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> byte
     with open_regular(path) as file:
         if most >= 0:
             check_size(path, most)
+        check_whole(file, Path(path))
         return file.read(most)
 
 
@@ -111,7 +145,7 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
 
     Raises:
         OSError: if it cannot be read, is not a regular file, or is too large.
-        ValueError: if it is not JSON, has numbers that are not finite, or is nested too deeply.
+        ValueError: if it is not JSON, has NaN or too large numbers, or is nested too deeply.
     """
     return parse_json(read_regular(path, most))
 
@@ -120,18 +154,18 @@ def parse_json(text: str | bytes) -> Any:
     """Parse a JSON text and return its value.
 
     Raises:
-        ValueError: if it is not JSON, has numbers that are not finite or too long, or is nested too deeply.
+        ValueError: if it is not JSON, has NaN or too large numbers, or is nested too deeply.
     """
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        return json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_number)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
 
-def _finite(number: str) -> float:
-    if not math.isfinite(float(number)):
-        raise ValueError(f"{number} is not a number in JSON")
-    return float(number)
+def _number(text: str) -> float:
+    if not abs(float(text)) < _LARGEST_NUMBER:
+        raise ValueError(f"{text:.40} is not a number below {_LARGEST_NUMBER:g}")
+    return int(text) if text.lstrip("-").isdecimal() else float(text)
 
 
 class HashedFile:
@@ -244,6 +278,11 @@ def is_special(path: Path) -> bool:
         return _is_open_file(path) or not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return False
+
+
+def replaces_file(path: Path) -> bool:
+    """Return True if writing to a path would replace a file. Raises ``OSError`` if links lead in a circle."""
+    return path.exists() and not is_special(followed(path))
 
 
 def _is_open_file(path: Path) -> bool:

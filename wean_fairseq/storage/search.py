@@ -55,6 +55,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "diverse_beam_groups": (-1, LARGEST),
     "diverse_beam_strength": (-1e30, 1e30),
 }
+# Largest values in a search that is stored with a model.
+_STORED = {"beam": 200, "nbest": 200, "max_len_a": 10, "min_len": 2000}
 
 
 def add_generation_options(group: argparse._ActionsContainer) -> None:
@@ -108,11 +110,19 @@ def check_generation(args: Any, words: int) -> None:
         raise UserError(f"--beam {args.beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
 
 
-def check_finite(search: Mapping[str, Any], advice: str = "") -> None:
-    """Raise ``UserError`` if an option of a search is not finite, because the JSON of an export has no such numbers."""
+def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
+    """Check a search that is stored with a model. Raises ``UserError``, naming the option.
+
+    The JSON of an export has only finite numbers. The others are limited because the search may be that of a foreign
+    model, of which a sentence would take hours or all memory. A command that uses the model may give larger ones.
+    """
     for name, value in search.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"--{name.replace('_', '-')} must be a finite number, but is {value}{advice}.")
+    for name, most in _STORED.items():
+        value = search.get(name)
+        if isinstance(value, int | float) and value > most:
+            raise UserError(f"a stored --{name.replace('_', '-')} must be at most {most}, but is {value}{advice}.")
 
 
 def _check_sampling(sampling: bool, args: Any, words: int) -> None:

@@ -81,8 +81,9 @@ class GuardedTask(TranslationTask):
             UserError: with the name of the file.
         """
         candidates = self.folder_of(split, epoch).glob(f"{split}*.*")
-        for path in sorted(path for path in candidates if _is_of_split(path, split, combine)):
-            check_data([path])
+        paths = sorted(path for path in candidates if _is_of_split(path, split, combine))
+        check_data(paths)
+        for path in paths:
             dictionary = self.sides.get(path.stem.rsplit(".", 1)[-1])
             if path.suffix == ".bin" and dictionary is not None:
                 check_binary(path.with_suffix(""), num_base_words(dictionary))

@@ -152,9 +152,14 @@ class TrainingRun:
         if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS_OF[self.settings.task]):
             raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
         # Every run writes its settings first, so a folder with files but without settings belongs to something else.
-        others = {path.name for path in work.iterdir()} - {SAVED_TABLES} if work.is_dir() else set()
+        others = {path.name for path in work.iterdir()} - {SAVED_TABLES, state.LOCK} if work.is_dir() else set()
         if others and "settings" not in others:
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
+        for path in sorted(work.rglob("*")):
+            if not path.is_dir() and not (path.is_file() and path.resolve().is_relative_to(work.resolve())):
+                raise UserError(
+                    f"{path} is not a file, or is a link to one outside of {work}: remove it, and start again."
+                )
         is_ours = self._published == _checksums_of(folder) != ""
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
@@ -201,7 +206,7 @@ class TrainingRun:
             try:
                 self._run_preparation()
             except UserError:
-                if [path.name for path in self.work.iterdir()] == ["settings"]:  # nothing was made from them
+                if {path.name for path in self.work.iterdir()} == {"settings", state.LOCK}:  # nothing was made
                     shutil.rmtree(self.work)
                 raise
         manifest = read_typed_json(self.text / "manifest.json", state.Manifest, f"delete {self.work} and start again")
@@ -319,7 +324,7 @@ class TrainingRun:
             say(f"{self.arch} {note}")
         write_text(self.work / "trainings.json", json.dumps(trained, indent=1) + "\n")
         line = [*self.options.score, *(["--lowercase"] if self.lowercase else [])]
-        line += ["--json", str(self.work / "test.json"), "--markdown", str(self.work / "test.md")]
+        line += ["--json", str(self.work / "test.json"), "--markdown", str(self.work / "test.md"), "--overwrite"]
         sets = self.test_sets()
         for test_set, (sources, *references) in sets.items():
             outputs = [f"{system}={self.output(system, test_set)}" for system in self.systems()]
@@ -416,9 +421,10 @@ def run(settings: Settings) -> None:
     """Run all steps. Raises ``UserError`` if a step is impossible, and KeyboardInterrupt if the user stops it."""
     training = TrainingRun(settings)
     training.check()
-    training.prepare()
-    training.train()
-    training.decode()
-    training.score()
-    training.publish()
-    training.report()
+    with state.alone(training.work):
+        training.prepare()
+        training.train()
+        training.decode()
+        training.score()
+        training.publish()
+        training.report()

@@ -13,15 +13,18 @@ import argparse
 import fcntl
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
 from ..console import print_text
 from ..errors import UserError, printable, sentence_of
-from ..storage.files import read_regular, sha256_of, write_text
+from ..storage.files import open_growing, read_regular, sha256_of, write_text
 
 CHANGED = 3  # exit status
+LOCK = ".run.lock"  # file that a run locks in its folder. The recipes lock it, too
 _HASH = "SHA-256 of "
 _SHOWN = 200  # characters of a value in a message
 # Patterns of files that show that the settings of a run directory, or the options of a training, have been used.
@@ -132,6 +135,27 @@ def _printable(text: str) -> str:
 def is_used(folder: Path) -> bool:
     """Return True if something in ``folder`` was made from its settings, or a training is running there."""
     return any(True for pattern in _MADE for _ in folder.glob(pattern)) or _is_training(folder / ".training.lock")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Lock the folder of a run, which is created if necessary. On a file system without locks it is not locked.
+
+    Raises:
+        OSError: if the folder cannot be written.
+        UserError: if another run has locked it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_growing(folder / LOCK) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                f"another run is using {folder}: wait until it has ended, or stop it, or choose another folder."
+            ) from error
+        except OSError:
+            pass  # the file system has no locks
+        yield
 
 
 def _is_training(lock: Path) -> bool:

@@ -568,6 +568,15 @@ def test_a_search_option_that_is_not_finite_is_named(tmp_path, value, capsys):
     assert not (tmp_path / "e").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "most"), [("beam", 10**6, 200), ("min-len", 9999, 2000), ("max-len-a", 50.0, 10)]
+)
+def test_a_search_that_takes_days_is_not_stored(tmp_path, option, value, most, capsys):
+    """Of a model folder from elsewhere, one sentence would take all memory."""
+    assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), f"--{option}", str(value)]) == 2
+    assert f"a stored --{option} must be at most {most}, but is {value}." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("value", ["nan", "inf"])
 def test_a_stored_search_option_that_is_not_finite_is_named_with_its_file(tmp_path, data, value):
     saved(tmp_path / "a.pt")
@@ -704,6 +713,10 @@ def test_the_commands_do_it(tmp_path, data, capsys):
         saved(tmp_path / f"checkpoint{number}.pt", value=float(number), updates=number)
     out = tmp_path / "mean.pt"
     assert cli.main_average([str(tmp_path), "--last", "2", "--output", str(out)]) == 0
+    capsys.readouterr()
+    assert cli.main_average([str(tmp_path), "--last", "2", "--output", str(out)]) == 2
+    assert f"{out} exists already: choose another --output, or pass --overwrite" in capsys.readouterr().err
+    assert cli.main_average([str(tmp_path), "--last", "2", "--output", str(out), "--overwrite"]) == 0
     assert cli.main_export([str(out), "--output", str(tmp_path / "e"), "--data", str(data)]) == 0
     found = read_export(tmp_path / "e" / "model.safetensors")["model"]["encoder.embed"]
     assert torch.equal(found, torch.full((4, 3), 1.5))

@@ -91,7 +91,12 @@ def test_what_is_not_known_is_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"sets": 3}', '{"systems": {}}', '{"columns": {}, "systems": {"a": 1}, "data": {}}']
+    "content",
+    ["", "{", "[]", '{"sets": 3}', '{"systems": {}}', '{"columns": {}, "systems": {"a": 1}, "data": {}}']
+    + [
+        f'{{"columns": {{}}, "systems": {{"a": {{"b": {{"score": {n}}}}}}}, "data": {{}}}}'
+        for n in ("NaN", "-1e30", "1" * 31)
+    ],
 )
 def test_other_files_of_scores_are_refused(tmp_path, content):
     (tmp_path / "scores.json").write_text(content, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -234,6 +235,42 @@ def test_a_word_that_no_dictionary_has_is_refused(data):
         make_task(data).load_dataset("train")
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (0, b"X"),
+        (9, b"\2"),
+        (17, b"\0"),
+        (17, b"\6"),
+        (17, b"\x63"),
+        (18, b"\xff" * 8),
+        (26, b"\xff" * 4),
+        (-8, b"\x02"),
+    ],
+    ids=["magic", "version", "no type", "float", "unknown type", "sentences", "negative size", "position"],
+)
+def test_an_index_with_other_numbers_than_fairseq_writes_is_refused(data, place, value):
+    """The layout is that of fairseq's MMapIndexedDataset. There, such numbers are tracebacks or give wrong words."""
+    path = data / "train.src-tgt.tgt.idx"
+    content = bytearray(path.read_bytes())
+    content[place : place + len(value) or None] = value
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"train\.src-tgt\.tgt\.idx is cut off or damaged"):
+        make_task(data).load_dataset("train")
+
+
+def test_a_negative_word_number_is_refused(data):
+    path = data / "train.src-tgt.tgt"
+    content = bytearray(Path(f"{path}.idx").read_bytes())
+    content[17] = 3  # fairseq's code of int16
+    Path(f"{path}.idx").write_bytes(content)
+    words = np.fromfile(f"{path}.bin", dtype=np.int16)
+    words[3] = -2
+    words.tofile(f"{path}.bin")
+    with pytest.raises(UserError, match=r"train\.src-tgt\.tgt\.bin has word number -2, but the dictionary ends at 22"):
+        make_task(data).load_dataset("train")
+
+
 # --- data that is not what its text says ----------------------------------------------------------------------------
 
 
@@ -289,7 +326,8 @@ def test_a_sparse_or_endless_line_of_a_text_is_not_read(tmp_path, text, size, sa
 def test_sparse_binary_data_is_not_read(data):
     header = (data / "train.src-tgt.src.idx").read_bytes()[:18]
     sizes = np.full(9, 1 << 30, dtype=np.int32).tobytes()  # nine sentences, whose words have two bytes
-    (data / "train.src-tgt.src.idx").write_bytes(header + (9).to_bytes(8, "little") + sizes + bytes(9 * 8))
+    positions = (np.arange(9) << 31).tobytes()
+    (data / "train.src-tgt.src.idx").write_bytes(header + (9).to_bytes(8, "little") + sizes + positions)
     os.truncate(data / "train.src-tgt.src.bin", 9 << 31)
     with pytest.raises(UserError, match="sparse"):
         check_binary(data / "train.src-tgt.src", len(DICTIONARY))

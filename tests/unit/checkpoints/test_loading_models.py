@@ -29,9 +29,10 @@ def data(tmp_path):
     return tmp_path
 
 
-def save(data, arch, legacy=False, spoil=lambda model: None):
+def save(data, arch, legacy=False, spoil=lambda model: None, task="translation"):
     """Return a random model and its checkpoint as fairseq-train writes it, or in the old form with ``args`` alone."""
     given = [str(data), "-s", "src", "-t", "tgt", "--cpu", "--optimizer", "adam", "--arch", arch, *ARCHS[arch]]
+    given += ["--task", task]
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=given)
     cfg = convert_namespace_to_omegaconf(args)
     model = tasks.setup_task(cfg.task).build_model(cfg.model)
@@ -59,6 +60,17 @@ def test_a_model_comes_back_as_it_was(data, arch, legacy):
 def test_a_model_of_fairseqs_own_task_is_not_loaded_to_use_it(data):
     save(data, "lstm")
     with pytest.raises(UserError, match="is a model of TranslationTask, and only those of"):
+        wean_fairseq.load(data / "checkpoint.pt", device="cpu")
+
+
+@pytest.mark.parametrize("search", ["--beam 1000000", "--min-len 9999", "--max-len-a 50"])
+def test_a_stored_search_that_takes_days_is_refused(data, search):
+    save(data, "wean_lstm", task="paraphrase")
+    wean_fairseq.load(data / "checkpoint.pt", device="cpu")
+    (data / "search.txt").write_text(search)
+    with pytest.raises(
+        UserError, match=rf"the search of .*checkpoint\.pt is not valid: a stored {search.split()[0]} must"
+    ):
         wean_fairseq.load(data / "checkpoint.pt", device="cpu")
 
 

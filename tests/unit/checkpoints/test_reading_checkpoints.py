@@ -424,6 +424,35 @@ def test_a_pickle_of_millions_of_values_is_refused_before_it_is_loaded(tmp_path,
         read_checkpoint(tmp_path / "a.pt")
 
 
+DANGEROUS_PICKLES = {
+    "copies": (b"}q\0(" + b"K\1N" * 2000 + b"ucbuiltins\ndict\nq\1(" + b"h\1h\0\x85R" * 3000 + b"l", "makes more than"),
+    "bytes": (b"X\0\0\x10\0" + b"a" * 2**20 + b"q\0(" + b"c_codecs\nencode\nh\0\x85R" * 300 + b"l", "makes more than"),
+    "nested tuples": (b")q\0" + b"h\0h\0\x86q\0" * 40, "makes more than"),
+    "nested lists": (b"]q\0" + b"](h\0h\0eq\0" * 40, "makes more than"),
+    "in itself": (b"]q\0h\0a", "of values that are in themselves"),
+    "filled later": (b"]q\0h\0\x85h\0Na", "of values that are in themselves"),
+    "equal hashes": (b"}(" + (b"\x8a\x09" + b"\2" * 9 + b"N") * 10_001 + b"u", "makes more than"),
+    "a storage": (b"(X\7\0\0\0storageNX\2\0\0\x000\0X\3\0\0\0cpuK\1tQ", "by other texts than numbers"),
+}
+
+
+@pytest.mark.parametrize(("pickled", "said"), DANGEROUS_PICKLES.values(), ids=DANGEROUS_PICKLES)
+def test_a_pickle_of_which_few_bytes_make_gigabytes_or_hours_is_not_loaded(tmp_path, monkeypatch, pickled, said):
+    """Read in Python's documentation of the operations: no file here has more than 20,000, except for 1 MB of text."""
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\2" + pickled + b".")
+    monkeypatch.setattr(torch, "load", None)
+    with pytest.raises(Damaged, match=rf"a\.pt (has a pickle that |has a pickle |names storages ){said}"):
+        read_checkpoint(tmp_path / "a.pt")
+
+
+def test_values_may_be_shared(tmp_path):
+    """As text, sizes and options are in the checkpoints of fairseq."""
+    shared = {"lr": [0.1], "text": "a" * 100}
+    torch.save(state(extra_state={str(n): shared for n in range(100)}), tmp_path / "a.pt")
+    assert read_checkpoint(tmp_path / "a.pt")["extra_state"]["99"] == shared
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.int64, torch.bool, torch.float8_e4m3fn], ids=str)
 def test_weights_of_other_kinds_of_numbers_are_refused(tmp_path, dtype):
     """They would silently be rounded or lose their imaginary parts."""

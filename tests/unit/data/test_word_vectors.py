@@ -1,5 +1,6 @@
 """Test word vectors from files written in the test: both formats, and every file that is refused."""
 
+import gzip
 import logging
 import os
 
@@ -9,6 +10,7 @@ import torch
 from tests.model_contract import PAD, UNK, make_dictionary
 from wean_fairseq.data.word_vectors import load_word_vectors
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage import files
 
 DICTIONARY = make_dictionary(4)  # w0 .. w3 are 4 .. 7
 LINES = ["the 1 2 3", "w2 0.5 -1e-2 7", "w0 4 5 6"]
@@ -55,6 +57,13 @@ def test_words_with_spaces_or_odd_characters_are_passed_over(write):
     matrix, found = load_word_vectors(write(["e 1 2 3", *lines]), DICTIONARY, 3)
     assert found.sum() == 1
     assert matrix[5].tolist() == [3, 2, 1]
+
+
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 64 MiB
+    (tmp_path / "vectors.gz").write_bytes(gzip.compress(b"w0 1 2 3\n" * 100_000))
+    with pytest.raises(UserError, match=r"cannot be read .it is 100 times larger when it is unpacked: unpack it first"):
+        load_word_vectors(str(tmp_path / "vectors.gz"), DICTIONARY, 3)
 
 
 def test_bytes_that_are_no_text_hurt_no_other_word(tmp_path):

@@ -262,7 +262,7 @@ def test_a_failed_run_leaves_the_old_file(run: Run, monkeypatch: pytest.MonkeyPa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    status, _, err = run("--hyp", "X=hyp", "--ref", "ref", "--json", "out.json")
+    status, _, err = run("--hyp", "X=hyp", "--ref", "ref", "--json", "out.json", "--overwrite")
     assert status == 2
     assert "out.json cannot be written (No space left on device)" in err
     assert Path("out.json").read_text(encoding="utf-8") == "precious"
@@ -289,7 +289,7 @@ def test_groups_are_scored_by_themselves_too(run: Run) -> None:
         for name in ("mixed", "ref"):
             text = Path(name).read_text(encoding="utf-8").splitlines()
             Path(f"{name}.{group}").write_text("".join(f"{text[line]}\n" for line in lines), encoding="utf-8")
-        run("--hyp", f"X=mixed.{group}", "--ref", f"ref.{group}", *metrics, "--json", "part.json")
+        run("--hyp", f"X=mixed.{group}", "--ref", f"ref.{group}", *metrics, "--json", "part.json", "--overwrite")
         part = json.loads(Path("part.json").read_text(encoding="utf-8"))["systems"]["X"]
         for metric in ("exact@1", "bleu"):
             assert cells[f"{metric}[{group}]"]["score"] == pytest.approx(part[metric]["score"])
@@ -309,7 +309,7 @@ def test_a_group_is_resampled_as_if_it_were_all(run: Run) -> None:
     for name in ("hyp", "other", "ref"):
         text = Path(name).read_text(encoding="utf-8").splitlines()
         Path(f"{name}.easy").write_text(f"{text[0]}\n{text[2]}\n", encoding="utf-8")
-    run("--hyp", "X=hyp.easy", "Y=other.easy", "--ref", "ref.easy", *metrics, "--json", "part.json")
+    run("--hyp", "X=hyp.easy", "Y=other.easy", "--ref", "ref.easy", *metrics, "--json", "part.json", "--overwrite")
     whole, part = (json.loads(Path(name).read_text(encoding="utf-8")) for name in ("all.json", "part.json"))
     for system in ("X", "Y"):
         for metric in ("bleu", "rouge-l"):

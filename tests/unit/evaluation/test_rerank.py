@@ -39,7 +39,7 @@ def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: py
         write_log(name, nbest)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["rerank", *arguments])
+        status = main(["rerank", "--overwrite", *arguments])
         captured = capsys.readouterr()
         return status, captured.out, captured.err
 
@@ -77,7 +77,19 @@ def test_the_choice_scores_at_least_as_high_as_any_single_reading(run: Run, metr
     for search, nbest in {"5": FIVE, "12": TWELVE}.items():
         for rank in (1, 2):
             Path("plain").write_text("".join(f"{entries[rank - 1]}\n" for entries in nbest), encoding="utf-8")
-            files = ["--hyp", "X=plain", "--ref", "ref", "--src", "src", "--json", "x.json", "--resamples", "0"]
+            files = [
+                "--hyp",
+                "X=plain",
+                "--ref",
+                "ref",
+                "--src",
+                "src",
+                "--json",
+                "x.json",
+                "--overwrite",
+                "--resamples",
+                "0",
+            ]
             assert main([*files, "--metric", metric, "--quiet"]) == 0
             cells = json.loads(Path("x.json").read_text(encoding="utf-8"))["systems"]["X"]
             again[search, rank] = cells[metric]["score"]

@@ -1,5 +1,8 @@
 """Test the writers of tables. Expected texts are written by hand according to the rules of the formats."""
 
+import csv
+import io
+
 from wean_fairseq.evaluation.tables import Cell, Table
 
 
@@ -26,3 +29,16 @@ def test_latex_escapes_commands_and_csv_quotes_separators() -> None:
     assert table.as_latex().startswith("\\begin{tabular}{lr}\n\\toprule\ns & 50\\% \\\\\n\\midrule\n")
     assert table.as_csv() == 's,50%\n"a_b, c",1 ± 2\n'
     assert table.as_tsv() == "s\t50%\na_b, c\t1 ± 2\n"
+
+
+def test_no_cell_for_a_spreadsheet_program_is_a_formula() -> None:
+    """Such programs run cells that begin with these signs, also after spaces and in the full-width forms of Unicode."""
+    cells = ["=1+1", "+a", "-a", "@a", "\t=a", "\uff1da", "\u00a0=a", "-1.5e-05", "-0.50", "a=1", "a\tb\nc"]
+    as_csv, as_tsv = (
+        Table(cells, [cells]).as_csv(),
+        Table(cells, [cells]).as_tsv(),
+    )
+    quoted = ["'=1+1", "'+a", "'-a", "'@a", "'\t=a", "'\uff1da", "'\u00a0=a", "-1.5e-05", "-0.50", "a=1", "a\tb\nc"]
+    assert list(csv.reader(io.StringIO(as_csv))) == [quoted, quoted]
+    escaped = [cell.replace("\t", "\\t").replace("\n", "\\n") for cell in quoted]
+    assert [line.split("\t") for line in as_tsv.splitlines()] == [escaped, escaped]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from wean_fairseq import optional
 from wean_fairseq.errors import UserError
+from wean_fairseq.storage import files
 from wean_fairseq.text import Text, TextSettings, prepared_text, steps
 from wean_fairseq.text.cleaning import Cleaner, one_spelling, restore_specials
 
@@ -133,6 +134,15 @@ def test_gzipped_files_are_read_as_they_are(tmp_path):
     (tmp_path / "file").write_bytes(gzip.compress(b"one\ntwo\n" * 100)[:-20])
     with pytest.raises(InputError, match="cannot unpack"):
         list(read_lines(tmp_path / "file"))
+
+
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 64 MiB
+    (tmp_path / "file").write_bytes(gzip.compress(b"one\n" * 100_000))
+    with pytest.raises(InputError, match=r"cannot read .*file: it is 100 times larger when it is unpacked: unpack it"):
+        list(read_lines(tmp_path / "file"))
+    (tmp_path / "file").write_bytes(gzip.compress(b"one\n" * 250))
+    assert len(list(read_lines(tmp_path / "file"))) == 250
 
 
 def test_bytes_that_are_no_utf8_are_named_or_replaced(tmp_path):

@@ -125,7 +125,8 @@ def test_learnt_steps_keep_the_lines_and_are_undone(tmp_path):
     # fairseq-generate numbers its outputs, which come in the order of batches.
     write(tmp_path / "log", [f"H-{number}\t-0.5\t{found['valid.src'][number]}" for number in reversed(range(30))])
     undo[2:4] = ["--generated", tmp_path / "log"]
-    assert run("undo_text", *undo) == 0
+    assert run("undo_text", *undo) == 2  # an older file is not replaced
+    assert run("undo_text", *undo, "--overwrite") == 0
     assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
 
 
@@ -201,7 +202,7 @@ def test_pwkp_anonymised_and_names_restored(tmp_path, with_map, capsys):
     sources = [source["file"] for source in manifest_of(tmp_path / "out")["sources"]]
     assert (f"{PWKP}.map.t7" in sources) == with_map
     write(tmp_path / "hyp", ["misc@1 , number@1 , person@7 ."])
-    restore = ["--entities", tmp_path / "out" / "test.entities", "--output", tmp_path / "names"]
+    restore = ["--overwrite", "--entities", tmp_path / "out" / "test.entities", "--output", tmp_path / "names"]
     assert run("restore_entities", *restore, "--input", tmp_path / "hyp") == 0
     assert (tmp_path / "names").read_text() == "jazz days , 12 , person@7 .\n"
     assert run("restore_entities", *restore, "--input", tmp_path / "out" / "bad") == 2

@@ -18,6 +18,8 @@ from corpus.output import Output
 from corpus.preparation import Preparation
 from corpus.tables import open_pairs
 
+from wean_fairseq.storage import files
+
 PAIRS = [(f"Anna purchased house number {n}.", f"Anna bought house number {n}.") for n in range(40)]
 MARKED = [(f'The boss said "go, now" to Anna {n}', f'Anna; {n} heard "go"') for n in range(40)]
 LONG = [(f"First line {n},\nsecond line.\n\nThird, and last.", f"One line {n}.") for n in range(40)]
@@ -177,6 +179,16 @@ def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packe
     assert "Parquet; source = column 2 pair.source" in read.said
     with pytest.raises(InputError, match=r"cannot read .*pairs"):
         read(parquet[:200])
+
+
+def test_a_small_parquet_file_with_billions_of_rows_is_refused(read: Reader, tmp_path: Path, monkeypatch):
+    """Parquet stores equal rows once."""
+    duckdb = pytest.importorskip("duckdb")
+    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 64 MiB
+    rows = f"SELECT '{'a ' * 500}' AS source, '{'b ' * 500}' AS target FROM range(5000)"
+    duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/rows.parquet' (FORMAT parquet)")
+    with pytest.raises(InputError, match="is 100 times larger when it is unpacked: save it as CSV"):
+        read((tmp_path / "rows.parquet").read_bytes())
 
 
 @pytest.mark.parametrize("name", ["*.parquet", "?ther.parquet", "[o]ther.parquet", "a[b.parquet", "'; x --.parquet"])

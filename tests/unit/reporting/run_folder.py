@@ -69,7 +69,7 @@ def make_run(
 
 def score(folder: Path, *generated: str, preset: str) -> None:
     """Score as a recipe does, with few resamples."""
-    options = ["--resamples", "20", "--trials", "20", "--quiet", "--tokenize", "none"]
+    options = ["--resamples", "20", "--trials", "20", "--quiet", "--tokenize", "none", "--overwrite"]
     files = ["--src", str(folder / "text" / "test.src"), "--ref", str(folder / "text" / "test.tgt")]
     status = evaluate(
         ["--generated", *generated, *files, "--preset", preset, *options, "--json", str(folder / "test.json")]

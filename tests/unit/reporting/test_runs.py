@@ -109,7 +109,7 @@ def test_a_training_that_goes_on_is_not_done_and_millions_are_read(tmp_path):
         ('{"systems": {"a": {"bleu": {"signature": "s"}}}, "data": {}}', "test.json is not what wean-evaluate --json"),
         (
             '{"systems": {"a": {"bleu": {"score": 1e308, "ci": [-1e308, 1e308], "signature": "s"}}}, "data": {}}',
-            "test.json is not what wean-evaluate --json writes (Expected `float` <= 1e+30",
+            "test.json cannot be read as JSON",
         ),
         ('{"systems": [], "data": {}}', "test.json is not what wean-evaluate --json"),
         ('{"systems": {"a": {"bleu": {"score": 1, "signature": "s"}}}, "data": {"files": {"source": [{}]}}}', "is not"),

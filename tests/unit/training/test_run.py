@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from wean_fairseq.errors import UserError
-from wean_fairseq.training import base, run
+from wean_fairseq.training import base, run, state
 from wean_fairseq.training.call import train
 from wean_fairseq.training.settings import build_settings
 
@@ -55,6 +55,27 @@ def test_a_broken_mark_means_that_the_step_is_not_done(training, content):
         training.train()
     damage(training.work / "published", content)
     assert training._published == (content or b"").decode(errors="replace")  # which no folder has as its checksum
+
+
+def test_a_second_run_in_a_work_folder_is_refused(training):
+    """Both would write the same text and the same outputs."""
+    training.prepare()
+    with state.alone(training.work), pytest.raises(UserError, match=r"another run is using m\.work: wait until it has"):
+        run.run(training.settings)
+
+
+@pytest.mark.parametrize("kind", ["user's file", "missing file", "FIFO"])
+def test_no_file_outside_of_a_work_folder_is_written(training, kind):
+    """The log of a training is appended to, and a work folder may come from elsewhere."""
+    training.prepare()
+    log = training.system / "train.out"
+    damage(log, None)
+    if kind != "FIFO":
+        log.unlink()
+        log.symlink_to(training.work.parent / {"user's file": "pairs.csv", "missing file": "no"}[kind])
+    with pytest.raises(UserError, match=r"train\.out is not a file, or is a link to one outside of m\.work: remove it"):
+        run.run(training.settings)
+    assert (training.work.parent / "pairs.csv").read_text() == "source,target\na,b\n"
 
 
 def test_word_vectors_reach_the_training(training, monkeypatch):

@@ -29,7 +29,7 @@ def sheet_command(argv: list[str]) -> str:
     add("--seed", type=SEED, default=1, help="same seed, same sheets (default: %(default)s)")
     add("--out", required=True, metavar="FOLDER", help="where the sheets and key.json go")
     args = parser.parse_args(argv)
-    check_outputs({"--out": Path(args.out) / "key.json"}, [])
+    check_outputs({"--out": Path(args.out) / "key.json"}, [], overwrite=True)  # write_sheets looks at all files
     sources = read_lines(args.src) if args.src else None
     systems = read_systems(args, sources)
     if args.ref:
@@ -51,8 +51,9 @@ def ratings_command(argv: list[str]) -> str:
     parser.add_argument("sheets", nargs="+", metavar="CSV", help="the sheet of every rater")
     parser.add_argument("--key", required=True, metavar="FILE", help="key.json of the study")
     parser.add_argument("--json", metavar="OUT", help="write the results")
+    parser.add_argument("--overwrite", action="store_true", help="replace an older file")
     args = parser.parse_args(argv)
-    check_outputs({"--json": args.json}, [args.key, *args.sheets])
+    check_outputs({"--json": args.json}, [args.key, *args.sheets], overwrite=args.overwrite)
     design = Design.from_file(args.key)
     result = analyse(design, read_ratings(design, args.sheets))
     if args.json:
