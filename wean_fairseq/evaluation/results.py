@@ -148,27 +148,18 @@ def software() -> dict[str, str]:
 
 def record_command(argv: list[str]) -> str:
     """Run ``wean-evaluate record``."""
-    parser = OneLineParser(
-        prog="wean-evaluate record", description="Keep a measured evaluation with all that is needed to repeat it."
-    )
+    description = "Keep a measured evaluation with all that is needed to repeat it."
+    parser = OneLineParser(prog="wean-evaluate record", description=description)
     parser.add_argument("evaluation", metavar="JSON", help="written by wean-evaluate --json")
     parser.add_argument("--experiment", required=True, help="name of the result file, e.g. wean_pwkp")
     parser.add_argument("--command", required=True, help="the command that reproduces it (as a user would type it)")
     parser.add_argument("--seed", required=True, type=SEED, nargs="+", help="seed of each training run")
-    parser.add_argument(
-        "--trainings",
-        metavar="JSON",
-        nargs="+",
-        default=[],
-        help="trainings.json of the recipe's run, one for each seed",
-    )
-    parser.add_argument(
-        "--curves", metavar="TSV", nargs="+", default=[], help="curves.tsv of the recipe's run, one for each seed"
-    )
+    for option, metavar, name in (("--trainings", "JSON", "trainings.json"), ("--curves", "TSV", "curves.tsv")):
+        text = f"{name} of the recipe's run, one for each seed"
+        parser.add_argument(option, metavar=metavar, nargs="+", default=[], help=text)
     parser.add_argument("--note", default="", help="note for readers, e.g. how the data differ from the paper's")
-    parser.add_argument(
-        "--data", nargs="+", default=[], metavar="FILE", help="text to identify by its hash as well, e.g. the train set"
-    )
+    text = "text to identify by its hash as well, e.g. the train set"
+    parser.add_argument("--data", nargs="+", default=[], metavar="FILE", help=text)
     parser.add_argument("--hardware", help="hardware of the training (default: this machine)")
     parser.add_argument("--overwrite", action="store_true", help="replace an older result of this name")
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
@@ -245,9 +236,8 @@ def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
 
 def tables_command(argv: list[str]) -> str:
     """Run ``wean-evaluate tables``."""
-    parser = OneLineParser(
-        prog="wean-evaluate tables", description="Write the tables between result markers in Markdown documents."
-    )
+    description = "Write the tables between result markers in Markdown documents."
+    parser = OneLineParser(prog="wean-evaluate tables", description=description)
     parser.add_argument("documents", nargs="+", metavar="FILE", help="Markdown files")
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     parser.add_argument("--check", action="store_true", help="change nothing, fail if a table is out of date")

@@ -127,7 +127,10 @@ class GrowingFile:
         try:
             return convert(read_json(self._state_file, _LARGEST_STATE), _State)
         except (OSError, ValueError, ValidationError) as error:
-            raise self._foreign() from error
+            raise UserError(
+                f"{self._part} and {self._state_file.name} are not an unfinished output of wean-generate: move them "
+                "away, or choose another --output."
+            ) from error
 
     def _hash_outputs(self, file: BinaryIO, size: int) -> int:
         """Hash the first ``size`` bytes of the outputs, and return their number of lines."""
@@ -223,12 +226,6 @@ class GrowingFile:
     def _mismatch(self, what: str) -> UserError:
         return UserError(
             f"{self._part} was begun with {what}: choose another --output, or pass --overwrite to start again."
-        )
-
-    def _foreign(self) -> UserError:
-        return UserError(
-            f"{self._part} and {self._state_file.name} are not an unfinished output of wean-generate: move them away, "
-            "or choose another --output."
         )
 
     def _unwritable(self, error: OSError) -> UserError:
