@@ -107,6 +107,7 @@ setup(
             "pyarrow",
             "pytest",
             "pytest-xdist",
+            "coverage",  # chooses the tests of mutants
             "hypothesis",
             "ruff",
             "mypy",

@@ -3,11 +3,12 @@
 
     python scripts/mutants.py                  # all of scripts/mutants.toml
     python scripts/mutants.py -k dropout -j 4  # those whose file or text has the word, four at a time
-    python scripts/mutants.py --random 200     # drawn from the numerical code, see random_mutants.py
+    python scripts/mutants.py --random 200     # drawn by random_mutants.py, tested as mutant_tests.py says
 
 Each mutant replaces a text of a file in a copy of the project, in which the tests of its row run. An old text that is
 missing, or occurs twice, is an error, and the row must be fixed. Before the mutants, each set of tests runs once on an
-unchanged copy, so that a mutant does not count as killed by a test that fails anyway.
+unchanged copy, so that a mutant does not count as killed by a test that fails anyway. For random mutants all tests run
+once, and those that fail are left out. The report grows line by line, and also ends with its sum after Ctrl-C.
 """
 
 import argparse
@@ -20,11 +21,13 @@ import signal
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import mutant_tests
 import random_mutants
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,6 +36,7 @@ MUTANTS = ROOT / "scripts" / "mutants.toml"
 COPIED = ("wean_fairseq", "tests", "preprocess", "pyproject.toml", "setup.py")
 KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "BROKEN"
 LONGEST = 900  # seconds: a mutant that makes a test hang is killed too
+UNSEEN = 99  # status of tests that pass without the copy of the package
 
 
 class Mutant(NamedTuple):
@@ -78,13 +82,13 @@ def read_mutants(path: Path) -> list[Mutant]:
     return mutants
 
 
-def draw_mutants(number: int, seed: int) -> list[Mutant]:
-    """Return random mutants, with the unit tests that name their file and those of its folder."""
+def draw_mutants(number: int, seed: int, covering: mutant_tests.Covering) -> list[Mutant]:
+    """Return random mutants, each with the tests that run its line."""
     mutants = []
     for file, place, changed in random_mutants.draw(ROOT, number, seed):
         text = (ROOT / file).read_text(encoding="utf-8")
         new = random_mutants.mutate(text, place, changed)
-        mutants.append(Mutant(file, text, new, random_mutants.tests_of(ROOT, file), place))
+        mutants.append(Mutant(file, text, new, covering.of_line(file, int(place.rpartition(":")[2])), place))
     return mutants
 
 
@@ -94,6 +98,8 @@ def run_tests(mutant: Mutant) -> tuple[Mutant, str, str]:
     Returns:
         The mutant, its outcome, and the end of pytest's output.
     """
+    if not mutant.tests:
+        return mutant, SURVIVED, "no test runs this line"
     signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(LONGEST)
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
@@ -110,7 +116,8 @@ def run_tests(mutant: Mutant) -> tuple[Mutant, str, str]:
         finally:
             signal.alarm(0)
             os.chdir(ROOT)
-    return mutant, {0: SURVIVED, 1: KILLED}.get(status, BROKEN), said.getvalue()[-1500:]
+    # Any error shows the change, also one while pytest collects the tests.
+    return mutant, {0: SURVIVED, UNSEEN: BROKEN}.get(status, KILLED), said.getvalue()[-1500:]
 
 
 def _give_up(_signal: int, _frame: Any) -> None:
@@ -128,13 +135,29 @@ def _copy_project(folder: Path) -> None:
 def _pytest(folder: str, tests: Iterable[str]) -> int:
     import pytest
 
-    os.chdir(folder)
-    sys.path.insert(0, folder)
+    _enter(folder)
     status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--rootdir", folder, *tests]))
     package = sys.modules.get("wean_fairseq")
-    if package is None or not str(package.__file__).startswith(folder):
-        return 4  # the tests did not see the copy
-    return status
+    seen = package is not None and str(package.__file__).startswith(folder)
+    return UNSEEN if status == 0 and not seen else status
+
+
+def _enter(folder: str) -> None:
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+
+
+def measure_lines(record: Path) -> None:
+    """Write to ``record`` which tests run which lines, see mutant_tests.py, in a separate process and copy."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        _copy_project(Path(folder))
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            pool.apply(_measure, (folder, record))
+
+
+def _measure(folder: str, record: Path) -> None:
+    _enter(folder)
+    mutant_tests.measure(Path(folder), record)
 
 
 def main() -> int:
@@ -144,31 +167,44 @@ def main() -> int:
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: all processors)")
     parser.add_argument("--random", type=int, metavar="N", help="draw N mutants instead of those of mutants.toml")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: %(default)s)")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="keep which tests run which lines, or read it")
     parser.add_argument("--goal", type=float, default=95.0, help="percentage to be killed (default: %(default)s)")
     args = parser.parse_args()
-    kept = read_mutants(MUTANTS) if args.random is None else draw_mutants(args.random, args.seed)
-    mutants = [one for one in kept if args.k in one.file or args.k in one.old]
-    if not mutants:
-        parser.error(f"no mutant has {args.k!r} in its file or text")
     # Imported once here instead of in every forked process, because these imports take most of the time of a short
     # test.
     for name in ("fairseq.models", "fairseq.tasks", "scipy.stats"):
         importlib.import_module(name)
     sys.dont_write_bytecode = True
+    mutants = [one for one in _all_mutants(args) if args.k in one.file or args.k in one.old]
+    if not mutants:
+        parser.error(f"no mutant has {args.k!r} in its file or text")
     unchanged = [Mutant("", "", "", tests) for tests in dict.fromkeys(one.tests for one in mutants if not one.place)]
-    ended: dict[str, list[Mutant]] = {KILLED: [], SURVIVED: [], BROKEN: []}
+    ended = Counter[str]()
     with multiprocessing.get_context("fork").Pool(args.j, maxtasksperchild=1) as pool:
         for mutant, end, said in pool.imap_unordered(run_tests, unchanged, chunksize=1):
             if end != SURVIVED:
                 sys.exit(f"mutants: error: these tests fail on the unchanged project:\n{mutant.describe()}\n{said}")
-        for mutant, end, said in pool.imap_unordered(run_tests, mutants, chunksize=1):
-            ended[end].append(mutant)
-            print(f"{end:8} {mutant.describe()}", flush=True)
-            if end == BROKEN:
-                print(said)
-    share = 100 * len(ended[KILLED]) / len(mutants)
-    print(f"{len(ended[KILLED])} of {len(mutants)} mutants killed ({share:.1f} %)")
-    return 0 if share >= args.goal and not ended[BROKEN] else 1
+        with suppress(KeyboardInterrupt):
+            for mutant, end, said in pool.imap_unordered(run_tests, mutants, chunksize=1):
+                ended[end] += 1
+                print(f"{end:8} {mutant.describe()}", flush=True)
+                if end == BROKEN:
+                    print(said)
+    share = 100 * ended[KILLED] / max(1, ended.total())
+    print(f"{ended[KILLED]} of {ended.total()} mutants killed ({share:.1f} %), {len(mutants) - ended.total()} not run")
+    return 0 if share >= args.goal and not ended[BROKEN] and ended.total() == len(mutants) else 1
+
+
+def _all_mutants(args: argparse.Namespace) -> list[Mutant]:
+    if args.random is None:
+        return read_mutants(MUTANTS)
+    with tempfile.TemporaryDirectory() as folder:
+        record = args.record or Path(folder, "lines.json")
+        if not record.exists():
+            measure_lines(record.resolve())
+        covering = mutant_tests.read(ROOT, record)
+    print(f"{len(covering.tests)} tests took {sum(covering.seconds.values()):.0f} seconds")
+    return draw_mutants(args.random, args.seed, covering)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import ast
 import random
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,21 +60,6 @@ def mutate(text: str, place: str, changed: str) -> str:
     return "".join(lines)
 
 
-def tests_of(root: Path, file: str) -> tuple[str, ...]:
-    """Unit tests that may notice a change in ``file``: those that name it first, then those of its folder."""
-    path = Path(file)
-    folder = path.parts[1]
-    stem = path.parent.name if path.stem in ("model", "decoder", "config", "__init__") else path.stem
-    word = re.compile(rf"\b{stem}\b")
-    tests = sorted((root / "tests" / "unit").rglob("test_*.py"))
-    naming = [test for test in tests if word.search(test.read_text(encoding="utf-8")) or stem in test.stem]
-    second = {"modules": ["models", "search"], "models": ["search"], "search": ["tasks"]}.get(folder, [])
-    naming = [test for test in naming if test.parent.name in (folder, *second)]
-    naming.sort(key=lambda test: (stem not in test.stem, test.parent.name != folder))
-    whole = [root / "tests" / "unit" / name for name in (folder, *second)]
-    return tuple(dict.fromkeys(str(test.relative_to(root)) for test in [*naming[:6], *whole] if test.exists()))
-
-
 def _changes(text: str) -> Iterator[tuple[int, str]]:
     """Line numbers from 1, and the line with one thing changed. Decorators (``@dataclass(frozen=True)``) stay."""
     lines = text.splitlines()
@@ -95,11 +81,19 @@ def _changes(text: str) -> Iterator[tuple[int, str]]:
             line = lines[node.lineno - 1]
             value: Any = node.value
             other = not value if isinstance(value, bool) else value + 1
-            if other != value:  # 1e30 + 1 is 1e30
+            # 1e30 + 1 is 1e30. Columns are counted in bytes, and in strings with expressions they may be wrong.
+            if other != value and _literal(line[node.col_offset : node.end_col_offset]) == value:
                 yield node.lineno, line[: node.col_offset] + repr(other) + line[node.end_col_offset :]
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and node.lineno == node.operand.lineno:
             line = lines[node.lineno - 1]
             yield node.lineno, line[: node.col_offset] + line[node.col_offset + len("not") :].lstrip()
+
+
+def _literal(text: str) -> Any:
+    """Return the value of a literal, or None."""
+    with suppress(ValueError, SyntaxError):
+        return ast.literal_eval(text)
+    return None
 
 
 def _operator(lines: list[str], left: ast.expr, right: ast.expr, operator: ast.AST) -> Iterator[tuple[int, str]]:

@@ -4,6 +4,7 @@ from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, 
 
 # C-DNPG's section 4 and its released code.
 TABLE2 = {"embed_dim": 450, "ffn_dim": 1024, "encoder_layers": 3, "decoder_layers": 3, "attention_heads": 9}
+TABLE2 |= {"dropout": 0.1, "attention_dropout": 0.1, "max_positions": 512}
 SETTINGS = {
     "copy_transformer": {"copy_mode": "gate", **TABLE2},
     "paraphrase_transformer": {"copy_mode": "none", **TABLE2},

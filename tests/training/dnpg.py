@@ -16,7 +16,10 @@ from . import (
 
 # Li et al., ACL 2019, section 4: the table of its two levels.
 LEVELS = {"phrase_dim": 300, "phrase_heads": 6, "sentence_dim": 150, "sentence_heads": 3, "encoder_layers": 3}
-SETTINGS = {"dnpg": LEVELS | {"attention_dropout": 0.1}}
+LEVELS |= {"decoder_layers": 3, "ffn_factor": 4, "window": 3, "separator_dim": 300, "aggregator_dim": 300}
+# Section 3.2: temperature and weight of the label loss, before and after three epochs.
+LABELS = {"label_weight": 1.0, "final_label_weight": 0.01, "temperature": 1.0, "final_temperature": 0.9}
+SETTINGS = {"dnpg": {**LEVELS, **LABELS, "anneal_after": 3, "dropout": 0.1, "attention_dropout": 0.1}}
 SLOTS = 64
 SIZES = {
     "phrase_dim": 8,

@@ -9,7 +9,14 @@ from .copy_transformer import SIZES, STARTS
 
 # Those of its authors' research code.
 FSET = {"embed_dim": 128, "ffn_dim": 512, "encoder_layers": 6, "decoder_layers": 6, "attention_heads": 8}
-FSET |= {"edit_layers": 4, "edit_dim": 128, "micro_dim": 64, "dropout": 0.3, "attention_dropout": 0.3}
+FSET |= {
+    "edit_layers": 4,
+    "edit_dim": 128,
+    "micro_dim": 64,
+    "dropout": 0.3,
+    "attention_dropout": 0.3,
+    "max_positions": 512,
+}
 SETTINGS = {"fset": FSET}
 PARTS = [
     Dropped(ENCODER, "layer_norm", 6, 2),

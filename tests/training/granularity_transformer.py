@@ -4,7 +4,8 @@ from . import Case
 from .copy_transformer import PARTS, SIZES, STARTS, TABLE2
 
 # Section 4 and the released code.
-GRANULARITY = {"ga_length": "true", "ga_cross": "none", **TABLE2}
+GRANULARITY = {"ga_length": "true", "ga_cross": "none", "ga_start_layer": 1, **TABLE2}
+GRANULARITY |= {"ga_encoder_length": 20, "ga_decoder_length": 19}  # of the code, read with "padded" alone
 SETTINGS = {
     "granularity_transformer": {"ga_variant": "product", **GRANULARITY},
     **{

@@ -3,12 +3,13 @@
 from . import BETWEEN_LAYERS, DECODER, Case, Dropped, uniform
 
 # Section 4.2. We chose the small sizes.
-LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2, "dropout": 0.5}
+LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2, "dropout": 0.5, "init_range": 0.04}
+TOPICS = LSTM | {"coverage_loss_weight": 0.1, "topic_slots": 5}
 SETTINGS = {
-    "mta_lstm": {"topic_mode": "mta", "init_range": 0.04, "coverage_loss_weight": 0.1, **LSTM},
-    "tat_lstm": {"topic_mode": "tat", **LSTM},
-    "tav_lstm": {"topic_mode": "tav", **LSTM},
-    "mta_lstm_small": {"topic_mode": "mta", "embed_dim": 128, "hidden_size": 256},
+    "mta_lstm": {"topic_mode": "mta", **TOPICS},
+    "tat_lstm": {"topic_mode": "tat", **TOPICS},
+    "tav_lstm": {"topic_mode": "tav", **TOPICS},
+    "mta_lstm_small": {"topic_mode": "mta", **TOPICS, "embed_dim": 128, "hidden_size": 256},
 }
 TASK = "topic_essay"
 SIZES = {"embed_dim": 6, "hidden_size": 10, "attention_dim": 7}

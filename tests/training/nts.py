@@ -4,14 +4,15 @@ from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal, uniform
 
 # Section 2 of NTS. The authors' code does not reverse the source and initialises word vectors like other weights.
 NTS = {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"}
-NTS |= {"reverse_source": False, "local_dim": 0, "missing_vector_std": 0.0}
+NTS |= {"reverse_source": False, "local_dim": 0, "missing_vector_std": 0.0, "init_range": 0.1, "lexical_share": 0.1}
 # EncDecA, section 5 (Zhang and Lapata, EMNLP 2017); DRESS-LS by the release's train_lexical_simp.sh and run_std.sh.
-DRESS = {"embed_dim": 300, "hidden_size": 256, "dropout": 0.2}
+DRESS = NTS | {"embed_dim": 300, "hidden_size": 256, "dropout": 0.2, "dropout_input": True}
+DRESS |= {"attention_score": "dot", "reverse_source": True}
 SETTINGS = {
     "nts": NTS,
     "nts_w2v": NTS | {"local_dim": 200, "missing_vector_std": 0.9},
-    "enc_dec_a": {"attention_score": "dot", "reverse_source": True, **DRESS},
-    "dress_ls": {"lexical_dim": 256, "lexical_share": 0.1, **DRESS},
+    "enc_dec_a": DRESS,
+    "dress_ls": DRESS | {"lexical_dim": 256, "lexical_share": 0.1},
 }
 SIZES = {"embed_dim": 6, "hidden_size": 10, "num_layers": 2, "local_dim": 0}
 LAYERS = [

@@ -5,9 +5,10 @@ from tests.unit.models.test_pc_san import build_with_features, features
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, glorot, normal, pytorch
 
 # Lin et al., 2020. We chose the small sizes.
+RATES = {"dropout": 0.1, "attention_dropout": 0.1, "max_positions": 512}
 SETTINGS = {
-    "pc_san": {"embed_dim": 768, "ffn_dim": 3072, "decoder_layers": 6, "attention_heads": 8},
-    "pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 2, "attention_heads": 4},
+    "pc_san": {"embed_dim": 768, "ffn_dim": 3072, "decoder_layers": 6, "attention_heads": 8, **RATES},
+    "pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 2, "attention_heads": 4, **RATES},
 }
 TASK = "topic_essay"
 SIZES = {"embed_dim": 6, "ffn_dim": 14, "attention_heads": 3, "decoder_layers": 2}

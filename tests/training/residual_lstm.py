@@ -4,6 +4,7 @@ from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, uniform
 
 # Section 3.2.
 STACK = {"embed_dim": 512, "hidden_size": 512, "num_layers": 4, "dropout": 0.5, "residual_recurrent": False}
+STACK |= {"init_range": 0.08}
 SETTINGS = {"residual_lstm": {"residual_every": 2, **STACK}, "stacked_lstm": {"residual_every": 0, **STACK}}
 SIZES = {"embed_dim": 6, "hidden_size": 10}
 STARTS = {".*": uniform(0.08)}

@@ -6,7 +6,7 @@ from .mta_lstm import LSTM
 # Section 4.2 of MTA-LSTM's paper. We chose the small sizes.
 SETTINGS = {
     "sc_lstm": {"control_loss_weight": 0.0, **LSTM},
-    "sc_lstm_small": {"embed_dim": 128, "hidden_size": 256},
+    "sc_lstm_small": {**LSTM, "embed_dim": 128, "hidden_size": 256},
 }
 TASK = "topic_essay"
 SIZES = {"embed_dim": 6, "hidden_size": 10, "num_layers": 3}

@@ -5,6 +5,7 @@ from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal
 # Sections 3.1.3 (PWKP, EW-SEW) and 3.2.3 (LCSTS). The baseline differs only in the output layer.
 ENGLISH = {"embed_dim": 256, "hidden_size": 256, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.4}
 CHINESE = {"embed_dim": 512, "hidden_size": 512, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.0}
+CHINESE |= {"attention_tanh": True}
 SETTINGS = {
     "wean_lstm": {"query_score": "general", "detach_query_embedding": False, **ENGLISH},
     "wean_lstm_pwkp": {"query_score": "general", **ENGLISH},

@@ -2,6 +2,9 @@
 
 import ast
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,14 +34,14 @@ def test_a_text_that_is_gone_or_not_the_only_one_is_named(old, says, tmp_path):
 
 
 def test_random_mutants_are_those_of_the_seed_and_change_one_line_each():
-    drawn, other = mutants.draw_mutants(40, 1), mutants.draw_mutants(40, 2)
-    assert drawn == mutants.draw_mutants(40, 1) != other
+    covering = mutants.mutant_tests.Covering(ROOT, {}, {})
+    drawn, other = (mutants.draw_mutants(40, seed, covering) for seed in (1, 2))
+    assert drawn == mutants.draw_mutants(40, 1, covering) != other
     for mutant in drawn:
         old, new = mutant.old.splitlines(), mutant.new.splitlines()
         changed = [number for number, pair in enumerate(zip(old, new, strict=True), start=1) if pair[0] != pair[1]]
         assert [f"{mutant.file}:{number}" for number in changed] == [mutant.place]
         assert ast.dump(ast.parse(mutant.new)) != ast.dump(ast.parse(mutant.old))
-        assert mutant.tests and all((ROOT / path).exists() for path in mutant.tests)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +53,55 @@ def test_random_mutants_are_those_of_the_seed_and_change_one_line_each():
         ("x = not (a and b)", ["x = (a and b)", "x = not (a or b)"]),
         ("x = 'a' 'b'", []),
         ("x = 1e30", []),  # adding 1 to it changes nothing in double precision
+        ("x = f\"{y[:2]}\" + 'é' + z[1]", ["y[:3]"]),  # columns after a letter of two bytes are not known
     ],
 )
 def test_what_may_change_in_a_line(line, changes):
     found = [text for _, text in mutants.random_mutants._changes(line)]
     assert len(found) == len(changes)
     assert all(any(change in text for text in found) for change in changes)
+
+
+CODE = """LIMIT = 3
+
+
+def low(x):
+    if x < LIMIT:
+        return x + 1
+    return (
+        x
+        - LIMIT
+    )
+"""
+TESTS = """from wean_fairseq.modules.code import low
+
+
+def test_small():
+    assert low(1) == 2
+
+
+def test_large():
+    assert low(5) == 2
+
+
+def test_that_fails_anyway():
+    assert low(1) == low(5) == 0
+"""
+
+
+def test_a_random_mutant_gets_the_tests_that_run_its_line(tmp_path):
+    """A continued line counts as its statement. A line outside functions gets all tests of its file."""
+    code, test = "wean_fairseq/modules/code.py", "tests/unit/modules/test_code.py"
+    for name, text in ((code, CODE), (test, TESTS), ("wean_fairseq/__init__.py", "")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    run = "from pathlib import Path; import mutant_tests; mutant_tests.measure(Path.cwd(), Path('lines.json'))"
+    path = os.pathsep.join([str(ROOT / "scripts"), str(tmp_path)])
+    command = [sys.executable, "-c", run]
+    subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, check=True)
+    covering = mutants.mutant_tests.read(tmp_path, tmp_path / "lines.json")
+    small, large = f"{test}::test_small", f"{test}::test_large"
+    assert covering.of_line(code, 6) == (small,)
+    assert covering.of_line(code, 9) == (large,)
+    assert set(covering.of_line(code, 5)) == {small, large}
+    assert set(covering.of_line(code, 1)) == {test, small, large}

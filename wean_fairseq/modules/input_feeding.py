@@ -96,7 +96,7 @@ class InputFeedingLstm(nn.Module):
         attention: GlobalAttention,
         dropout: float,
         *,
-        dropout_input: bool = False,
+        dropout_input: bool,
     ) -> None:
         super().__init__()
         self.lstm = nn.LSTM(embed_dim + hidden_size, hidden_size, num_layers, batch_first=True)  # holds the weights

@@ -32,7 +32,6 @@ class LayerMixture(nn.Module):
     def __init__(self, kind: str, num_layers: int, num_mixtures: int) -> None:
         super().__init__()
         self.kind = kind
-        self.num_mixtures = num_mixtures
         if kind == "softmax":
             self.logits = nn.Parameter(torch.zeros(num_mixtures, num_layers))
         else:
@@ -49,8 +48,6 @@ class LayerMixture(nn.Module):
 
 class LastLayer(nn.Module):
     """B_j = h^L for every j: the ablation "-Last" of the paper. It has no parameters."""
-
-    num_mixtures = 1
 
     def forward(self, layers: Tensor) -> Tensor:
         """Return the last layer: (B, S, L, H) -> (B, 1, S, H)."""

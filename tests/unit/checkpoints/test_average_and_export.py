@@ -161,6 +161,14 @@ def test_an_export_loads_back_identically(exported, tmp_path):
     assert Dictionary.load(str(exported / "dict.src.txt")).symbols == WORDS.symbols
 
 
+def test_the_card_counts_the_words_of_the_target(tmp_path, data):
+    target = make_dictionary(9)
+    target.save(str(data / "dict.tgt.txt"))
+    described = DESCRIBED | {"tgt": dictionaries.fingerprint(target)}
+    export(saved(tmp_path / "a.pt", task_state={"dictionaries": described}), tmp_path / "export", data)
+    assert "| words in the dictionary | 9 |" in (tmp_path / "export" / "README.md").read_text(encoding="utf-8")
+
+
 def test_an_export_replaces_only_an_older_export(exported, tmp_path, data):
     newer = saved(tmp_path / "b.pt", value=0.7)
     with pytest.raises(UserError, match="has files already"):

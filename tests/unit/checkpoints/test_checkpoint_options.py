@@ -3,6 +3,7 @@
 import ast
 import collections
 import json
+import re
 from argparse import Namespace
 from pathlib import Path
 
@@ -13,8 +14,7 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
 from tests.unit.checkpoints.test_reading_checkpoints import READERS, state
-from wean_fairseq.checkpoints.literals import LONGEST_LITERAL
-from wean_fairseq.checkpoints.options import DEEPEST_OPTIONS, EVALUATED, MOST_IN_LIST, MOST_VALUES, Refused, plain
+from wean_fairseq.checkpoints.options import EVALUATED, Refused, plain
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint
 
 CODE = "__import__('os').system('exit 1')"
@@ -82,9 +82,6 @@ OTHERS = {
     "name of a number": ({"model": {1: 2}}, "a name that fairseq does not write"),
     "name of bytes": ({"model": {b"a": 2}}, "a name that fairseq does not write"),
     "name of Python": ({"model": Namespace(__class__x=2)}, "a name that fairseq does not write"),
-    "long": ({"model": {"a": "x" * (LONGEST_LITERAL + 1)}}, "characters"),
-    "long list": ({"model": {"a": [0] * (MOST_IN_LIST + 1)}}, "a list of 1001 values"),
-    "many": ({"model": {str(number): 0 for number in range(MOST_VALUES)}}, "more than 10000 values"),
 }
 
 
@@ -120,10 +117,6 @@ def containers_within_each_other():
     one, other = {}, Namespace()
     one["other"], other.one = other, one
     yield one
-    deep = {}
-    for _ in range(DEEPEST_OPTIONS + 1):
-        deep = {"deep": deep}
-    yield deep
     many = []
     for _ in range(60):
         many = [many, many]  # 2^60 lists, of which 60 exist in memory
@@ -134,6 +127,33 @@ def containers_within_each_other():
 def test_containers_without_an_end_are_refused(options):
     with pytest.raises(Refused, match="nested in each other without end"):
         plain(options)
+
+
+def nested(containers):
+    return {"a": nested(containers - 1)} if containers > 1 else {}
+
+
+# The largest options that are read, far more than fairseq writes: how they are made, their size, and the error beyond.
+LIMITS = {
+    "containers": (nested, 21, "nested in each other without end"),
+    "values": (lambda size: {str(number): 0 for number in range(size)}, 9_999, "more than 10000 values"),
+    "items": (lambda size: {"a": [0] * size}, 1_000, "a list of 1001 values as the option 'a'"),
+    "characters": (lambda size: {"a": "x" * size}, 100_000, "the option 'a' of 100001 characters"),
+    "whole number": (lambda size: {"a": [size, -size]}, 2**63 - 1, "the option 'a' of a type that fairseq"),
+}
+
+
+@pytest.mark.parametrize(("make", "most", "error"), LIMITS.values(), ids=LIMITS)
+def test_options_are_read_up_to_a_size(make, most, error):
+    assert plain(make(most)) == make(most)
+    with pytest.raises(Refused, match=error):
+        plain(make(most + 1))
+
+
+@pytest.mark.parametrize(("length", "shown"), [(59, "x" * 59), (60, "x" * 60 + "..."), (99, "x" * 60 + "...")])
+def test_an_error_shows_the_beginning_of_a_long_option(length, shown):
+    with pytest.raises(Refused, match=rf"has the option '{re.escape(shown)}' \(lamb_betas\), which is code"):
+        plain({"lamb_betas": "x" * length})
 
 
 def test_what_fairseq_writes_is_copied():
@@ -166,7 +186,7 @@ def test_exports_are_checked_as_well(tmp_path):
 
     save_file({"weight": torch.ones(1)}, tmp_path / "model.safetensors")
     config = {"format": 1, "cfg": {"task": {}}, "same_as": {}, "optimizer_history": [], "task_state": {}}
-    for model in ({"decoder_attention": WITHOUT_A_CALL}, {"a": "${b}"}, {"a": [[0] * 9] * MOST_IN_LIST}):
+    for model in ({"decoder_attention": WITHOUT_A_CALL}, {"a": "${b}"}, {"a": [[0] * 9] * 1000}):
         config["cfg"]["model"] = model
         (tmp_path / "config.json").write_text(json.dumps(config))
         with pytest.raises(Hostile, match=f"^{tmp_path / 'config.json'} is refused"):

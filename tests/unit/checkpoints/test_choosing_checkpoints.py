@@ -9,7 +9,7 @@ import torch
 from fairseq.dataclass.configs import CheckpointConfig
 from omegaconf import OmegaConf
 
-from wean_fairseq.checkpoints import writing
+from wean_fairseq.checkpoints import resume, writing
 from wean_fairseq.checkpoints.reading import Hostile
 from wean_fairseq.checkpoints.resume import AVERAGE_OF, choose
 from wean_fairseq.errors import UserError
@@ -70,6 +70,17 @@ def test_else_the_newest_by_updates_and_loudly(folder, caplog, damage):
     said = caplog.records[-1].getMessage()
     assert said.startswith("RESUMING FROM AN OLDER CHECKPOINT: ")
     assert "checkpoint_last.pt" in said and "checkpoint_2_15.pt (15 updates)" in said
+
+
+def test_tensors_stay_on_the_disk_until_they_are_used(folder, monkeypatch):
+    read, asked = resume.read_checkpoint, []
+    monkeypatch.setattr(resume, "read_checkpoint", lambda path, lazily: (asked.append(lazily), read(path, lazily))[1])
+    chosen(folder)
+    chosen(folder, restore_file=str(folder / "checkpoint1.pt"))
+    chosen(folder / "new", finetune_from_model=str(folder / "checkpoint1.pt"))
+    cut(folder / "checkpoint_last.pt")
+    chosen(folder)
+    assert asked == [True] * 5  # the last one is read before the newest
 
 
 def test_a_damaged_newest_is_passed_over(folder, caplog):

@@ -2,6 +2,7 @@
 
 import builtins
 import importlib
+import re
 import sys
 import time
 from argparse import Namespace
@@ -11,7 +12,7 @@ from fairseq import options
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from fairseq.utils import eval_bool, eval_str_dict, eval_str_list
 
-from wean_fairseq.checkpoints.literals import LONGEST_LITERAL, MOST_ITEMS, read_literal
+from wean_fairseq.checkpoints.literals import LONGEST_LITERAL, read_literal
 from wean_fairseq.checkpoints.options import EVALUATED
 from wean_fairseq.errors import UserError
 
@@ -21,9 +22,11 @@ LITERALS = [
     "1 + 2 * 3",
     "{'a': [1], 2: {'b': None}}", "[0] * 0", "[0] * -3", "True * 3", "'a' 'b'", "'(' ", "0x10", "1_000", "1e999",
 ]  # fmt: skip
+# 10,000 items and lists, 100,000 characters, and a product of 10,000 binary digits.
+LARGEST = [f"[{'0,' * 9_999}]", "[0] * 5000", "1" + " " * 99_999, f"{10**1505} * {10**1505}"]
 
 
-@pytest.mark.parametrize("text", LITERALS)
+@pytest.mark.parametrize("text", [*LITERALS, *LARGEST], ids=lambda text: text[:20])
 def test_a_literal_has_the_value_of_python(text):
     found, expected = read_literal(text), builtins.eval(text.strip())  # noqa: S307
     assert found == expected and type(found) is type(expected)
@@ -52,11 +55,12 @@ REFUSED = [
     "{'a': print}", "{print: 1}", "(1, print)", "[print] * 2", "[1] + [print]", "-print", "[1] * print", "__debug__",
 ]  # fmt: skip
 LARGE = [
-    "9**9**9**9", "[0] * 10**9", f"[0] * {MOST_ITEMS + 1}", f"[0] * {MOST_ITEMS} + [0]", "9" * 5000,
+    "9**9**9**9", "[0] * 10**9", f"[{'0,' * 10_000}]", "[0] * 5001", "[0] * 4999 + [0] * 5001", "9" * 5000,
+    f"{10**1505} * {10**1506}",
     "9" * LONGEST_LITERAL, "-" * LONGEST_LITERAL,
     "[" * 5000, "1+" * 40_000 + "1", "(" + "9" * 4000 + ")*" * 20 + "1", "*".join(["9" * 4000] * 20), "not " * 20_000,
     "[[0] * 9999] * 9999 * 9999", "[[[0] * 9999] * 9999] * 9999", "[" + "[0] * 9999, " * 200 + "]",
-    " " * LONGEST_LITERAL + "1", "lambda:" * 10_000 + "1", "{1:" * 5000,
+    " " * 100_000 + "1", "lambda:" * 10_000 + "1", "{1:" * 5000,
 ]  # fmt: skip
 
 
@@ -66,6 +70,12 @@ def test_anything_else_is_refused_at_once(text):
     with pytest.raises(UserError, match=r"was expected to be a literal .*; other expressions are not evaluated"):
         read_literal(text)
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(("length", "shown"), [(59, "x" * 59), (60, "x" * 60 + "..."), (99, "x" * 60 + "...")])
+def test_an_error_shows_the_beginning_of_a_long_text(length, shown):
+    with pytest.raises(UserError, match=f"^'{re.escape(shown)}' was expected"):
+        read_literal("x" * length)
 
 
 @pytest.mark.parametrize(

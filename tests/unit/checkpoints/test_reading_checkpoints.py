@@ -14,9 +14,11 @@ import pytest
 import torch
 from fairseq import checkpoint_utils
 
+from tests.fuzz.wrong_types import GONE
 from wean_fairseq.checkpoints.average import average
 from wean_fairseq.checkpoints.export import export
 from wean_fairseq.checkpoints.reading import Hostile, read_checkpoint, same_tensors
+from wean_fairseq.checkpoints.structure import odd_value, wrong_in_optimizer
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
 from wean_fairseq.host import safe_globals
@@ -402,16 +404,21 @@ def test_the_archive_in_a_file_that_torch_takes_for_none_is_not_read(tmp_path, m
 
 
 @pytest.mark.parametrize("in_archive", [False, True])
-def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(tmp_path, monkeypatch, in_archive):
+@pytest.mark.parametrize(
+    ("length", "error"), [(998, "loading it would call a+.f,"), (999, "names functions of more than 1,000 characters")]
+)
+def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(
+    tmp_path, monkeypatch, in_archive, length, error
+):
     """torch takes a time that grows with the square of the length of the name: minutes for a million characters."""
     path = good(tmp_path)
-    pickled = b"\x80\x02c" + b"a" * 2000 + b"\nf\n."
+    pickled = b"\x80\x02c" + b"a" * length + b"\nf\n."
     path.write_bytes(pickled)
     if in_archive:
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("archive/data.pkl", pickled)
     monkeypatch.setattr(torch, "load", None)
-    with pytest.raises(Damaged, match="names functions of more than 1,000 characters"):
+    with pytest.raises((Damaged, Hostile), match=error):
         read_checkpoint(path)
 
 
@@ -499,6 +506,11 @@ def nested(depth: int) -> Any:
     return value
 
 
+def test_values_are_nested_up_to_50_times():
+    assert odd_value(nested(50)) is None
+    assert odd_value(nested(51)) is not None
+
+
 def with_attribute(name: str) -> torch.Tensor:
     tensor = torch.ones(2)
     setattr(tensor, name, 5)
@@ -531,6 +543,48 @@ def test_tensors_may_share_memory_but_not_multiply_it(tmp_path):
     usual = {"tied": buffer, "whole": buffer, "first": buffer[:4], "last": buffer[4:]}
     torch.save(state(model=usual), tmp_path / "usual.pt")
     assert read_checkpoint(tmp_path / "usual.pt")["model"].keys() == usual.keys()
-    torch.save(state(model={str(n): buffer[n:] for n in range(5)}), tmp_path / "odd.pt")
+    torch.save(state(model={str(n): buffer[n:] for n in (0, 1, 4)}), tmp_path / "odd.pt")  # 6 + 5 + 2 of 6 numbers
     with pytest.raises(Damaged, match=r"its model\.\d has the wrong type or value"):
         read_checkpoint(tmp_path / "odd.pt")
+
+
+def stepped() -> torch.optim.Adam:
+    """Return an optimiser of three parameters, of which two have made a step."""
+    parameters = [torch.nn.Parameter(torch.ones(2)) for _ in range(3)]
+    optimizer = torch.optim.Adam(parameters)
+    (parameters[0].sum() + parameters[1].sum()).backward()
+    optimizer.step()
+    return optimizer
+
+
+@pytest.mark.parametrize(
+    ("group", "entry", "wrong"),
+    [
+        ({}, {}, None),
+        ({"lr": 1, "eps": torch.tensor(1e-8)}, {}, None),
+        ({"amsgrad": GONE}, {}, None),  # a switch that another version of PyTorch does not have
+        ({"eps": GONE}, {}, "eps"),
+        ({"lr": "0.1"}, {}, "lr"),
+        ({"lr": torch.ones(2)}, {}, "lr"),
+        ({"betas": (0.9,)}, {}, "betas"),
+        ({"betas": (0.9, "0.99")}, {}, "betas"),
+        ({"betas": 0.9}, {}, "betas"),
+        ({"amsgrad": 1}, {}, "amsgrad"),
+        ({}, {"exp_avg": [1.0, 1.0]}, "exp_avg"),
+        ({}, {"exp_avg": GONE}, "exp_avg"),
+    ],
+)
+def test_a_state_with_which_an_optimiser_makes_no_step_is_named(group, entry, wrong):
+    optimizer = stepped()
+    for members, changes in ((optimizer.param_groups[0], group), (list(optimizer.state.values())[1], entry)):
+        members.update({name: value for name, value in changes.items() if value is not GONE})
+        for name in changes:
+            if changes[name] is GONE:
+                del members[name]
+    assert wrong_in_optimizer(optimizer) == wrong
+
+
+def test_a_state_of_a_parameter_is_a_dictionary():
+    optimizer = stepped()
+    optimizer.state[optimizer.param_groups[0]["params"][0]] = [1]
+    assert wrong_in_optimizer(optimizer) == "state"

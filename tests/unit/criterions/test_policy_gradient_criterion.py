@@ -213,14 +213,15 @@ def test_a_baseline_begins_anew_after_another_criterion():
 
 
 def test_means_of_rewards_are_over_the_sentences_of_all_workers_that_have_some():
-    """By hand: (1 + 5) / (1 + 2) = 2. A batch without drawn words does not count."""
+    """By hand: (1 + 4) / (1 + 2), in four digits. Batches without drawn words or without rewards do not count."""
     common = {"loss": 1.0, "nll_loss": 1.0, "ntokens": 1, "nsentences": 2, "sample_size": 2}
     logs = [
         {**common, "reward:reward": 1.0, "rewarded": 1},
-        {**common, "reward:reward": 5.0, "rewarded": 2},
+        {**common, "reward:reward": 4.0, "rewarded": 2},
         {**common, "reward:reward": 0.0, "rewarded": 0},
+        common,
     ]
-    for kept, expected in ((logs, 2.0), (logs[2:], None)):
+    for kept, expected in ((logs, 1.6667), (logs[2:], None)):
         with metrics.aggregate() as aggregated:
             PolicyGradientCriterion.reduce_metrics(kept)
         assert aggregated.get_smoothed_values().get("reward") == expected
@@ -397,6 +398,25 @@ def test_rewards_are_weighted_and_no_gradient_comes_from_them(monkeypatch):
 def test_options_that_cannot_be_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         make_criterion(**options)
+
+
+def test_the_smallest_and_largest_values_of_options_are_accepted():
+    smallest = {"simplicity_weight": 0, "sari_forward": 0, "given_words": 0, "fewer_words": 0, "fewer_every": 1}
+    assert make_criterion(**smallest).cfg.fewer_every == 1
+    assert make_criterion(sari_forward=1).cfg.sari_forward == 1
+
+
+def test_the_defaults_are_those_of_the_authors():
+    """Weights of the rewards, and 24 given words, 3 fewer every second epoch: train_dress.sh."""
+    cfg = PolicyGradientConfig()
+    assert (cfg.simplicity_weight, cfg.relevance_weight, cfg.fluency_weight, cfg.sari_forward) == (1.0, 0.25, 0.5, 0.1)
+    assert (cfg.given_words, cfg.fewer_words, cfg.fewer_every, cfg.baseline_width) == (24, 3, 2, 0)
+
+
+def test_a_sample_has_at_most_a_fifth_more_words_than_the_longest_target(monkeypatch):
+    """Of 7 words 8.4, rounded."""
+    monkeypatch.setattr(policy_gradient, "draw", lambda model, net_input, target, given, longest, greedy: longest)
+    assert make_criterion()._draw(None, make_sample(None), given=0) == 8
 
 
 def test_other_tasks_and_models_are_refused():

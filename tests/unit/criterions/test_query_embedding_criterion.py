@@ -14,7 +14,7 @@ from fairseq.models.lstm import LSTMModel
 from fairseq.models.lstm import base_architecture as lstm_architecture
 from fairseq.models.transformer import TransformerModel, tiny_architecture
 
-from tests.model_contract import PAD, build_model, collate, make_batch, make_dictionary, make_task, unpad
+from tests.model_contract import EOS, PAD, build_model, collate, make_batch, make_dictionary, make_task, unpad
 from wean_fairseq.criterions.model_loss import ModelLossConfig
 from wean_fairseq.criterions.query_embedding import QueryEmbeddingCriterion
 from wean_fairseq.errors import UserError
@@ -107,17 +107,20 @@ def test_sentence_average_counts_sentences():
 def test_reduction_divides_the_sums_of_all_workers_once(sizes, loss):
     """In closed form, (8 + 24) nats over (2 + 6) tokens is 4 nats, 4 / ln 2 bits. Mean of means would differ.
 
-    The loss of 10 + 30 nats is divided by the tokens, or with ``--sentence-avg`` by 1 + 3 sentences.
+    The loss of 10 + 30 nats is divided by the tokens, or with ``--sentence-avg`` by 1 + 3 sentences. Losses are
+    rounded to three digits, other sums, which a batch may lack, to four: 1.2345 / 8 = 0.1543125 copied words.
     """
     logs = [
         {"loss": 10.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": sizes[0]},
         {"loss": 30.0, "nll_loss": 24.0, "ntokens": 6, "nsentences": 3, "sample_size": sizes[1]},
     ]
+    logs[0]["per_token:copied"] = 1.2345
     with metrics.aggregate() as aggregated:
         QueryEmbeddingCriterion.reduce_metrics(logs)
     values = aggregated.get_smoothed_values()
-    assert values["nll_loss"] == pytest.approx(4 / math.log(2), abs=1e-3)
-    assert values["loss"] == pytest.approx(loss / math.log(2), abs=1e-3)
+    assert values["nll_loss"] == round(4 / math.log(2), 3)
+    assert values["loss"] == round(loss / math.log(2), 3)
+    assert values["copied"] == 0.1543
     assert values["ppl"] == pytest.approx(math.exp(4), rel=1e-2)
 
 
@@ -141,6 +144,8 @@ def test_the_first_target_word_may_be_left_out(kind):
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(log["nll_loss"], expected_log["nll_loss"], rtol=1e-5, atol=1e-5)
     assert size == log["ntokens"] == int(sample["target"][:, 1:].ne(PAD).sum())
+    ends = make_sample(collate([torch.tensor([5, EOS])], [torch.tensor([EOS])]))  # nothing is left, but 0 divides
+    assert make_criterion(skip_first_target=True)(model, ends)[1] == 1
 
 
 def test_bf16_output_is_an_option_of_the_command_line():

@@ -446,7 +446,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ["--tokenize", "spm"],
         ["--no-such"],
         ["tables"],
-        ["record", "x"],
+        *(
+            ["record", "x", *(f"--{name}=1" for name in ("experiment", "command", "seed") if name != missing)]
+            for missing in ("experiment", "command", "seed")
+        ),
         ["rerank", "x"],
     ],
 )

@@ -34,6 +34,7 @@ def test_pieces_are_joined_and_special_symbols_left_out(dump):
     assert first.granularity["2"] == [0.0, 0.75, 0.2]
     assert second.words == ["##lys", "7"]  # a piece without a beginning begins a word
     assert second.granularity == {"2": [pytest.approx(0.6), 0.0]}
+    assert granularity.join_words(["ca@@", "<unk>", "t"], {"1": [0.0, 0.5, 1.0]}).words == ["ca", "t"]
 
 
 def test_a_picture_is_written_and_the_means_of_function_and_content_words(dump):

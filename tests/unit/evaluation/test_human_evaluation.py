@@ -70,6 +70,10 @@ def test_same_seed_same_study_and_raters_have_their_own_order(tmp_path: Path) ->
     assert orders[0] != orders[1]
     assert sorted(orders[0]) == sorted(orders[1])
     assert Design.from_file(tmp_path / "a/key.json") == first
+    usual, *others = (
+        make_design(systems(), SOURCES, ["f"], num_sentences=3, **seed) for seed in ({}, {"seed": 1}, {"seed": 2})
+    )
+    assert [usual == other for other in others] == [True, False]
 
 
 def test_studies_with_one_seed_rate_the_same_sentences_but_share_no_item() -> None:

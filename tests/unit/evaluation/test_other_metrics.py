@@ -45,8 +45,9 @@ def test_length_ratios() -> None:
 
 
 def test_length_ratio_takes_the_closest_reference() -> None:
-    """Length 3 lies between 2 and 4: the shorter counts, as in BLEU."""
+    """Length 3 lies between 2 and 4: the shorter counts, as in BLEU. Of 1 and 4, 4 is closer."""
     assert LengthRatio().sentence_score("a b c", ["a b c d", "a b"]).score == 1.5
+    assert LengthRatio().sentence_score("a b c", ["a", "a b c d"]).score == 0.75
 
 
 def test_novelty() -> None:

@@ -254,8 +254,10 @@ def test_tokenised_text_beside_raw_text() -> None:
         (OUTPUTS, [SOURCES], SOURCES, ["the source and reference 1 are the same text"]),
         (SOURCES, [SOURCES], SOURCES, ["the source and reference 1 are the same text"]),
         (REFERENCES, [REFERENCES], SOURCES, ["A: the outputs are reference 1, line for line"]),
+        (REFERENCES[:3], [REFERENCES[:3]], SOURCES[:3], ["A: the outputs are reference 1, line for line"]),
         (REFERENCES, [OUTPUTS, REFERENCES], None, ["A: the outputs are reference 2, line for line"]),
         (OUTPUTS, [SOURCES], REFERENCES, ["A: 9[0-9]%|A: 8[0-9]% of its words are in the reference but"]),
+        ([*SOURCES[:9], *OUTPUTS[9:]], [SOURCES], REFERENCES, ["A: 88% of its words are in the reference but 57% in"]),
         (
             OUTPUTS[1:] + OUTPUTS[:1],
             [REFERENCES],

@@ -3,6 +3,7 @@
 import itertools
 import os
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -279,6 +280,25 @@ def test_holm_corrects_within_a_metric(corpus: Corpus) -> None:
             smaller, larger = sorted((one, two), key=lambda result: result.p_values[test])
             assert smaller.corrected[test] == pytest.approx(min(1.0, 2 * smaller.p_values[test]))
             assert larger.corrected[test] == max(larger.p_values[test], smaller.corrected[test])
+
+
+def test_the_numbers_of_resamples_and_trials_are_those_of_sacrebleu() -> None:
+    """The defaults of its options --paired-bs-n and --paired-ar-n, and its seed."""
+    assert Resampling() == Resampling(1000, 10_000, 12345, all_pairs=False, correction=None)
+
+
+@pytest.mark.parametrize(("quiet", "disabled"), [(True, True), (False, None)])  # None = outside a terminal
+def test_a_quiet_evaluation_shows_no_progress(
+    quiet: bool, disabled: bool | None, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = []
+    bar = lambda items, *_, disable, **__: (shown.append(disable), items)[1]  # noqa: E731
+    monkeypatch.setattr(sys.modules["wean_fairseq.evaluation.evaluate"], "tqdm", bar)
+    (column,) = columns_for([], ["bleu"], MetricSettings())
+    assert column.metric.quiet  # also where a metric is used without an evaluation
+    evaluation = evaluate([system("A", corpus.references[0])], corpus, [column], Resampling(0, 0), quiet=quiet)
+    assert (shown, column.metric.quiet) == ([disabled], quiet)
+    assert evaluation.as_json()["systems"]["A"]["bleu"].keys() == {"score", "ci"}  # no sentences unless asked for
 
 
 def test_all_pairs(corpus: Corpus) -> None:

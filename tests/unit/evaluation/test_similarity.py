@@ -59,6 +59,9 @@ def test_similarity_is_the_cosine_of_mean_states(encoder: Path, name: str, other
 def test_the_best_reference_counts_and_empty_outputs_have_no_similarity(encoder: Path) -> None:
     metric = build_metric("similarity-reference", MetricSettings(sentence_model=str(encoder)))
     assert metric.sentence_score("a b", ["c d e", "a b"]).score == pytest.approx(100)
+    of_source = build_metric("similarity-source", MetricSettings(sentence_model=str(encoder)))
+    other = metric.sentence_score("a b", ["c d e"]).score
+    assert of_source.sentence_score("a b", ["a b"], "c d e").score == pytest.approx(other) != pytest.approx(100)
     assert metric.sentence_score("", ["a b"]).score == 0
     assert "|pool:mean|" in metric.get_signature().format()
 

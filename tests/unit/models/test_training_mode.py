@@ -6,14 +6,17 @@ depend on the implementation of a family.
 
 import math
 import re
+from argparse import Namespace
 from collections import Counter, defaultdict
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import pytest
 import scipy.stats
 import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -37,6 +40,7 @@ RECURRENT = ("mul", "lstm", "gru", "lstm_cell", "gru_cell", "_pad_packed_sequenc
 DRAWING = re.compile(r"bernoulli|rand|exponential_|normal_|uniform_|multinomial|poisson|cauchy_|geometric_")
 
 CASES = training.cases()
+SETTINGS = {arch: settings for file in training.declared().values() for arch, settings in file.SETTINGS.items()}
 
 
 class Watch(TorchFunctionMode):
@@ -149,6 +153,29 @@ def test_every_family_is_declared_and_nothing_else() -> None:
     assert files == set(families())
 
 
+@pytest.mark.parametrize("arch", SETTINGS)
+def test_the_options_of_an_arch_are_those_of_its_paper(arch: str) -> None:
+    """Numbers and switches that the tables of ``tests/training`` do not have are 0 or off."""
+    args = Namespace()
+    ARCH_CONFIG_REGISTRY[arch](args)
+    config = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
+    options = {field.name: getattr(config.from_namespace(args), field.name) for field in fields(config)}
+    assert {name: options[name] for name in SETTINGS[arch]} == SETTINGS[arch]
+    others = {name: value for name, value in options.items() if isinstance(value, bool | int | float)}
+    assert not {name for name, value in others.items() if value and name not in SETTINGS[arch]}
+
+
+@pytest.mark.parametrize("family", families())
+def test_options_that_may_be_0_say_so(family: str) -> None:
+    """Weights may be 0, and sizes only where the help text says what 0 means or 0 is the default. Others start at 1."""
+    for option in fields(MODEL_DATACLASS_REGISTRY[family]):
+        if option.type is int and option.name.endswith(("_dim", "_size", "_layers", "_heads")):
+            assert "least" in option.metadata, option.name  # otherwise 0 gives a traceback or an empty model
+        if "least" in option.metadata:
+            may_be_0 = option.type is not int or option.default == 0 or "; 0 = " in option.metadata["help"]
+            assert option.metadata["least"] == (0 if may_be_0 else 1), option.name
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_training_drops_what_is_declared(case: Case) -> None:
     watch = watched(case, train=True)
@@ -198,3 +225,17 @@ def _through_distribution(start: Any, name: str, values: Tensor) -> list[np.ndar
     assert low <= numbers.min() * (1 - 1e-6), name  # up to rounding to float32
     assert numbers.max() * (1 - 1e-6) <= high, name
     return [start.cdf(numbers)]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_families_with_further_losses_declare_them(case: Case) -> None:
+    """fairseq's criterions would omit them. ``copied`` is a number about the loss of the words."""
+    model, batch = case.build(case.arch, **case.options), make_batch()
+    logged = model(**batch, **case.inputs(model, batch)).logged.keys() - {"copied"}
+    assert model.capabilities.adds_losses or not logged
+
+
+@pytest.mark.parametrize("family", families())
+def test_options_that_name_a_file_are_those_of_the_start_of_a_training(family: str) -> None:
+    texts = (option for option in fields(MODEL_DATACLASS_REGISTRY[family]) if option.type == Optional[str])
+    assert all(option.metadata["reads_file"] for option in texts if option.name != "_name")

@@ -50,3 +50,14 @@ def test_nothing_is_dropped_in_evaluation_nor_with_probability_0_and_all_with_1(
     assert Dropout(0.5).eval()(values) is values
     assert torch.equal(dropout(values, 0.4 / DROP_LEVELS, training=True), values)
     assert not dropout(values, 1.0, training=True).any()
+
+
+@pytest.mark.parametrize(("probability", "dropped"), [(0.25, 16_384), (1 / 65_536, 1), (65_535 / 65_536, 65_535)])
+def test_of_all_the_values_of_16_bits_a_probability_drops_its_share(probability, dropped, monkeypatch):
+    """Each value is drawn once. A share p of the 65,536 values is dropped, not one more or less."""
+    monkeypatch.setattr(
+        torch.Tensor, "random_", lambda drawn, *_: drawn.copy_(torch.arange(-(2**15), 2**15).short().view(torch.int64))
+    )
+    kept = dropout(torch.ones(2**16), probability, training=True)
+    assert (kept == 0).sum() == dropped
+    torch.testing.assert_close(kept.max(), torch.tensor(65_536 / (65_536 - dropped)))

@@ -39,7 +39,7 @@ def test_steps_equal_lstm_cells_that_are_fed(layers):
     """The oracle is PyTorch's LSTMCell of each layer, fed with [word; attentional state of the step before]."""
     torch.manual_seed(4)
     attention = GlobalAttention("general", H)
-    stack = InputFeedingLstm(E, H, layers, attention, dropout=0.5).eval()
+    stack = InputFeedingLstm(E, H, layers, attention, dropout=0.5, dropout_input=False).eval()
     words, states = torch.randn(B, T, E), torch.randn(B, S, H)
     start = [(torch.randn(B, H), torch.randn(B, H)) for _ in range(layers)]
     with torch.no_grad():

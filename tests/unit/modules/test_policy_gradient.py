@@ -69,4 +69,5 @@ def test_the_mean_of_the_others_leaves_out_the_own_reward_and_those_that_do_not_
     """By hand: of 1, 4 and 7 the others' means are 5.5, 4 and 2.5; 100 does not count, and its row gets all three's."""
     found = mean_of_others(torch.tensor([1.0, 4.0, 100.0, 7.0]), torch.tensor([True, True, False, True]))
     assert found.tolist() == [5.5, 4.0, 4.0, 2.5]
+    assert mean_of_others(torch.tensor([3.0, 5.0]), torch.tensor([True, True])).tolist() == [5.0, 3.0]
     assert mean_of_others(torch.tensor([3.0]), torch.tensor([True])).tolist() == [0.0]

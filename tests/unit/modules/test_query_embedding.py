@@ -5,7 +5,7 @@ import torch
 
 from tests.reference import query_scores as reference
 from wean_fairseq.modules import QUERY_SCORES, QueryEmbedding, chunked_loss
-from wean_fairseq.modules.chunked_loss import CHUNK_ELEMENTS, chunk_rows
+from wean_fairseq.modules.chunked_loss import chunk_rows
 
 UNK, PAD = 3, 1
 N, D, E, V = 11, 5, 7, 23  # odd and mutually different, so that no transposed dimension passes
@@ -160,10 +160,10 @@ def test_fp16_gradients_below_its_smallest_number_survive_the_loss_scale():
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_chunk_holds_no_more_scores_than_asked_for(device):
-    for rows, candidates, asked in ((1344, 50_000, None), (7, 250_000, None), (5000, 4_000, None), (100, 50, 33)):
-        step = chunk_rows(rows, candidates, asked, torch.device(device))
-        assert step <= (asked or max(64, CHUNK_ELEMENTS[device] // candidates))
-        assert step * -(-rows // step) - rows < step  # the last chunk is never empty
+    """The tokens are spread evenly over chunks of at most 3 x 2^22 scores on a CPU, and 2^27 on a GPU, or 64 tokens."""
+    sizes = ((1344, 50_000, None), (65, 250_000, None), (5000, 4_000, None), (100, 50, 33), (0, 50, None))
+    found = [chunk_rows(rows, candidates, asked, torch.device(device)) for rows, candidates, asked in sizes]
+    assert found == ([224, 33, 2500, 25, 1] if device == "cpu" else [1344, 65, 5000, 25, 1])
 
 
 @pytest.mark.parametrize("wants_grad", [False, True])

@@ -17,7 +17,7 @@ from wean_fairseq.modules import (
     init_transformer,
 )
 from wean_fairseq.modules.transformer import MultiHeadAttention, attention_log_weights, padding_bias
-from wean_fairseq.modules.words_read import WordsRead
+from wean_fairseq.modules.words_read import SharedWords, WordsRead
 
 PAD, WORDS, DIM, HEADS, INNER = 1, 13, 6, 3, 10
 
@@ -309,3 +309,13 @@ def test_the_start_is_that_of_bert():
             assert 0.015 < parameter.std() < 0.025, name
     assert not network.embedding.words.weight[PAD].any()
     assert all(module.eps == 1e-12 for module in network.modules() if isinstance(module, nn.LayerNorm))
+
+
+@torch.no_grad()
+def test_words_that_follow_each_other_are_stored_in_place_and_those_of_a_branch_apart():
+    first, second, third, other = torch.randn(4, 1, HEADS, 1, 2)
+    both = SharedWords({}).append({"keys": first}).append({"keys": second})
+    longer, branch = both.append({"keys": third}), both.append({"keys": other})
+    assert longer.kept["keys"].data_ptr() == both.kept["keys"].data_ptr() != branch.kept["keys"].data_ptr()
+    for stored, last in ((longer, third), (branch, other)):
+        assert torch.equal(stored.kept["keys"], torch.cat([first, second, last], dim=2))

@@ -300,6 +300,17 @@ def test_an_ensemble_is_left_to_fairseq():
     assert_same(generator.generate(models, sample), search(SequenceGenerator, models, sample))
 
 
+@pytest.mark.parametrize(("beam", "suppressed", "fast"), [(10, 0, True), (11, 0, False), (10, 1, True), (10, 2, False)])
+def test_a_beam_needs_two_words_per_hypothesis(beam, suppressed, fast):
+    """Of 24 entries, 3 are special, and 21 without 0, 1 or 2 suppressed ones are left for twice the beam."""
+    model = make_model("wean_lstm", {}, make_task(make_dictionary(20)))
+    words = [f"w{number}" for number in range(suppressed)]
+    generator = FastSequenceGenerator(
+        [model], model.decoder.dictionary, beam_size=beam, tokens_to_suppress=tuple(words)
+    )
+    assert generator.is_fast == fast
+
+
 def test_copying_with_a_temperature_is_left_to_fairseq():
     model = make_model("copynet", {})
     compare(model, make_sample(model), temperature=1.4)

@@ -12,7 +12,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.errors import UserError
-from wean_fairseq.search.generator import PaperSequenceGenerator
+from wean_fairseq.search.generator import PaperSequenceGenerator, log_known
 
 WORDS = list(range(4, 16))  # the twelve words that the model prefers
 BEAM = 5
@@ -158,20 +158,42 @@ def test_a_beam_too_wide_to_draw_is_refused(model, dictionary):
         PaperSequenceGenerator([model], dictionary, beam_size=50, beam_sampling=True)
 
 
-def test_nothing_better_compares_with_the_last_of_the_wanted_outputs():
+@pytest.mark.parametrize(
+    ("scores", "settled"),
+    [((-1.0,), False), ((-1.0, -3.0, -4.0), False), ((-5.0, -4.0, -1.5, -1.0), True), ((-1.0, -2.0), True)],
+)
+def test_nothing_better_compares_with_the_last_of_the_wanted_outputs(scores, settled):
     """Sums of log-probabilities: the open hypothesis has -2. Two outputs are requested, so the second best decides."""
     generator = SimpleNamespace(
         stop_when_nothing_better=2, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=False
     )
-    settled = {
-        scores: PaperSequenceGenerator._cannot_improve(generator, 0, list(scores), step=3, max_len=9)
-        for scores in ((-1.0,), (-1.0, -3.0, -4.0), (-5.0, -4.0, -1.5, -1.0))
-    }
-    assert list(settled.values()) == [False, False, True]
+    assert PaperSequenceGenerator._cannot_improve(generator, 0, list(scores), step=3, max_len=9) == settled
+
+
+@pytest.mark.parametrize(("penalty", "reachable"), [(1.0, -2 / 10), (-1.0, -2 * 5)])
+def test_an_open_hypothesis_may_still_get_its_most_favourable_length(penalty, reachable):
+    """After step 3, from 0, an output has 5 to 10 words with its end. It has a sum of -2 at best."""
+    generator = SimpleNamespace(
+        stop_when_nothing_better=1,
+        search=SimpleNamespace(best_open=[-2.0]),
+        normalize_scores=True,
+        len_penalty=penalty,
+    )
+    for score, settled in ((reachable, True), (reachable - 0.01, False)):
+        assert PaperSequenceGenerator._cannot_improve(generator, 0, [score], step=3, max_len=9) == settled
+
+
+def test_the_probability_of_known_words_is_never_0():
+    """1 - 1/4, and at least a millionth if <unk> is certain."""
+    found = log_known(torch.tensor([0.25, 1.0]).log()).exp()
+    torch.testing.assert_close(found, torch.tensor([0.75, 1e-6]), rtol=0.05, atol=0.0)
 
 
 def test_an_unknown_word_is_replaced_by_a_word_never_by_the_end():
-    """Attention is highest at the end symbol, then at padding. The words have 0.1 and 0.2, on the left is padding."""
+    """Attention is highest at the end symbol, then at padding. The words have 0.1 and 0.2, on the left is padding.
+
+    For the second output word it is the other way round.
+    """
     generator = SimpleNamespace(pad=1, eos=EOS)
-    attention = torch.tensor([[0.3], [0.1], [0.2], [0.4]])
-    assert PaperSequenceGenerator._source_positions(generator, torch.tensor([1, 7, 8, EOS]), attention) == [1]
+    attention = torch.tensor([[0.3, 0.3], [0.1, 0.2], [0.2, 0.1], [0.4, 0.4]])
+    assert PaperSequenceGenerator._source_positions(generator, torch.tensor([1, 7, 8, EOS]), attention) == [1, 0]

@@ -8,7 +8,7 @@ import torch
 from tests.copy_contract import choices, copy_batch, copy_task
 from tests.unit.search.test_fast_generator import make_model, make_sample
 from wean_fairseq.search.fast_generator import FastSequenceGenerator
-from wean_fairseq.search.output_writer import describe_provenance
+from wean_fairseq.search.output_writer import describe_granularity, describe_provenance
 from wean_fairseq.search.traces import Trace, follow, has_traces
 
 COPYING = ["copynet", "pointer_generator", "copy_transformer", "dnpg"]
@@ -99,6 +99,24 @@ def test_a_baseline_that_copies_nothing_says_so():
     trace = searched(model, make_sample(model, copy_batch()))[0][0]["trace"]
     assert trace.steps == {}
     assert describe_provenance(["a"], trace) == {"output": [{"word": "a", "copied": 0.0, "positions": {}}]}
+
+
+def test_lines_about_outputs_have_four_digits_and_no_position_below_half_a_percent():
+    steps = {
+        "copied": torch.tensor([0.123456, 1.0]),
+        "copied_from": torch.tensor([[0.0051, 0.0049, 0.99], [0.25, 0.123456, 0.0]]),
+        "granularity": torch.tensor([[0.123456], [0.5]]),
+    }
+    trace = Trace(steps, {"granularity": torch.tensor([[0.98766, 0.25, 1.0]])}, granular_from=2)
+    assert describe_provenance(["a", "</s>"], trace)["output"] == [
+        {"word": "a", "copied": 0.1235, "positions": {"0": 0.0051, "2": 0.99}},
+        {"word": "</s>", "copied": 1.0, "positions": {"0": 0.25, "1": 0.1235}},
+    ]
+    assert describe_granularity(["a", "</s>"], trace) == {
+        "source_granularity": {"2": [0.9877, 0.25, 1.0]},
+        "output": ["</s>", "a"],
+        "output_granularity": {"2": [0.1235, 0.5]},
+    }
 
 
 def test_models_of_fairseq_have_no_traces():

@@ -72,6 +72,27 @@ def test_two_scores_are_mixed_as_the_plain_forms_are(scores_class):
         assert torch.equal(words, expected.argmax(dim=1, keepdim=True))
 
 
+@torch.no_grad()
+def test_scores_fit_later_searches_that_need_no_more():
+    """At most the rows of the first one, the same words, factors and inference mode."""
+    output, embeddings, _ = build(64)
+    scores = vocabulary_scores.build_scores(output, embeddings, num_words=64, max_rows=ROWS)
+    assert [scores.fits(64, rows, "exact") for rows in (ROWS - 1, ROWS, ROWS + 1)] == [True, True, False]
+    assert not scores.fits(65, ROWS, "exact") and not scores.fits(64, ROWS, BF16)
+    with torch.inference_mode():
+        assert not scores.fits(64, ROWS, "exact")
+
+
+@pytest.mark.parametrize(
+    ("device", "rows", "kind"),
+    [("cpu", 1, VocabularyScores), ("meta", 2**21, WholeScores), ("meta", 2**21 + 1, VocabularyScores)],
+)
+def test_a_gpu_gets_whole_scores_up_to_512_mib(device, rows, kind):
+    output, embeddings, _ = build(64)
+    scores = vocabulary_scores.build_scores(output, embeddings.to(device), num_words=64, max_rows=rows)
+    assert type(scores) is kind
+
+
 class CountedExponentials(TorchDispatchMode):
     """Counts the numbers that are made exponentials in place."""
 
@@ -234,7 +255,9 @@ def test_int8_is_for_the_product_alone(scores_class):
     torch.testing.assert_close(scores.get(torch.arange(300).expand(ROWS, -1)), expected)
 
 
-def test_products_that_overflow_are_noticed(monkeypatch):
-    """Some processors sum two products of bytes in 16 bits."""
-    monkeypatch.setattr(Int8Linear, "__call__", lambda self, inputs: torch.full((len(inputs), 33), 2.0**15))
-    assert not int8_is_exact.__wrapped__()
+@pytest.mark.parametrize(("product", "exact"), [(2.0**15, False), (64 * 127**2, True)])
+def test_products_that_overflow_are_noticed(product, exact, monkeypatch):
+    """Some processors sum two products of bytes in 16 bits. The exact result is that of 64 products of 127."""
+    monkeypatch.setattr(Int8Linear, "__init__", lambda self, *_: None)
+    monkeypatch.setattr(Int8Linear, "__call__", lambda self, inputs: torch.full((len(inputs), 33), float(product)))
+    assert int8_is_exact.__wrapped__() == exact

@@ -1,0 +1,107 @@
+"""Test the comparison of texts line by line: shares of words in closed form, and the sizes from which it judges."""
+
+import numpy as np
+import pytest
+
+from wean_fairseq.evaluation.alignment import Alignment, Anchors, word_set
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("The cat, the CAT!", {"the", "cat"}), ("今天 下雨", {"今天", "天下", "下雨"}), ("雨", set()), (" .", set())],
+)
+def test_words_are_those_between_other_characters_or_pairs_of_a_script_without_spaces(line, words):
+    assert word_set(line) == words
+
+
+def test_shares_are_weighted_by_the_rarity_of_words():
+    """In 3 lines a word of two weighs log(4/2), and one of a single line twice as much. x is in none and weighs 0.
+
+    A line is compared with its own, and with the line that is half of the text further on.
+    """
+    alignment = Anchors(["a b", "a c", "d"]).align(["a b", "a b", "d a x"])
+    np.testing.assert_allclose(alignment.own, [1, 1 / 3, 2 / 3])
+    np.testing.assert_allclose(alignment.other, [1 / 3, 0, 1 / 3])
+    assert alignment.looked_at == 3
+
+
+@pytest.mark.parametrize(("lines", "looked_at"), [(299, 299), (600, 300), (601, 301), (899, 450), (900, 300)])
+def test_about_300_lines_are_compared(lines, looked_at):
+    assert Anchors(["a"] * lines).align(["a"] * lines).looked_at == looked_at
+
+
+def numbered(lines: int) -> list[str]:
+    """Lines of three words that no other line has."""
+    return [f"a{number} b{number} c{number}" for number in range(lines)]
+
+
+@pytest.mark.parametrize(
+    ("line", "moved"),
+    [
+        ("a5 b5 c5", {1: 6}),
+        ("a5 b5 c5 a4 b4", {1: 6}),  # three fifths
+        ("a5 b5 a4 b4 a3 b3", {}),  # two words are not enough
+        ("a5 b5 c5 a0 b0 c0", {}),  # its own line has as many
+        ("a5 b5 c5 a4 b4 a3 b3", {}),  # less than half
+        ("a5 b5 c5 a0", {1: 6}),  # a quarter in its own line
+        ("a5 b5 c5 a0 b0", {}),  # two fifths
+    ],
+)
+def test_a_line_belongs_where_half_of_its_words_are(line, moved):
+    lines = numbered(8)
+    assert Anchors(lines).align([line, *lines[1:]]).moved == moved
+
+
+@pytest.mark.parametrize(("lines", "moved"), [(50, {1: 6}), (51, {})])
+def test_words_of_more_than_50_lines_do_not_tell_a_line(lines, moved):
+    anchors = ["x y z", *["a b c"] * lines, *["d"] * 400]
+    found = Anchors(anchors).align(["a b c", *anchors[1:]]).moved
+    assert {line: other for line, other in found.items() if line == 1} == moved
+
+
+def judged(looked_at: int, moved: dict[int, int] | None = None, own: float = 0.0, other: float = 0.0) -> Alignment:
+    return Alignment(looked_at, moved or {}, np.full(looked_at, own), np.full(looked_at, other))
+
+
+@pytest.mark.parametrize(
+    ("looked_at", "moved", "fault"),
+    [
+        (20, {n: n + 1 for n in (4, 5, 6)}, "shifted by 1 line(s): line 4 belongs to line 5, and so on in 3 of 20"),
+        (20, {n: n + 1 for n in (4, 5)}, ""),
+        (100, {n: n - 2 for n in range(11, 16)}, "shifted by 2 line(s): line 11 belongs to line 9, and so on in 5"),
+        (100, {n: n - 2 for n in range(11, 15)}, ""),  # less than a twentieth
+        (20, {4: 5, 5: 6, 6: 7, 7: 2, 8: 1, 9: 3}, "shifted by 1"),  # half of the misplaced lines
+        (20, {4: 5, 5: 6, 6: 7, 7: 2, 8: 1, 9: 3, 10: 18}, ""),
+        (20, {n: 2 * n for n in range(1, 11)}, "in another order: line 1 belongs to line 2, 10 of 20 lines"),
+        (20, {n: 2 * n for n in range(1, 10)}, ""),  # less than half
+        (4, {1: 3, 2: 1}, ""),
+    ],
+)
+def test_a_fault_needs_enough_misplaced_lines(looked_at, moved, fault):
+    found = judged(looked_at, moved).fault
+    assert found.startswith(fault) and bool(found) == bool(fault)
+    missing = {"shifted by 1": "a line is missing", "shifted by 2": "a line is added"}
+    assert missing.get(found[:12], "") in found
+
+
+@pytest.mark.parametrize(
+    ("distances", "related"),
+    [([1] * 7 + [-1] * 2, True), ([1] * 6 + [-1] * 3, False), ([1], False), ([1, 1], True)],
+)
+def test_lines_are_related_if_they_are_nearer_by_two_standard_errors(distances, related):
+    """Of 7 times 1 and 2 times -1 the mean is 5/9 and the standard error 0.277, of 6 and 3 1/3 and 0.314."""
+    own = np.array(distances, dtype=float)
+    assert Alignment(len(own), {}, own, np.zeros_like(own)).is_related == related
+
+
+@pytest.mark.parametrize(
+    ("looked_at", "own", "other", "unrelated"),
+    [(30, 0.2, 0.2, True), (29, 0.2, 0.2, False), (30, 0.2, 0.1, False), (30, 0.0015, 0.001, False), (30, 0, 0, False)],
+)
+def test_texts_are_unrelated_if_30_lines_have_words_in_common_anywhere(looked_at, own, other, unrelated):
+    assert judged(looked_at, own=own, other=other).is_unrelated == unrelated
+
+
+def test_texts_in_two_languages_are_not_judged():
+    """Their lines have two thousandths of the words in common, such as names."""
+    assert [judged(30, own=share, other=share).is_unrelated for share in (0.0009, 0.0011)] == [False, True]
