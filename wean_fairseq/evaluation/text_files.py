@@ -192,7 +192,7 @@ def _check_place(path: Path) -> None:
     else:
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
-        reason = f"{folder.name} is {'write-protected' if folder.is_dir() else 'not a folder'}"
+        reason = f"{folder.name or folder} is {'write-protected' if folder.is_dir() else 'not a folder'}"
     if not writable:
         raise UserError(f"{path} cannot be written ({reason}); choose another place.")
 

@@ -25,7 +25,7 @@ _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
 _LARGEST_JSON = 1 << 26  # bytes
 _LARGEST_NUMBER = 1e30  # in JSON. No table, figure or model has larger ones
 _LARGE = 1 << 30  # bytes of a file that may be sparse
-_UNPACKED, _LARGEST_RATIO = 1 << 26, 100  # bytes, and times the size of the packed file. Text is packed to a third
+_UNPACKED, _LARGEST_RATIO = 1 << 22, 100  # bytes, and times the size of the packed file. Text is packed to a third
 LARGEST_TEXT = 1 << 28  # bytes of a dictionary, or of what the steps of a text have learnt
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load takes for an archive
 _OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # where a shell puts the pipes of <(...)
@@ -85,7 +85,7 @@ class Unpacked(gzip.GzipFile):
     def __init__(self, file: BinaryIO) -> None:
         check_whole(file, Path(file.name))
         super().__init__(fileobj=file)
-        self._most = most_unpacked(os.fstat(file.fileno()).st_size)
+        self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
         """Like ``GzipFile.read``."""
@@ -100,7 +100,7 @@ class Unpacked(gzip.GzipFile):
         return self._checked(super().readline(size))
 
     def _checked(self, piece: bytes) -> bytes:
-        if self.tell() > self._most:
+        if self.tell() > most_unpacked(self._file.tell()):  # of what has been read so far
             raise OSError(errno.EFBIG, f"it is {_LARGEST_RATIO} times larger when it is unpacked: unpack it first")
         return piece
 

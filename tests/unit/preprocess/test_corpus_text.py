@@ -137,7 +137,7 @@ def test_gzipped_files_are_read_as_they_are(tmp_path):
 
 
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 64 MiB
+    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 4 MiB
     (tmp_path / "file").write_bytes(gzip.compress(b"one\n" * 100_000))
     with pytest.raises(InputError, match=r"cannot read .*file: it is 100 times larger when it is unpacked: unpack it"):
         list(read_lines(tmp_path / "file"))

@@ -184,7 +184,7 @@ def test_parquet_gives_the_pairs_that_it_has(read: Reader, tmp_path: Path, packe
 def test_a_small_parquet_file_with_billions_of_rows_is_refused(read: Reader, tmp_path: Path, monkeypatch):
     """Parquet stores equal rows once."""
     duckdb = pytest.importorskip("duckdb")
-    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 64 MiB
+    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 4 MiB
     rows = f"SELECT '{'a ' * 500}' AS source, '{'b ' * 500}' AS target FROM range(5000)"
     duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/rows.parquet' (FORMAT parquet)")
     with pytest.raises(InputError, match="is 100 times larger when it is unpacked: save it as CSV"):
