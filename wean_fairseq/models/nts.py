@@ -80,6 +80,7 @@ class NtsConfig(OutputLayerConfig):
         0.1,
         "share of the lexical model in the log-probabilities from the second word on (authors of DRESS-LS)",
         least=0,
+        most=1,
     )
     base_checkpoint: Optional[str] = option(
         None,
@@ -350,8 +351,6 @@ class NtsModel(LossModel):
 def _check_lexical(cfg: NtsConfig) -> None:
     if cfg.base_checkpoint and not cfg.lexical_dim:
         raise UserError("--base-checkpoint is for a lexical model: give --arch dress_ls, or --lexical-dim.")
-    if cfg.lexical_share > 1:
-        raise UserError(f"--lexical-share is a share, 1 at most, but is {cfg.lexical_share}.")
     if cfg.lexical_dim and str(cfg.output_layer) != "linear":
         raise UserError(
             "a lexical model (--lexical-dim) is mixed into --output-layer linear alone: leave one of them out."
