@@ -29,13 +29,11 @@ from tests import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "wean_fairseq"
-# A family is a file or a folder of models/ that registers one.
+# A family is a file of models/ that registers one.
 FAMILIES = sorted(
-    {
-        path.relative_to(PACKAGE / "models").with_suffix("").parts[0]
-        for path in (PACKAGE / "models").rglob("*.py")
-        if re.search("^@register_family", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    }
+    path.stem
+    for path in (PACKAGE / "models").glob("*.py")
+    if re.search("^@register_family", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
 )
 
 
@@ -187,10 +185,9 @@ def test_files_and_functions_are_short():
     assert not offences
 
 
-def test_files_and_folders_are_families():
+def test_families_are_files():
     assert len(FAMILIES) > 10
-    folders = {path.name for path in (PACKAGE / "models").iterdir() if path.is_dir() and path.name[0] not in "_."}
-    assert folders <= set(FAMILIES)
+    assert {path.parent.name for path in (PACKAGE / "models").rglob("*.py")} == {"models"}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

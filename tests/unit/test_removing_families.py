@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {
     "dnpg": [
-        *("wean_fairseq/models/dnpg", "wean_fairseq/data/weak_labels.py", "tests/unit/data/test_weak_labels.py"),
+        *("wean_fairseq/models/dnpg.py", "wean_fairseq/data/weak_labels.py", "tests/unit/data/test_weak_labels.py"),
         *(f"wean_fairseq/modules/dnpg_{name}.py" for name in ("levels", "encoder", "decoder")),
     ],
     "srb": ["wean_fairseq/models/srb.py"],

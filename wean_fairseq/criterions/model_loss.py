@@ -23,7 +23,6 @@ from ..errors import UserError
 from ..fields import option
 from ..modules import LossSums
 from ..modules.output_matmul import bf16_products
-from ..ranges import check_share
 
 _PER_TOKEN = "per_token:"  # prefix of a sum that is logged as an average over tokens
 
@@ -54,14 +53,10 @@ class ModelLossCriterion(FairseqCriterion):
     ``modules.output_matmul.bf16_products``) rounds in validation too. It does not affect additive scores, nor those of
     ``dnpg`` with label smoothing. ``skip_first_target`` trains as the C-DNPG authors' code does, which removes [CLS]
     from its targets and so never trains P(y_1). Validation excludes it too.
-
-    Raises:
-        UserError: if ``label_smoothing`` is not in [0, 1).
     """
 
     def __init__(self, task: FairseqTask, cfg: ModelLossConfig) -> None:
         super().__init__(task)
-        check_share("label_smoothing", cfg.label_smoothing)
         self.options = cfg
 
     def forward(

@@ -44,6 +44,7 @@ class PolicyGradientConfig(FairseqDataclass):
         0.1,
         "share of SARI(source, output, target) in the simplicity; the rest is SARI(source, target, output)",
         least=0,
+        most=1,
     )
     auto_encoder: Optional[str] = option(  # fairseq cannot read `str | None`
         None, "checkpoint of an arch of this package that was trained to reproduce its source, for --relevance-weight"
@@ -78,8 +79,6 @@ class PolicyGradientCriterion(ModelLossCriterion):
     def __init__(self, task: FairseqTask, cfg: PolicyGradientConfig) -> None:
         super().__init__(task, ModelLossConfig(sentence_avg=False))
         check_values(PolicyGradientConfig, cfg)
-        if cfg.sari_forward > 1:
-            raise UserError(f"--sari-forward is a share, 1 at most, but is {cfg.sari_forward}.")
         if not hasattr(task, "epoch"):
             raise UserError("criterion policy_gradient is for --task paraphrase and topic_essay.")
         for name, model in (("relevance", "auto_encoder"), ("fluency", "language_model")):

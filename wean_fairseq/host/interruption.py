@@ -46,8 +46,8 @@ _watch = _Watch()  # of the training that runs
 def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:
     """Run a command of fairseq with options that this machine can run. Ctrl-C ends it with one sentence."""
     global _watch  # noqa: PLW0603 - fairseq hands nothing from here to its loop
-    precision.prepare(cfg)
-    launchers.prepare(cfg)
+    precision.adapt_precision(cfg)
+    launchers.use_gloo(cfg)
     trains = "validate_and_save" in getattr(main, "__globals__", {})
     _watch = _Watch()
     _watch.active = trains and cfg.distributed_training.distributed_world_size == 1

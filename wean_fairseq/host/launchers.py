@@ -13,7 +13,7 @@ from .patches import Original
 _LAUNCHED = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")  # variables of torchrun
 
 
-def prepare(cfg: DictConfig) -> None:
+def use_gloo(cfg: DictConfig) -> None:
     """Let processes on CPUs exchange their gradients through gloo, because fairseq's defaults are for GPUs.
 
     Args:

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 _FLOAT32_OPTIMIZERS = ("adagrad_accumulator", "adamw", "fused_adam")
 
 
-def prepare(cfg: DictConfig) -> None:
+def adapt_precision(cfg: DictConfig) -> None:
     """Let ``--bf16`` run on GPUs and CPUs, and refuse options that cannot run.
 
     Args:

@@ -1,4 +1,4 @@
-"""Model families, one file or folder each. Importing a module registers its archs."""
+"""Model families, one file each. Importing a module registers its archs."""
 
 from .. import register
 

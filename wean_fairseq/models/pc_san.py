@@ -190,7 +190,7 @@ class PcSanModel(LossModel):
         encoder = PcSanEncoder(task.source_dictionary, topic_words, bert_states, cfg.dropout)
         decoder = _build_decoder(cfg, task, words, bert_states)
         model = cls(encoder, decoder)
-        initialise(model)
+        initialise_transformer(model)
         start_from_vectors(encoder.words, cfg.topic_vectors, task.source_dictionary)
         if not joined:
             start_from_vectors(words, cfg.topic_vectors, task.target_dictionary)
@@ -245,7 +245,7 @@ def _build_context(cfg: PcSanConfig) -> TargetContext | SourceContext | None:
     return SourceContext() if str(cfg.context) == "source" else None
 
 
-def initialise(model: nn.Module) -> None:
+def initialise_transformer(model: nn.Module) -> None:
     """Initialise maps with Glorot's uniform distribution, embeddings from N(0, 1 / D), biases and padding with 0.
 
     This is fairseq's initialisation of a Transformer, except that its attention maps are smaller by sqrt(2).

@@ -239,13 +239,13 @@ class PointerGeneratorModel(CopyingModel):
         )
         model = cls(encoder, decoder)
         if str(cfg.weight_init) == "see2017":
-            initialise(encoder, decoder)
+            initialise_as_see2017(encoder, decoder)
         start_from_vectors(embed_tokens, cfg.embedding_file, dictionary)
         return model
 
 
 @torch.no_grad()
-def initialise(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecoder) -> None:
+def initialise_as_see2017(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecoder) -> None:
     """Initialise all weights as the authors' code does, or as TensorFlow does by default.
 
     LSTMs are uniform; embedding, bridge and output layer are close to zero. Other matrices use Glorot's initialisation.

@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import get_args
 
-from ..console import OneLineParser, command, configure_logging, number, whole_number
+from ..console import command, command_parser, configure_logging, number, whole_number
 from ..errors import UserError
 from .defaults import ARCHS_OF, BERT_ARCHS
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
@@ -26,12 +26,8 @@ outputs and scores. The settings of a file that --config names are replaced by o
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the command line."""
-    parser = OneLineParser(
-        prog=PROGRAM,
-        description="Train a model on sentence pairs, score it on a test set, and export it.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description = "Train a model on sentence pairs, score it on a test set, and export it."
+    parser = command_parser(PROGRAM, description, _EPILOG)
     add = parser.add_argument
     add(
         "data",

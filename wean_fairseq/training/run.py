@@ -209,8 +209,8 @@ class TrainingRun:
                 if {path.name for path in self.work.iterdir()} == {"settings", state.LOCK}:  # nothing was made
                     shutil.rmtree(self.work)
                 raise
-        manifest = read_typed_json(self.text / "manifest.json", state.Manifest, f"delete {self.work} and start again")
-        pairs = manifest.splits.train.kept
+        text = read_typed_json(self.text / "manifest.json", state.PreparedText, f"delete {self.work} and start again")
+        pairs = text.splits.train.kept
         if self.base and (topics := most_topics(self.text)) > self.base.max_topics > 0:
             raise UserError(
                 f"{self.settings.from_} reads at most {self.base.max_topics} topics, but a row of the data has "

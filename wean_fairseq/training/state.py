@@ -41,7 +41,7 @@ class _Splits(Struct):
     train: _Split
 
 
-class Manifest(Struct):
+class PreparedText(Struct):
     """The part of the text's description that the training needs."""
 
     splits: _Splits

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..console import print_message, print_text
+from ..console import command, print_text
 from ..errors import UserError
 from ..evaluation.corpus import describe_file
 from ..evaluation.results import commit
@@ -27,29 +27,25 @@ from ..evaluation.training_log import LOWER_IS_BETTER, read_log
 _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line. Return the exit status."""
+@command("trainings")
+def main(arguments: list[str]) -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=["choose", "describe", "note"])
     parser.add_argument("run", type=Path, help="folder of a system that was tried, or of a run")
     parser.add_argument("systems", nargs="*", help="systems of the run")
     parser.add_argument("--continue-with", default="", metavar="COMMAND", help="command that continues cut trainings")
     args = parser.parse_args(arguments)
-    try:
-        if args.what == "choose":
-            choose_try(args.run)
-            return 0
-        trainings = {system: describe_system(args.run / system) for system in args.systems}
-        for system, training in trainings.items():
-            if training["end"] == "cut" and args.continue_with:
-                training["note"] = cut_note(training, args.continue_with)
-                print_text(f"{system} {training['note']}\n")
-        if args.what == "describe":
-            write_atomically(args.run / "trainings.json", json.dumps(trainings, indent=1) + "\n")
-    except UserError as error:
-        print_message("trainings", f"error: {error}")
-        return 2
-    return 0
+    if args.what == "choose":
+        choose_try(args.run)
+        return
+    trainings = {system: describe_system(args.run / system) for system in args.systems}
+    for system, training in trainings.items():
+        if training["end"] == "cut" and args.continue_with:
+            training["note"] = cut_note(training, args.continue_with)
+            print_text(f"{system} {training['note']}\n")
+    if args.what == "describe":
+        write_atomically(args.run / "trainings.json", json.dumps(trainings, indent=1) + "\n")
 
 
 def describe_training(folder: Path) -> dict[str, Any]:

@@ -390,7 +390,7 @@ def test_rewards_are_weighted_and_no_gradient_comes_from_them(monkeypatch):
         ({"relevance_weight": 0.25}, "--relevance-weight 0.25 needs --auto-encoder CHECKPOINT; 0 leaves the relevance"),
         ({"fluency_weight": 0.5}, "--fluency-weight 0.5 needs --language-model CHECKPOINT"),
         ({"auto_encoder": "a.pt"}, "--auto-encoder is for a --relevance-weight above 0"),
-        ({"sari_forward": 1.5}, "--sari-forward is a share, 1 at most, but is 1.5"),
+        ({"sari_forward": 1.5}, "--sari-forward must be from 0 to 1, but is 1.5"),
         ({"fewer_every": 0}, "--fewer-every must be 1 or more, but is 0"),
         ({"fluency_weight": 1, "language_model": "nowhere.pt"}, "there is no checkpoint nowhere.pt"),
     ],

@@ -12,7 +12,7 @@ from tests.reference import dnpg as reference
 from tests.reference.transformer import lively
 from wean_fairseq.errors import UserError
 from wean_fairseq.models.copying import CopyingDecoder
-from wean_fairseq.models.dnpg.decoder import DnpgDecoder
+from wean_fairseq.models.dnpg import DnpgDecoder
 from wean_fairseq.search.vocabulary_scores import VocabularyScores, WholeScores
 
 TINY = {

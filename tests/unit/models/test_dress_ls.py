@@ -165,9 +165,9 @@ def test_the_lexical_model_changes_words_from_the_second_one_on():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lexical_share": 1.5}, "--lexical-share is a share, 1 at most, but is 1.5"),
-        ({"lexical_share": -0.5}, "--lexical-share must be 0 or more"),
-        ({"lexical_share": math.nan}, "--lexical-share must be 0 or more, but is nan"),
+        ({"lexical_share": 1.5}, "--lexical-share must be from 0 to 1, but is 1.5"),
+        ({"lexical_share": -0.5}, "--lexical-share must be from 0 to 1, but is -0.5"),
+        ({"lexical_share": math.nan}, "--lexical-share must be from 0 to 1, but is nan"),
         ({"output_layer": "query_embedding"}, "is mixed into --output-layer linear alone"),
         ({"lexical_dim": 0, "base_checkpoint": "file"}, "--base-checkpoint is for a lexical model"),
         ({"base_checkpoint": "nowhere.pt"}, "nowhere.pt"),

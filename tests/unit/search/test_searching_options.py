@@ -208,6 +208,7 @@ def test_a_search_out_of_range_is_refused(options, says):
         ("lr_scheduler", {"power": float("nan")}, "--power must be 0 or more, but is nan"),
         ("optimization", {"stop_min_lr": float("nan")}, "--stop-min-lr must be -1 or more"),
         ("ema", {"ema_decay": 5.0}, "--ema-decay must be from 0 to 1, but is 5"),
+        ("criterion", {"label_smoothing": 1.0}, "--label-smoothing must be at least 0 and below 1"),
     ],
 )
 def test_a_training_out_of_range_is_refused(section, options, says):

@@ -1,27 +1,188 @@
 """``nts``: NTS (Nisioi et al., ACL 2017, P17-2014), EncDecA and DRESS-LS (Zhang and Lapata, EMNLP 2017, D17-1062).
 
-Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, ``H`` hidden
-width, ``L`` layers, ``V`` words, ``X`` width of the lexical model.
+The defaults are the setting of NTS (section 2). Word embeddings may start from concatenated pre-trained vectors
+(section 2.1). A lexical model (DRESS-LS) may be trained alone, on a base model from its checkpoint.
+
+Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, of which the
+last dimensions of a word are its local vector, ``H`` hidden width, ``L`` layers, ``V`` words, ``X`` width of the
+lexical model.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Optional, Self
 
 import torch
+from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
+from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from ...errors import UserError
-from ...modules import LossSums, Memory, Step, fold_hypotheses, stacked_lstm
-from ...modules.input_feeding import AttentionMemory, FedState, GlobalAttention, InputFeedingLstm
-from ...modules.log_linear import LogLinearOutput
-from ..base import LossModel, StepDecoder, init_uniform_, register_family
-from ..recurrent_encoders import LstmEncoder
-from ..word_layers import build_output_layer
-from .base_checkpoint import is_lexical, load_base
-from .config import PRESETS, NtsConfig
-from .embedding import WordEmbedding, start_from_files
+from ..data.word_vectors import load_word_vectors
+from ..errors import UserError
+from ..fields import option
+from ..modules import LossSums, Memory, Step, fold_hypotheses, stacked_lstm
+from ..modules.input_feeding import GLOBAL_SCORES, AttentionMemory, FedState, GlobalAttention, InputFeedingLstm
+from ..modules.log_linear import LogLinearOutput
+from .base import LossModel, StepDecoder, init_uniform_, register_family
+from .recurrent_encoders import LstmEncoder
+from .word_layers import OutputLayerConfig, build_output_layer
+
+
+@dataclass
+class NtsConfig(OutputLayerConfig):
+    """Options of the model. Section numbers refer to NTS. The options of the output layer are those of all families."""
+
+    embed_dim: int = option(500, "width of the word embeddings (sec. 2)", least=1)
+    hidden_size: int = option(500, "units of every layer, and of the attention (sec. 2)", least=1)
+    num_layers: int = option(2, "LSTM layers of the encoder, and of the decoder (sec. 2)", least=1)
+    attention_score: ChoiceEnum(GLOBAL_SCORES) = option(  # type: ignore[valid-type]
+        "general", "score of a source position: general = h_t W_a h_i (sec. 2), dot = h_t h_i"
+    )
+    dropout: float = option(0.3, "dropout between layers and on the attentional state (sec. 2, OpenNMT)")
+    dropout_input: bool = option(
+        False, "also apply dropout to all inputs of the first layers, including the fed state (authors of EncDecA)"
+    )
+    reverse_source: bool = option(False, "read the source from its end to its start (authors of EncDecA)")
+    init_range: float = option(0.1, "initialise weights uniformly in [-x, x] (sec. 2); 0 = PyTorch's defaults", least=0)
+    global_vectors: Optional[str] = option(  # fairseq cannot read `str | None`
+        None,
+        "file of initial word vectors (GloVe or word2vec text) for both embeddings (sec. 2.1)",
+        reads_file=True,
+    )
+    local_source_vectors: Optional[str] = option(
+        None,
+        "file of initial vectors for the last --local-dim dimensions of the encoder's words (sec. 2.1)",
+        reads_file=True,
+    )
+    local_target_vectors: Optional[str] = option(
+        None,
+        "file of initial vectors for the last --local-dim dimensions of the decoder's words (sec. 2.1)",
+        reads_file=True,
+    )
+    local_dim: int = option(
+        0, "number of the --embed-dim dimensions that are local vectors (sec. 2.1: 200); 0 = none", least=0
+    )
+    missing_vector_std: float = option(
+        0.0,
+        "initialise words that are missing in --global-vectors from N(0, x) (sec. 2.1: 0.9); "
+        "0 = initialise them like other weights",
+        least=0,
+    )
+    freeze_vectors: bool = option(
+        False,
+        "do not train the words in --global-vectors (authors of EncDecA); --weight-decay would still shrink them",
+    )
+    lexical_dim: int = option(
+        0, "width of the embedding and of the layers of an additional lexical model (DRESS-LS); 0 = none", least=0
+    )
+    lexical_share: float = option(
+        0.1,
+        "share of the lexical model in the log-probabilities from the second word on (authors of DRESS-LS)",
+        least=0,
+        most=1,
+    )
+    base_checkpoint: Optional[str] = option(
+        None,
+        "checkpoint of the base model, trained with the same options except those of the lexical model: the base is "
+        "frozen and only the lexical model is trained, by its own loss; without it, the whole mixture is trained",
+        reads_file=True,
+    )
+
+
+# Zhang and Lapata (EMNLP 2017), in the settings of their code for WikiLarge.
+_SIZES = {"embed_dim": 300, "hidden_size": 256, "attention_score": "dot", "dropout": 0.2}
+_ENC_DEC_A = {**_SIZES, "dropout_input": True, "reverse_source": True}
+PRESETS = {
+    "nts_w2v": {"local_dim": 200, "missing_vector_std": 0.9},
+    "enc_dec_a": _ENC_DEC_A,
+    "dress_ls": {**_ENC_DEC_A, "lexical_dim": 256},
+}
+
+
+class WordEmbedding(nn.Embedding):
+    """An embedding in which some words can be frozen at their initial values.
+
+    With ``keeps_words`` it has a flag for each word. At first no word is frozen.
+    """
+
+    kept: Tensor | None
+
+    def __init__(self, dictionary: Dictionary, embed_dim: int, *, keeps_words: bool = False) -> None:
+        super().__init__(len(dictionary), embed_dim, dictionary.pad())
+        # Also stored in checkpoints, so that these words stay frozen in a resumed training.
+        self.register_buffer("kept", torch.zeros(len(dictionary), dtype=torch.bool) if keeps_words else None)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Embed ``tokens`` of any shape (...): (..., E). Frozen words get no gradient.
+
+        Their gradient is 0, so no optimiser changes them, even with momentum, unless weight decay is used.
+        """
+        embedded = super().forward(tokens)
+        if self.kept is None:
+            return embedded
+        return torch.where(self.kept[tokens].unsqueeze(-1), embedded.detach(), embedded)
+
+
+@torch.no_grad()
+def start_from_files(words: WordEmbedding, dictionary: Dictionary, cfg: NtsConfig, local: str | None) -> None:
+    """Initialise words from the vectors of the options. If words can be frozen, those with a global vector are.
+
+    Vectors of ``--global-vectors`` fill the first E - ``--local-dim`` dimensions of a word, those of the optional file
+    ``local`` the remaining ones. Words without a global vector are drawn from N(0, ``--missing-vector-std``), or stay
+    unchanged if that is 0.
+
+    Raises:
+        UserError: if the vectors cannot be used.
+    """
+    global_dim = words.embedding_dim - cfg.local_dim
+    if cfg.global_vectors:
+        vectors, has_vector = load_word_vectors(cfg.global_vectors, dictionary, global_dim)
+        if cfg.missing_vector_std:
+            drawn = torch.randn(int((~has_vector).sum()), global_dim) * cfg.missing_vector_std
+            words.weight[~has_vector, :global_dim] = drawn.to(words.weight)
+        words.weight[has_vector, :global_dim] = vectors[has_vector].to(words.weight)
+        words.weight[dictionary.pad()].zero_()
+        if words.kept is not None:
+            words.kept.copy_(has_vector)
+    if local:
+        vectors, has_vector = load_word_vectors(local, dictionary, cfg.local_dim)
+        words.weight[has_vector, global_dim:] = vectors[has_vector].to(words.weight)
+
+
+_SHAPING = ("embed_dim", "hidden_size", "num_layers", "attention_score", "reverse_source", "freeze_vectors")
+
+
+def is_lexical(name: str) -> bool:
+    """Return True for a parameter of the lexical model."""
+    return "lexical" in name.split(".")
+
+
+def load_base(model: nn.Module, cfg: NtsConfig, task: FairseqTask) -> None:
+    """Load the parameters of ``cfg.base_checkpoint`` into ``model``, except those of the lexical model.
+
+    Raises:
+        UserError: if the checkpoint cannot be read, has another dictionary, or was trained with other options or
+            another family.
+    """
+    path = str(cfg.base_checkpoint)
+    state = checkpoint_utils.load_checkpoint_to_cpu(path)
+    if hasattr(task, "check_dictionaries"):
+        task.check_dictionaries(state["task_state"], path)
+    trained = (state["cfg"] or {}).get("model")  # a namespace for some fairseq archs
+    for name in _SHAPING:
+        trained_value, required_value = getattr(trained, name, None), getattr(cfg, name)
+        if str(trained_value) != str(required_value):
+            raise UserError(
+                f"--base-checkpoint {path} must be of the nts family with the options of this model, but its "
+                f"{name} is {trained_value} and not {required_value}."
+            )
+    shapes = {name: value.shape for name, value in model.state_dict().items() if not is_lexical(name)}
+    trained_shapes = {name: value.shape for name, value in state["model"].items()}
+    if shapes != trained_shapes:
+        name = min(name for name in {*shapes, *trained_shapes} if shapes.get(name) != trained_shapes.get(name))
+        raise UserError(f"--base-checkpoint {path} has other parameters than this model ({name}): give another one.")
+    model.load_state_dict(state["model"], strict=False)
 
 
 @dataclass(frozen=True)
@@ -190,8 +351,6 @@ class NtsModel(LossModel):
 def _check_lexical(cfg: NtsConfig) -> None:
     if cfg.base_checkpoint and not cfg.lexical_dim:
         raise UserError("--base-checkpoint is for a lexical model: give --arch dress_ls, or --lexical-dim.")
-    if cfg.lexical_share > 1:
-        raise UserError(f"--lexical-share is a share, 1 at most, but is {cfg.lexical_share}.")
     if cfg.lexical_dim and str(cfg.output_layer) != "linear":
         raise UserError(
             "a lexical model (--lexical-dim) is mixed into --output-layer linear alone: leave one of them out."
