@@ -32,6 +32,9 @@ def register() -> None:
     """
     if _failures:
         raise ImportError(f"wean_fairseq was not registered ({_failures[0]}): restart Python.") from _failures[0]
+    # Importing fairseq sets the root logger to DEBUG with a handler, so that every library of the caller would print.
+    root = logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
     # fairseq reports here that tensorboardX, which nothing needs, is not installed.
     logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
     try:
@@ -39,6 +42,9 @@ def register() -> None:
     except BaseException as error:
         _failures.append(error)
         raise
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 def __getattr__(name: str) -> Any:

@@ -104,10 +104,7 @@ class _PrintableFormatter(logging.Formatter):
 
 
 def configure_logging(program: str) -> None:
-    """Let the program's own messages and everybody's warnings reach the terminal, and nothing else.
-
-    Importing fairseq and hydra leaves a root logger that lets everything through.
-    """
+    """Let the program's own messages and everybody's warnings reach the terminal, and nothing else."""
     logging.basicConfig(level=logging.WARNING, force=True)
     logging.getLogger().handlers[0].setFormatter(_PrintableFormatter(f"{program}: %(message)s"))
     logging.getLogger("wean_fairseq.reporting").setLevel(logging.INFO)

@@ -187,7 +187,7 @@ def test_lead_rows_are_scored_beside_the_copy(tmp_path: Path, capsys: pytest.Cap
     assert result["systems"]["lead-2"]["rouge-1"]["score"] == 100
     assert [(test["baseline"], test["system"]) for test in result["pairwise"]] == [("X", "Y")]
     assert "lead-2 beats X on rouge-1 (100.00 > 75.00)" in capsys.readouterr().out
-    assert main(options) == 2
+    assert main([*options, "--overwrite"]) == 2
     assert "--lead takes the beginning of the source; give the source with --src" in capsys.readouterr().err
     alone = ["--ref", f"{tmp_path}/ref", "--src", f"{tmp_path}/src", "--metric", "rouge-1", "--lead", "2"]
     assert main(alone) == 0

@@ -111,6 +111,13 @@ def test_a_failed_registration_is_not_tried_again(small: Path) -> None:
     assert "ImportError('wean_fairseq was not registered (division by zero): restart Python.')" in output
 
 
+def test_the_root_logger_stays_as_it_was(small: Path) -> None:
+    """fairseq's wav2vec2_classification.py sets it to DEBUG. 30 is WARNING, Python's own level."""
+    (small / "fairseq" / "__init__.py").write_text("import logging\nlogging.basicConfig(level=logging.DEBUG)\n")
+    code = "import logging, wean_fairseq; wean_fairseq.register(); root = logging.getLogger()"
+    assert run(f"{code}; print(root.level, root.handlers)", small).endswith("\n30 []\n")
+
+
 def test_threads_register_once(small: Path) -> None:
     """All modules take time, so that each thread meets the others. All threads import the same part."""
     for path in small.rglob("*.py"):
