@@ -2,9 +2,9 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor
 
 from ..checkpoints.dictionaries import load_dictionary, padding_words
@@ -12,6 +12,9 @@ from ..checkpoints.export import read_model
 from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from .parameters import SPECIALS
+
+if TYPE_CHECKING:
+    from fairseq.data import Dictionary
 
 EMBEDDING = "encoder.embed_tokens.weight"
 
@@ -93,7 +96,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
     return neighbourhood_of(words, embedding)
 
 
-def neighbourhood_of(dictionary: Dictionary, embedding: Tensor) -> Neighbourhood:
+def neighbourhood_of(dictionary: "Dictionary", embedding: Tensor) -> Neighbourhood:
     """Return the words of a dictionary, without the entries that fill it up, and their rows of an embedding."""
     padding = set(padding_words(dictionary))
     real = [row for row in range(SPECIALS, num_base_words(dictionary)) if dictionary[row] not in padding]
