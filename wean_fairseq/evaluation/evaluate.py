@@ -137,6 +137,7 @@ class _Scoring:
         if metric.needs_source:
             metric.sources = self.corpus.sources
         metric.prepare(self.corpus.references)
+        # A row has the counts of a sentence, such as its n-gram matches. A score is computed from their sums.
         rows: dict[str, list[FloatArray]] = {}
         for name, runs in self.outputs.items():
             texts = [
@@ -150,6 +151,7 @@ class _Scoring:
         draws = self._draws(len(members))
         if not metric.additive or draws.resamples < 1:
             return
+        # All systems and runs are scored on the same resampled test sets, so that their differences can be tested.
         totals = iter(draws.bootstrap([run_rows for runs in rows.values() for run_rows in runs]))
         resampled = {name: np.array([metric.scores_of(next(totals)) for _ in runs]) for name, runs in rows.items()}
         for name, drawn in resampled.items():

@@ -276,12 +276,14 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
             raise UserError(
                 f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join([*columns, *costs])}."
             )
+    # Only scores have signatures. Costs, such as the CPU hours of a training, may stand between them.
     shown = [metric for metric in metrics if metric in columns] or list(columns)
     incomplete = [name for name, scores in result.evaluation.scores.items() if not scores.keys() >= set(shown)]
     if incomplete or not data.references:
         lacking = f"no scores of {incomplete[0]}" if incomplete else "no number of references"
         raise UserError(f"{path} has {lacking}; give a file of wean-evaluate record.")
     head = metrics or shown
+    # One row per system: scores with intervals, and costs from the record of its training.
     rows = [
         [
             name,
@@ -295,6 +297,7 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
         for name, scores in result.evaluation.scores.items()
     ]
     facts = [counted(data.sentences, "sentence"), counted(data.references, "reference")]
+    # Older records name one seed.
     seeds = result.seeds or [result.seed]
     facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
     if result.commit not in (None, "unknown"):

@@ -58,6 +58,7 @@ def explain(error: BaseException) -> str | None:
     is_no_package = module == "fairseq" and isinstance(error, ImportError) and "install" in message
     if is_no_package or (isinstance(error, RuntimeError | AssertionError) and _NO_GPU.search(message)):
         return f"an option, such as --profile for a GPU, needs what is not here: {message[:200]}."
+    # fairseq gives the text of --model-overrides to ast.literal_eval.
     if module == "ast" and isinstance(error, ValueError | SyntaxError):
         return f"--model-overrides must be a dictionary, such as {{'beam': 4}} ({message[:200]})."
     if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):
@@ -68,6 +69,7 @@ def explain(error: BaseException) -> str | None:
         return f"{message.rstrip('.!')}."
     if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
         return f"--best-checkpoint-metric {error.args[0]} is not a value of the validation: see its line in the log."
+    # gloo and NCCL report the end of another process as an error of the connection.
     has_others = torch.distributed.is_available() and torch.distributed.is_initialized()
     if has_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
         reason = str(error).splitlines()[0].split(". ")[0]

@@ -157,6 +157,7 @@ def _pattern_name(name: str) -> str:
 
 
 def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]) -> Table:
+    # For each published column, the column of ours that has the same metric, by experiment.
     keys = [
         {entry: key for entry in entries if (key := _keys(table, entry)[place])} for place in range(len(table.columns))
     ]
@@ -168,6 +169,7 @@ def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]
     rows: list[list[Cell | str]] = []
     if any(COPY_ROW in entry.evaluation.scores for entry in entries):
         rows.append([COPY_ROW, "ours", *(scores.copy_cell(column, _ABSENT) for column in keys)])
+    # Our systems stand below the published row of their system, the others at the end.
     unmatched = [(entry, system) for entry in entries for system in entry.systems]
     for label, row in table.rows[data].items():
         shown = (column.shown(score, "–") for score, column in zip(row.scores, table.columns, strict=True))

@@ -64,6 +64,7 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
         unfinished = [system.name for system in run.systems.values() if system.log.valid and not system.log.done]
         if unfinished:
             items.append(f"{prefix}The training of {', '.join(unfinished)} had not come to its end, by its log.")
+        # A training that is best at its end might have improved further.
         improving = [system.name for system in run.systems.values() if system.log.done and system.log.is_improving]
         noted = " ".join(run.problems)  # the notes of a recipe say more about the end of a training
         improving = [name for name in improving if f"The training of {name} was ended" not in noted]

@@ -87,6 +87,7 @@ class _Value:
 
 def _follow(pickled: IO[bytes], found: list[str]) -> bool:
     """Add the names in one pickle up to its first error. Returns True if it has no error. Raises ``_Unusual``."""
+    # The stack, marks and memory of a pickle, with sizes in place of the values, of which none is made.
     stack: list[_Value] = []
     marks: list[int] = []
     memory: dict[Any, _Value] = {}
@@ -103,17 +104,20 @@ def _follow(pickled: IO[bytes], found: list[str]) -> bool:
             elif name in _GETS:
                 stack.append(memory[argument])
             else:
+                # An operation takes its operands, and with a mark all values above the mark, from the stack.
                 has_mark = pickletools.markobject in needed
                 start = marks.pop() if has_mark else len(stack)
                 start = max(0, start - (needed.index(pickletools.markobject) if has_mark else len(needed)))
                 items = stack[start:]
                 del stack[start:]
+                # A call may copy its arguments, and many large numbers of one hash make a dictionary slow.
                 copied += sum(item.size for item in items) * (name in _CALLS) + _LARGE_NUMBER * (name == "LONG1")
                 if name in ("GLOBAL", "INST", "STACK_GLOBAL"):
                     found.append(str(argument or ".".join(item.text for item in items)).replace(" ", "."))
                 if name == "BINPERSID" and not _is_storage(items[0]):
                     raise _Unusual("names storages by other texts than numbers")
                 if name in _CHANGES:
+                    # These put items into a value that stays on the stack. Inside of itself, its size would be endless.
                     changed, *items = items
                     changed.add(items)
                     if changed.is_inside:

@@ -50,6 +50,7 @@ def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
 def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str, str]]]:
     """Read one CSV file (from a spreadsheet program or from the HTML form)."""
     text = "\n".join(decode_lines(read_bytes(path), path))
+    # Spreadsheet programs of some languages separate cells by semicolons.
     delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a line of text may be long
     rows, start = [], 1
@@ -63,6 +64,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
             f"{path}: the row in line {start} cannot be read ({error}); perhaps a quotation mark is not closed: "
             "save the table as CSV again."
         ) from None
+    # The columns, then the rater, then the items, then the answers: a later check needs the earlier ones.
     columns = ["rater", "item", *design.criteria]
     heading = list(reader.fieldnames or ()) if rows else []
     wrong_columns = {
@@ -83,6 +85,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
         [name for name, count in counts.items() if count > 1], f"{path}: items rated twice", "keep one row for each"
     )
     _refuse([name for name in sorted(names) if name not in counts], f"{path}: missing items", "ask the rater for them")
+    # A comma without quotation marks moves the answers of its row one column to the right.
     shifted = [str(row["item"]) for row in rows if any(row.get(_BEYOND, ()))]
     _refuse(shifted, f"{path}: rows with more cells than the heading", "put quotation marks around texts with commas")
     answers = {
