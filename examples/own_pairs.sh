@@ -237,5 +237,6 @@ say "a page about all systems: $TABLE/report/report.html"
 say "the model, to be used by one of these:"
 texts='sentences.txt --output rewritten.txt'
 [[ $TASK == pairs ]] || texts='topics.txt --output essays.txt'
-printf '    wean-generate --model %q --input %s\n' "$RUN/model" "$texts"
-printf '    python -P -c '\''import wean_fairseq; print(wean_fairseq.load("%s").generate("..."))'\''\n' "$RUN/model"
+printf '    wean-generate --model %q --input %s\n' "$RUN/model" "$texts" | printable
+printf '    python -P -c '\''import sys, wean_fairseq; print(wean_fairseq.load(sys.argv[1]).generate("..."))'\'' %q\n' \
+  "$RUN/model" | printable

@@ -16,6 +16,7 @@ set -o noglob # a `*` in FAMILIES is not a list of files
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${FAMILIES=wean_lstm copy_transformer granularity_transformer pointer_generator residual_lstm dnpg}"
 : "${SMOKE:=0}" "${RUN:=}"
+[[ $RUN != -* ]] || RUN=./$RUN
 suffix=$([[ $SMOKE != 1 ]] || echo -smoke)
 : "${OUTPUT:=${RUN:-$ROOT/runs}/quora_report$suffix}"
 export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}

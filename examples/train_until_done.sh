@@ -49,6 +49,7 @@ save_dir() {
 }
 
 FOLDER=$(save_dir "$@")
+[[ $FOLDER == /* ]] || FOLDER=./$FOLDER # otherwise `find` reads a name such as -delete as an expression
 TEMPORARY=$(mktemp -d)
 # Marks the environment of every process of the training, however it was started.
 MARK="WEAN_TRAIN_UNTIL_DONE=$TEMPORARY"
@@ -111,7 +112,7 @@ end_the_rest() {
 }
 
 wrote_a_checkpoint() {
-  [[ -n $(find "$FOLDER" -maxdepth 1 -name 'checkpoint*.pt' -newer "$TEMPORARY/begin" 2>/dev/null) ]]
+  [[ -n $(find "$FOLDER" -mindepth 1 -maxdepth 1 -name 'checkpoint*.pt' -newer "$TEMPORARY/begin" 2>/dev/null) ]]
 }
 
 # Errors of the plugin that need the user. A lost process is not one of them: restarting all of them helps.

@@ -1,6 +1,9 @@
 # shellcheck shell=bash disable=SC2153
 # Check a recipe's variables and files before anything is written. The file is sourced by recipe.sh.
 
+# With it, sed does not understand the escapes in `printable`, and bash has other rules.
+unset POSIXLY_CORRECT
+
 # say TEXT: print one line, with paths below the current directory shortened. A job does not report work that was
 # already done.
 say() {
@@ -31,7 +34,7 @@ fail() {
     if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
       die "$what failed: ${sentence#*error: } (log: $log)"
     fi
-    printf '%s: error: %s failed; the end of %s:\n' "$RECIPE" "$what" "$log" >&2
+    printf '%s: error: %s failed; the end of %s:\n' "$RECIPE" "$what" "$log" | printable >&2
     tail -n 12 "$log" | cut -c1-300 | printable | sed 's/^/    /' >&2
     exit 1
   done
@@ -149,7 +152,7 @@ check_run() {
     [[ ! -d $entry ]] || continue
     [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||
       die "$entry is not a file, or is a link to one outside of the run directory: remove it, and start again."
-  done < <(find "$root" -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
+  done < <(find "$root" -mindepth 1 -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
 }
 
 # need_number NAME VALUE LEAST: VALUE is empty or a whole number of at least LEAST.

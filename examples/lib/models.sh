@@ -14,7 +14,7 @@ export_model() {
   [[ ! -e $folder || (-d $folder && ! -L $folder) ]] || die "$folder is not a folder: move it elsewhere, and start again."
   others=$(other_files "$folder")
   [[ -z $others ]] || die "$folder has files that are not of its model ($others): move them elsewhere, and start again."
-  find "$RUN/" -maxdepth 1 -name '.wean-model-??????????.partial' -exec rm -rf {} + # of a killed export
+  find "$RUN/" -mindepth 1 -maxdepth 1 -name '.wean-model-??????????.partial' -exec rm -rf {} + # of a killed export
   part=$(mktemp -d -- "$RUN/.wean-model-XXXXXXXXXX.partial")
   [[ ! -f $RUN/test.json ]] || scores=(--scores "$RUN/test.json")
   wean-export "$RUN/$system/checkpoint_best.pt" --data "$(binary_data)" --text "$RUN/text" --output "$part/new" \

@@ -27,6 +27,7 @@
 #   SMOKE=1  trial run in a few minutes on a CPU, with the LIMIT, TEST_LIMIT and EPOCHS that are first in the recipe
 #   RATE, BATCH, BEAM, WORDS, DROPOUT  learning rate, pairs per batch, beam, dictionary words, dropout (some recipes)
 #   WIDTH, EMBED_DIM, HIDDEN_SIZE, SIZES  sizes of the network, or options of them (some recipes)
+#   RECIPE   name in messages and in the default of RUN (default: that of the recipe's file)
 #   SET      quora or twitter_url (quora.sh of copy_transformer, dnpg, fset and residual_lstm)
 #   CANDIDATES_FROM  source: count the dictionary on source text alone, as the WEAN paper does; joint (default), as its code
 #
@@ -51,6 +52,8 @@ source "$LIB/models.sh"
 # runs/quickstart, runs/copynet/synthetic, ...: families have recipes of the same name.
 FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}
 RECIPE=$(basename -- "$FOLDER")
+# The environment sets only the variables above. Recipes and the files in lib set these, and read them before that.
+unset BIN TEXT complete continue_with listed only_check prepared run_lock search_is_checked system_flags
 note_environment
 : "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}" "${RECIPE_STAGE:=}"
 read -ra seeds <<<"$SEEDS"
@@ -59,12 +62,14 @@ SEEDS=${seeds[*]-}
 : "${SEED:=1}"
 : "${RUN:=$ROOT/runs/$FOLDER$([[ $SMOKE == 1 ]] && echo -smoke)}"
 # A value that begins with a dash is the name of a file, not an option.
-for name in DATA RUN TURK PWKP QUORA TWITTER_URL BERT VECTORS VOCAB WORD2VEC GLOVE SBATCH; do
+for name in DATA RUN TURK PWKP QUORA TWITTER_URL BERT VECTORS VOCAB WORD2VEC GLOVE SBATCH FROM SENTENCE_MODEL; do
   [[ ${!name-} != -* ]] || printf -v "$name" './%s' "${!name}"
 done
 if [[ -z ${GPUS:-} ]]; then
   GPUS=$({ nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l)
 fi
+# OpenMP takes a list, one number per nesting level. Only the first level is used.
+[[ ! ${OMP_NUM_THREADS:-} =~ ^[0-9]+(\ *,\ *[0-9]+)+$ ]] || OMP_NUM_THREADS=${OMP_NUM_THREADS%%[ ,]*}
 TABLE=$RUN
 [[ -z ${JOB:-} ]] || read_job
 check_variables
@@ -290,8 +295,16 @@ search_arguments() {
 # kept_search ARGUMENTS...: like search_arguments, independent of RUN, because the directory may be moved.
 kept_search() {
   local arguments
-  arguments=$(search_arguments "$@")
-  printf '%s\n' "${arguments//"$RUN"/RUN}"
+  mapfile -t arguments < <(search_arguments "$@")
+  without_run "$(printf '%q' "$RUN")" "${arguments[@]}"
+}
+
+# without_run FOLDER ARGUMENTS...: the arguments, one per line, with RUN for the FOLDER of a file in it.
+without_run() {
+  local folder=$1/
+  shift
+  set -- "${@/#"$folder"/RUN/}"
+  printf '%s\n' "${@/="$folder"/=RUN/}"
 }
 
 # decoded SYSTEM SET [ARGUMENTS...]: true if the outputs exist, are not older than the checkpoint, and have the same

@@ -101,7 +101,7 @@ keep_command() {
   local folder=$1 changes status=0
   shift
   changes=$(
-    printf ' %s' "${@//"$RUN"/RUN}" | sed 's/ --/\n--/g' | sed '1d; /^--validate-interval /d' |
+    without_run "$RUN" "$@" | paste -sd ' ' | sed 's/^/ /; s/ --/\n--/g' | sed '1d; /^--validate-interval /d' |
       awk '{ last[$1] = $0 } END { for (option in last) print last[option] }' | LC_ALL=C sort |
       python -P -m wean_fairseq.training.state "$folder/command" ${only_check:+--check}
   ) || status=$?

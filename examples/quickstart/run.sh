@@ -95,12 +95,12 @@ if [[ ! $RUN/report.txt -nt $RUN/wean_lstm/test.log ]]; then
   report >"$RUN/report.txt.part"
   mv "$RUN/report.txt.part" "$RUN/report.txt"
 fi
-cat "$RUN/report.txt"
+printable <"$RUN/report.txt"
 if [[ ! $RUN/report/report.html -nt $RUN/report.txt ]]; then
   tool wean-report "$RUN" --output "$RUN/report" >"$RUN/report.log"
 fi
 say "report: $RUN/report/report.html"
 say "next commands:"
 printf '    source .venv/bin/activate\n'
-printf '    wean-inspect quickstart=%q   # try sentences in a browser\n' "$model"
+printf '    wean-inspect quickstart=%q   # try sentences in a browser\n' "$model" | printable
 printf '    DATA=pairs.csv bash examples/own_pairs.sh   # train on your own sentence pairs\n'

@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 import resource
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,7 @@ def test_a_file_of_the_user_is_not_replaced_by_a_job_array(tmp_path):
         ("LIMIT", "1e3", f"LIMIT {WHOLE} 0"),
         ("PATIENCE", "0", f"PATIENCE {WHOLE} 1"),
         ("OMP_NUM_THREADS", "all", f"OMP_NUM_THREADS {WHOLE} 1"),
+        ("OMP_NUM_THREADS", "4,x", f"OMP_NUM_THREADS {WHOLE} 1"),
         ("RATE", "fast", "RATE must be a learning rate above 0, such as 0.001, but is fast."),
         ("RATE", "0", "RATE must be a learning rate above 0"),
         ("RATE", "0.000", "RATE must be a learning rate above 0"),
@@ -101,6 +103,22 @@ def test_right_values_are_taken(tmp_path, name, value):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("given", ["4", "4,2", "4, 2,1"])
+def test_of_a_list_of_threads_the_first_number_counts(tmp_path, given):
+    """OpenMP defines such lists: one number per level of nested parallelism. Recipes use the first level."""
+    assert bash(tmp_path, "printenv OMP_NUM_THREADS", OMP_NUM_THREADS=given).stdout == "4\n"
+
+
+INTERNAL = "BIN TEXT complete continue_with listed only_check prepared run_lock search_is_checked system_flags".split()
+
+
+def test_the_environment_sets_no_internal_variable(tmp_path):
+    """A BIN of the environment named the directory that ``binarise`` deletes, and the others switched checks off."""
+    script = f'for name in {" ".join(INTERNAL)}; do printf %s "${{!name-}}"; done; binary_data; training_text'
+    done = bash(tmp_path, script, **dict.fromkeys(INTERNAL, "given"))
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/run/bin{tmp_path}/run/text")
+
+
 def test_files_of_a_variable_may_begin_with_a_dash_and_hold_spaces(tmp_path):
     """If a file of that name exists, it is one file. Otherwise spaces separate files."""
     script = "files_of TEXTS; printf '<%s>' \"${files[@]}\""
@@ -128,6 +146,22 @@ def test_changed_settings_and_inputs_are_named_with_old_and_new_value(tmp_path):
     said = sentence(bash(tmp_path, REMEMBER, INPUT="in put.csv", WIDTH="16", LIMIT="5"))
     assert set(said.partition("(")[2].partition(")")[0].split("; ")) == set(changes.split("; "))
     assert (tmp_path / "run" / "settings").read_bytes() == recorded
+
+
+@pytest.mark.parametrize("name", ["run", "1", "a b"])
+def test_recorded_options_depend_only_on_the_place_in_the_run(tmp_path, name):
+    """The run directory may be moved, or named by another path. A name such as 1 is also part of other values."""
+    script = """
+      keep_command "$RUN/wean" --dropout 0.15 --labels "$RUN/labels" --vectors="$RUN/vectors"
+      kept_search --lenpen 1.1 --dump "$RUN/dump"
+    """
+    (tmp_path / name).mkdir()
+    paths = {tmp_path: str(tmp_path / name), tmp_path / name: "."}
+    done = [bash(folder, script, RUN=run) for folder, run in [*paths.items(), (tmp_path, name)]]
+    assert [each.stderr for each in done] == ["", "", ""]
+    assert {each.stdout for each in done} == {"--replace-unk\n--search-preset\nwean\n--lenpen\n1.1\n--dump\nRUN/dump\n"}
+    command = (tmp_path / name / "wean" / "command").read_text()
+    assert command.splitlines() == ["--dropout 0.15", "--labels RUN/labels", "--vectors=RUN/vectors"]
 
 
 def test_settings_from_which_nothing_was_made_are_replaced(tmp_path):
@@ -227,6 +261,14 @@ def test_a_run_directory_holds_only_its_own_files(tmp_path: Path, kind: str, nam
     assert mine.read_text() == "a user's file"
 
 
+def test_a_run_directory_with_a_hidden_name_is_checked(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+    (tmp_path / ".run").mkdir()
+    (tmp_path / ".run" / "tool.err").symlink_to(tmp_path / "mine.txt")
+    said = sentence(bash(tmp_path, "true", RUN=".run"))
+    assert said.startswith(f"{tmp_path}/.run/tool.err is not a file, or is a link to one outside")
+
+
 def test_links_inside_a_run_directory_and_to_directories_are_taken(tmp_path: Path) -> None:
     run = tmp_path / "run"
     (run / "wean" / "tries" / "best").mkdir(parents=True)
@@ -285,3 +327,22 @@ def test_the_model_folder_follows_its_checkpoint_and_survives_a_failed_export(tm
     (model / "config.json").write_text("damaged")
     assert "writing" in bash(tmp_path, EXPORT).stdout
     assert (model / "config.json").read_text() == "second"
+
+
+def test_a_run_directory_with_the_name_of_a_partial_export_is_kept(tmp_path):
+    run = tmp_path / ".wean-model-0123456789.partial"
+    (run / "wean").mkdir(parents=True)
+    (run / "wean" / "checkpoint_best.pt").touch()
+    assert bash(tmp_path, EXPORT, RUN=str(run)).returncode == 0
+    assert (run / "model" / "config.json").exists()
+
+
+def test_the_printed_commands_quote_the_run_directory(tmp_path):
+    text = (ROOT / "examples" / "own_pairs.sh").read_text()
+    script = "texts=x\n" + text[text.index("printf '    wean-generate") :]
+    run = str(tmp_path / "a'b\"; c")
+    generate, load = bash(tmp_path, script, RUN=run).stdout.splitlines()
+    assert shlex.split(generate) == ["wean-generate", "--model", f"{run}/model", "--input", "x"]
+    python, *options, program, folder = shlex.split(load)
+    assert (python, options, folder) == ("python", ["-P", "-c"], f"{run}/model")
+    compile(program, "program", "exec")

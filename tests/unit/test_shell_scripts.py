@@ -24,6 +24,7 @@ NEVER = {
     "a name reference": r"\b(?:declare|local|typeset)\s+-\w*n\b",
     "-v on an array": r"-v\s+\"?\w+\[",
     "Python with modules of the working directory": r"(?<!/)\bpython3? -(?!P)(?:[mc])?\s(?!.*venv|.*pip )",
+    "a file on the terminal, not through printable": r"^cat\s[^|>]*$",
     "source of a computed file": rf"(?:^|[;&|]\s*)(?:source|\.)\s+(?!\"?\$(?:LIB|{OWN_FOLDER})/)",
 }
 
@@ -80,6 +81,26 @@ def test_scripts_evaluate_no_text_from_files(path: Path) -> None:
     assert offences(path.read_text(encoding="utf-8")) == []
 
 
+SETTING_LINE = r"^#   ([A-Z]\w*(?:=[\w,]+)?(?:, [A-Z]\w*)*) "  # of the comment at the top of a script
+OTHER_SETTINGS = {"SETS", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS"}
+OWN_PROCESSES = {"JOB", "SLOT", "RECIPE_STAGE", "SLURM_ARRAY_TASK_ID", "SLURM_CPUS_PER_TASK"}  # set for jobs
+
+
+def test_only_settings_are_read_from_the_environment() -> None:
+    """Every variable that may be unset is a documented setting, is reset by recipe.sh, or is set above that line."""
+    examples = {path: path.read_text(encoding="utf-8") for path in SCRIPTS if ROOT / "examples" in path.parents}
+    documented = re.findall(SETTING_LINE, "\n".join(examples.values()), re.MULTILINE)
+    allowed = set(re.findall(r"[A-Z]\w+", " ".join(documented))) | OTHER_SETTINGS | OWN_PROCESSES
+    allowed |= set(re.findall(r"^unset (.*)$", examples[ROOT / "examples/lib/recipe.sh"], re.MULTILINE)[0].split())
+    for path, text in examples.items():
+        before = ""
+        for line in statements(text):
+            before += f"{line}\n"
+            for name in set(re.findall(r"\$\{!?([A-Za-z_]\w*)(?:\[[^]]*\])?:?[-+=?]", line)) - allowed:
+                known = rf"(?:^|[\s;(]){name}=|\b(?:for|local|read|declare) [^;]*\b{name}\b"
+                assert re.search(known, before, re.MULTILINE), f"{path}: {line.strip()}"
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_lists_are_no_patterns_of_files(path: Path) -> None:
     """Bash replaces a `*` in an unquoted variable by file names, unless noglob is set, as recipe.sh does."""
@@ -126,6 +147,7 @@ def test_a_list_is_not_expanded(tmp_path: Path, name: str, value: str) -> None:
         "let n+=1",
         "python -m wean_fairseq.training.state",
         "python - <<'PYTHON'",
+        'cat "$RUN/report.txt"',
     ],
 )
 def test_planted_places_are_found(script: str) -> None:
@@ -154,17 +176,18 @@ def test_commands_import_no_module_of_the_working_directory() -> None:
                 assert '"-P"' in start, path
 
 
+@pytest.mark.parametrize("given", [{}, {"POSIXLY_CORRECT": "1"}])
 @pytest.mark.parametrize("command", ['say "$text"', 'die "$text"', 'fail work "$log"'])
-def test_recipes_print_no_control_characters(tmp_path: Path, command: str) -> None:
+def test_recipes_print_no_control_characters(tmp_path: Path, command: str, given: dict[str, str]) -> None:
     """Names of files and lines of logs may hold escape sequences that a terminal would obey."""
     odd = "\x1b\x07\x7f\x85\x9b\u200e\u200f\u2028\u202e\u2066\u2069"
     single = b"\x9b\xc2\x9b\x80\x9f"  # C1 characters of Latin-1, which are also bytes of 雛 and 😛
-    (tmp_path / "log").write_bytes(f"title é–…雛😛{odd}]0;".encode() + single + b"x\n")
+    log = tmp_path / f"log{odd}"
+    log.write_bytes(f"title é–…雛😛{odd}]0;".encode() + single + b"x\n")
     script = f'RECIPE=x log=$2 text=$(<"$2") && source "$1" && {command}'
     checks = ROOT / "examples" / "lib" / "checks.sh"
-    done = subprocess.run(
-        ["bash", "-c", script, "bash", checks, tmp_path / "log"], capture_output=True, text=True, check=False
-    )
+    line = ["bash", "-c", script, "bash", checks, log]
+    done = subprocess.run(line, env={**os.environ, **given}, capture_output=True, text=True, check=False)
     assert "title é–…雛😛]0;x\n" in done.stdout + done.stderr
     assert not set(done.stdout + done.stderr) & set(odd)
 
@@ -199,3 +222,15 @@ def test_a_restarter_prints_no_control_characters() -> None:
     done = subprocess.run(["bash", script, "no\x1b\x9b\u202e[2J"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "there is no command 'no[2J'" in done.stderr
+
+
+def test_a_restarter_takes_a_folder_for_no_expression(tmp_path: Path) -> None:
+    """As an expression of ``find``, -delete deletes the files of the working directory."""
+    (tmp_path / "checkpoint1.pt").touch()
+    script = ROOT / "examples" / "train_until_done.sh"
+    line = ["bash", script, "bash", "-c", "exit 1", "x", "--save-dir", "-delete"]
+    environment = {**os.environ, "TRIES": "1", "WAIT": "0"}
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "without a new checkpoint in ./-delete, now with exit status 1" in done.stderr
+    assert (tmp_path / "checkpoint1.pt").exists()
