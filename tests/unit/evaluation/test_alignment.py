@@ -19,7 +19,7 @@ def test_shares_are_weighted_by_the_rarity_of_words():
 
     A line is compared with its own, and with the line that is half of the text further on.
     """
-    alignment = Anchors(["a b", "a c", "d"]).align(["a b", "a b", "d a x"])
+    alignment = Anchors("source", ["a b", "a c", "d"]).align(["a b", "a b", "d a x"])
     np.testing.assert_allclose(alignment.own, [1, 1 / 3, 2 / 3])
     np.testing.assert_allclose(alignment.other, [1 / 3, 0, 1 / 3])
     assert alignment.looked_at == 3
@@ -27,7 +27,7 @@ def test_shares_are_weighted_by_the_rarity_of_words():
 
 @pytest.mark.parametrize(("lines", "looked_at"), [(299, 299), (600, 300), (601, 301), (899, 450), (900, 300)])
 def test_about_300_lines_are_compared(lines, looked_at):
-    assert Anchors(["a"] * lines).align(["a"] * lines).looked_at == looked_at
+    assert Anchors("source", ["a"] * lines).align(["a"] * lines).looked_at == looked_at
 
 
 def numbered(lines: int) -> list[str]:
@@ -49,30 +49,30 @@ def numbered(lines: int) -> list[str]:
 )
 def test_a_line_belongs_where_half_of_its_words_are(line, moved):
     lines = numbered(8)
-    assert Anchors(lines).align([line, *lines[1:]]).moved == moved
+    assert Anchors("source", lines).align([line, *lines[1:]]).moved == moved
 
 
 @pytest.mark.parametrize(("lines", "moved"), [(50, {1: 6}), (51, {})])
 def test_words_of_more_than_50_lines_do_not_tell_a_line(lines, moved):
     anchors = ["x y z", *["a b c"] * lines, *["d"] * 400]
-    found = Anchors(anchors).align(["a b c", *anchors[1:]]).moved
+    found = Anchors("source", anchors).align(["a b c", *anchors[1:]]).moved
     assert {line: other for line, other in found.items() if line == 1} == moved
 
 
 def judged(looked_at: int, moved: dict[int, int] | None = None, own: float = 0.0, other: float = 0.0) -> Alignment:
-    return Alignment(looked_at, moved or {}, np.full(looked_at, own), np.full(looked_at, other))
+    return Alignment("source", moved or {}, np.full(looked_at, own), np.full(looked_at, other))
 
 
 @pytest.mark.parametrize(
     ("looked_at", "moved", "fault"),
     [
-        (20, {n: n + 1 for n in (4, 5, 6)}, "shifted by 1 line(s): line 4 belongs to line 5, and so on in 3 of 20"),
+        (20, {n: n + 1 for n in (4, 5, 6)}, "shifted by 1 line(s): line 4 belongs to source line 5, and so on in 3 of 20"),
         (20, {n: n + 1 for n in (4, 5)}, ""),
-        (100, {n: n - 2 for n in range(11, 16)}, "shifted by 2 line(s): line 11 belongs to line 9, and so on in 5"),
+        (100, {n: n - 2 for n in range(11, 16)}, "shifted by 2 line(s): line 11 belongs to source line 9, and so on in 5"),
         (100, {n: n - 2 for n in range(11, 15)}, ""),  # less than a twentieth
         (20, {4: 5, 5: 6, 6: 7, 7: 2, 8: 1, 9: 3}, "shifted by 1"),  # half of the misplaced lines
         (20, {4: 5, 5: 6, 6: 7, 7: 2, 8: 1, 9: 3, 10: 18}, ""),
-        (20, {n: 2 * n for n in range(1, 11)}, "in another order: line 1 belongs to line 2, 10 of 20 lines"),
+        (20, {n: 2 * n for n in range(1, 11)}, "in another order: line 1 belongs to source line 2, 10 of 20"),
         (20, {n: 2 * n for n in range(1, 10)}, ""),  # less than half
         (4, {1: 3, 2: 1}, ""),
     ],
@@ -84,14 +84,11 @@ def test_a_fault_needs_enough_misplaced_lines(looked_at, moved, fault):
     assert missing.get(found[:12], "") in found
 
 
-@pytest.mark.parametrize(
-    ("distances", "related"),
-    [([1] * 7 + [-1] * 2, True), ([1] * 6 + [-1] * 3, False), ([1], False), ([1, 1], True)],
-)
-def test_lines_are_related_if_they_are_nearer_by_two_standard_errors(distances, related):
-    """Of 7 times 1 and 2 times -1 the mean is 5/9 and the standard error 0.277, of 6 and 3 1/3 and 0.314."""
-    own = np.array(distances, dtype=float)
-    assert Alignment(len(own), {}, own, np.zeros_like(own)).is_related == related
+@pytest.mark.parametrize(("nearer", "unrelated"), [(24, False), (23, True)])
+def test_lines_are_related_if_they_are_nearer_by_two_standard_errors(nearer, unrelated):
+    """Of 36 distances 1 or -1, 24 times 1 has the mean 0.333 and the standard error 0.157, 23 times 0.278 and 0.160."""
+    own = np.array([1.0] * nearer + [0.0] * (36 - nearer))
+    assert Alignment("source", {}, own, 1 - own).is_unrelated == unrelated
 
 
 @pytest.mark.parametrize(

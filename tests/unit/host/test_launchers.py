@@ -78,7 +78,7 @@ def test_processes_on_cpus_exchange_through_gloo(monkeypatch, environment, cpu, 
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     cfg = training(cpu)
-    launchers.prepare(cfg)
+    launchers.use_gloo(cfg)
     distributed = cfg.distributed_training
     assert (distributed.distributed_backend, str(distributed.ddp_backend)) == expected
 
@@ -87,8 +87,8 @@ def test_processes_that_fairseq_would_not_start_are_refused(monkeypatch):
     for name in LAUNCHERS:
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserError, match="start the command by torchrun --standalone --nproc-per-node 2"):
-        launchers.prepare(training(size=2))
-    launchers.prepare(training(size=2, no_spawn=True))
+        launchers.use_gloo(training(size=2))
+    launchers.use_gloo(training(size=2, no_spawn=True))
 
 
 @pytest.mark.parametrize(("gpus", "expected"), [(0, 0), (1, 0), (8, 3)], ids=["none", "its own", "all of the node"])
@@ -126,4 +126,4 @@ def test_numbers_of_the_environment_are_checked(monkeypatch, value):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WORLD_SIZE", value)
     with pytest.raises(UserError, match=r"WORLD_SIZE in the environment is .*, not a whole number"):
-        launchers.prepare(training())
+        launchers.use_gloo(training())

@@ -24,7 +24,7 @@ def configuration(optimizer: str = "adam", **common: bool) -> DictConfig:
 
 def test_bf16_runs_on_cpus_and_gpus():
     cfg = configuration(bf16=True, tpu=True)
-    precision.prepare(cfg)
+    precision.adapt_precision(cfg)
     assert not cfg.common.tpu
     assert cfg.common.fp16_no_flatten_grads
 
@@ -32,20 +32,20 @@ def test_bf16_runs_on_cpus_and_gpus():
 def test_bf16_on_a_gpu_keeps_the_flat_gradients(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     cfg = configuration(bf16=True, tpu=True, cpu=False)
-    precision.prepare(cfg)
+    precision.adapt_precision(cfg)
     assert (cfg.common.tpu, cfg.common.fp16_no_flatten_grads) == (False, False)
 
 
 def test_a_tpu_is_left_to_fairseq(monkeypatch):
     monkeypatch.setattr(precision.importlib.util, "find_spec", lambda name: name)
     cfg = configuration(bf16=True, tpu=True)
-    precision.prepare(cfg)
+    precision.adapt_precision(cfg)
     assert cfg.common.tpu
 
 
 def test_fp16_without_a_gpu_is_one_sentence():
     with pytest.raises(UserError, match=r"--fp16 needs a GPU.* --bf16, which runs on CPUs"):
-        precision.prepare(configuration(fp16=True))
+        precision.adapt_precision(configuration(fp16=True))
 
 
 @pytest.mark.parametrize("kind", ["fp16", "bf16"])
@@ -54,19 +54,19 @@ def test_memory_efficient_training_names_a_possible_optimiser(monkeypatch, kind,
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     cfg = configuration(optimizer, cpu=False, **{kind: True, f"memory_efficient_{kind}": True})
     with pytest.raises(UserError, match=f"--optimizer {optimizer} updates: use --{kind}, or --optimizer adam"):
-        precision.prepare(cfg)
+        precision.adapt_precision(cfg)
     cfg.optimizer._name = "adam"
-    precision.prepare(cfg)
+    precision.adapt_precision(cfg)
 
 
 def test_tpu_without_its_library_is_refused():
     with pytest.raises(UserError, match="--tpu needs torch_xla, which is not installed: leave it out"):
-        precision.prepare(configuration(tpu=True))
+        precision.adapt_precision(configuration(tpu=True))
 
 
 def test_amp_on_a_cpu_warns_that_it_does_nothing(caplog):
     with caplog.at_level(logging.WARNING):
-        precision.prepare(configuration(amp=True))
+        precision.adapt_precision(configuration(amp=True))
     assert "--amp does nothing without a GPU" in caplog.text
 
 
