@@ -12,6 +12,7 @@ either part.
 import re
 import sys
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from corpus.preparation import Preparation
 PARTS = {"test": "PART_III.txt", "valid": "PART_II.txt", "train": "PART_I.txt"}
 SETTINGS = {"wean": ("characters", 4000), "copynet-characters": ("characters", 3000), "copynet-words": ("jieba", 10000)}
 LONGEST_FIELD = 1 << 20  # characters: limits the memory if an end tag is missing
-_TAG = re.compile(r"(</?(?:doc|summary|short_text|human_label)\b[^>]*>)", re.IGNORECASE)
+_TAG = re.compile(r"(</?(?:doc|summary|short_text|human_label)\b[^<>]*>)", re.IGNORECASE)
+_FIELDS = ("human_label", "short_text", "summary")
 Document = tuple[int | None, str, str]
 
 
@@ -56,24 +58,27 @@ def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document
         lines: lines of a released file, with the tags on separate lines, or around the text on one line.
         broken: gets the number of each document without an end.
     """
-    fields: dict[str, str] = {}
+    fields: dict[str, list[str]] = {}
+    lengths: Counter[str] = Counter()  # of the fields, with a space after each part
     field, inside, number = "", False, 0
     for line in lines:
         for index, part in enumerate(_TAG.split(line) if "<" in line else (line,)):
             if index % 2 == 0:
-                if field and part and len(fields.get(field, "")) < LONGEST_FIELD:
-                    fields[field] = f"{fields[field]} {part}" if field in fields else part
+                if field and part and lengths[field] <= LONGEST_FIELD:
+                    fields.setdefault(field, []).append(part)
+                    lengths[field] += len(part) + 1
                 continue
             closing, name = part[1] == "/", part.strip("</>").split(maxsplit=1)[0].lower()
             if name != "doc":
                 field = "" if closing else name
                 continue
             if closing and inside:
-                yield _score(fields.get("human_label", "")), fields.get("short_text", ""), fields.get("summary", "")
+                label, text, summary = (" ".join(fields.get(name, ())) for name in _FIELDS)
+                yield _score(label), text, summary
             elif inside:
                 broken.append(number)
             number += not closing
-            fields, field, inside = {}, "", not closing
+            fields, lengths, field, inside = {}, Counter(), "", not closing
     if inside:
         broken.append(number)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from corpus.errors import InputError
 
-_NUMBER = re.compile(r"[-+]?[\d\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # also matches dates and times
+_NUMBER = re.compile(r"[-+]?[\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # also matches dates and times
 _SENTENCE_END = re.compile(r"""[.?!…。？！]["'”’»)]*$""")
 _WORD = re.compile(r"[^\W\d_]+")
 _FEW_WORDS = 6

@@ -21,7 +21,7 @@ def load_dictionary(path: str) -> Dictionary:
     except OSError as error:
         wrong = str(error.strerror)
     except Exception as error:  # noqa: BLE001 - fairseq replaces UnicodeError by Exception
-        wrong = " ".join(str(error).split())[:_SHOWN]
+        wrong = " ".join(str(error).partition(": ")[0].split())[:_SHOWN]  # a line of the file follows
     if wrong is not None:
         raise UserError(f"{path} is not a dictionary ({wrong}): restore it, or preprocess the data again.")
     return dictionary

@@ -42,7 +42,9 @@ from .text_files import (
 
 torch = LazyModule("torch")
 
-_BLOCK = re.compile(r"(<!-- results: ([\w.-]+)((?: [^\s>]+)*) -->\n).*?(<!-- /results -->)", re.DOTALL)
+_BLOCK = re.compile(
+    r"(<!-- results: ([\w.-]+)((?: [^\s<>]+)*) -->\n)(?:(?!<!-- results: ).)*?(<!-- /results -->)", re.DOTALL
+)
 _RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that a float can hold
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _NO_TRAININGS = "give trainings.json of a recipe's run"
@@ -225,12 +227,19 @@ def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
     rows: list[list[str]] = []
     for path, seed in zip(paths, seeds, strict=False):
         head, *lines = read_lines(path)
-        if head.split("\t")[:3] != ["system", "epoch", "updates"]:
+        width = head.count("\t") + 1
+        if head.split("\t")[:3] != ["system", "epoch", "updates"] or width == 3 or not lines:
             raise UserError(f"{path} is not a table of curves; give curves.tsv of a recipe's run.")
         heads.append(head)
         if head != heads[0]:
             raise UserError(f"{path} has other columns than {paths[0]}; give curves of the same metrics.")
-        rows += [[str(seed), *line.split("\t")] for line in lines]
+        for number, line in enumerate(lines, start=2):
+            rows.append([str(seed), *line.split("\t")])
+            if len(rows[-1]) != width + 1:
+                raise UserError(
+                    f"line {number} of {path} has {len(rows[-1]) - 1} cells, but the first has {width}; give "
+                    "curves.tsv of a recipe's run."
+                )
     return Table(["seed", *heads[0].split("\t")], rows).as_tsv() if heads else ""
 
 
@@ -262,7 +271,10 @@ def fill(text: str, folder: PathLike, document: PathLike) -> str:
 
     def fill_block(block: re.Match[str]) -> str:
         path = Path(folder, f"{block[2]}.json")
-        return block[1] + result_table(read_result(path), block[3].split(), path, document) + block[4]
+        table = result_table(read_result(path), block[3].split(), path, document)
+        if "<!-- results: " in table or "<!-- /results -->" in table:
+            raise UserError(f"{path} has a results marker in a text, which would end the table: remove it.")
+        return block[1] + table + block[4]
 
     return _BLOCK.sub(fill_block, text)
 

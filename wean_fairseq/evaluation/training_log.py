@@ -28,8 +28,10 @@ _PATIENCE = "early stop since valid performance hasn't improved"
 # On the terminal, each line starts with the time and a logger's name. In the --log-file it does not.
 _VALID_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| valid on '([^']+)' subset \| (.*)$")
 _STEP_LINE = re.compile(r"(?:^|\| )epoch (\d+):\s+(\d+) / (\d+) (.*)$")
-_EPOCH_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| (.*\btrain_wall\b.*)$")
-_JSON_LINE = re.compile(r"(?:^|\| )(\{\"epoch\": .*\})\s*$")
+# The first beginning decides. A search for the end after each of them takes hours for a line of many.
+_EPOCH_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| (.*)$")
+_JSON_LINE = re.compile(r"(?:^|\| )(\{\"epoch\": .*)$")
+_END_OF_EPOCH = re.compile(r"\btrain_wall\b")
 
 
 class LogLine(NamedTuple):
@@ -163,7 +165,8 @@ def parse_line(text: str) -> LogLine | None:
 
 
 def _parse(text: str) -> LogLine | None:
-    if match := _VALID_LINE.search(text) or _EPOCH_LINE.search(text):
+    match = _VALID_LINE.search(text) or _EPOCH_LINE.search(text)
+    if match and (match.lastindex == 3 or _END_OF_EPOCH.search(match[2])):
         subset = match[2] if match.lastindex == 3 else "train"
         values = _numbers(item.rpartition(" ")[::2] for item in match[match.lastindex or 0].split(" | "))
         return LogLine(subset, float(match[1]), values)
@@ -172,7 +175,7 @@ def _parse(text: str) -> LogLine | None:
         values = _numbers(item.partition("=")[::2] for item in match[4].split(", "))
         return LogLine("", epoch - 1 + step / steps, values, step, steps)
     if match := _JSON_LINE.search(text):
-        content = parse_json(match[1])
+        content = parse_json(match[1].rstrip())
         if "update" in content:
             return LogLine("", float(content["update"]), _numbers(content.items()))
         counted = next((key for key in content if key.endswith("_num_updates")), "")

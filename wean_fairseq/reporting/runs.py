@@ -29,7 +29,7 @@ from .dumps import kind_of_dump
 _DEPTH = 4  # levels of directories below the given one that are searched for runs
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
 _SCORES = {"systems", "data"}  # keys of a file with scores
-_TRANSLATED = re.compile(r"Translated [\d,]+ sentences .* in [\d.]+s \((\d[\d,]{0,30}(?:\.\d+)?) sentences/s")
+_TRANSLATED = re.compile(r"Translated [\d,]+ sentences .{0,99} in [\d.]+s \((\d[\d,]{0,30}(?:\.\d+)?) sentences/s")
 
 
 class Split(Struct):

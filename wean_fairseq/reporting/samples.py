@@ -13,7 +13,8 @@ from .runs import Run, ScoredSet
 
 MOST_WORDS = 400  # largest number of words of a text that are shown
 # Brackets and quotes before a word, and punctuation after it, which includes the full stop of an abbreviation.
-_ATTACHED = re.compile(r"^([\"“”„«(\[¿¡]*)(.*?\w.*?)([.,;:!?\"“”»)\]…]*)$")
+_BEFORE, _AFTER = '"“”„«([¿¡', '.,;:!?"“”»)]…'  # signs that are attached to words
+_LETTER = re.compile(r"\w")
 _COPIED = 0.5  # from this probability on, a word counts as copied
 _OWN_ACCOUNT = (
     "By its own account (--copy-provenance): marked like a word of the source = copied with a probability of at least "
@@ -32,8 +33,10 @@ def split_words(text: str, characters: bool) -> list[Piece]:
         return [Piece(character) for character in text.replace(" ", "")]
     words = []
     for token in text.split():
-        signs = _ATTACHED.match(token)
-        texts = [*signs[1], signs[2], *signs[3]] if signs else [token]
+        rest = token.lstrip(_BEFORE)
+        word = rest.rstrip(_AFTER)
+        is_word = _LETTER.search(word) is not None
+        texts = [*token[: -len(rest)], word, *rest[len(word) :]] if is_word else [token]
         words += [Piece(text, attached=place > 0) for place, text in enumerate(texts)]
     return words
 

@@ -16,7 +16,7 @@ from ..errors import UserError
 from .files import locked, read_regular, sha256_of, write_whole
 
 NAME = "checksums.sha256"
-_LINE = re.compile(r"(\\?)([0-9a-f]{64}) [ *](.+)", re.DOTALL)
+_LINE = re.compile(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)", re.DOTALL)
 # In names, in the notation of sha256sum, whose line then begins with a backslash.
 _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 _SPELT = {escape: character for character, escape in _ESCAPED.items()}
@@ -49,7 +49,7 @@ class Manifest:
                 f"{self.path} cannot be read ({error}): delete it to continue without checksums."
             ) from error
         for number, line in enumerate(content.removesuffix("\n").split("\n") if content else [], start=1):
-            match = _LINE.fullmatch(line)
+            match = _LINE.fullmatch(line.removesuffix("\r"))
             if match is None:
                 raise UserError(
                     f"line {number} of {self.path} is not a checksum and a file name: delete the file to continue "
@@ -57,7 +57,7 @@ class Manifest:
                 )
             name = re.sub(r"\\[\\nr]", lambda escape: _SPELT[escape[0]], match[3]) if match[1] else match[3]
             if name != NAME:  # its own content changes with every line
-                digests.setdefault(name, []).append(match[2])
+                digests.setdefault(name, []).append(match[2].lower())
         return digests
 
     def expect(self, name: str, digest: str) -> None:

@@ -1,8 +1,9 @@
 """Look into the pickles of a checkpoint without making their values, before torch's loader makes them.
 
 A few bytes of a pickle can make gigabytes, or values that take hours to hash or copy: calls that copy a large value
-again and again, and containers that have one another several times. So the operations are followed as by the loader,
-and the values are counted.
+again and again, containers that have one another several times, and keys of one hash. Python ends without a message
+when it hashes or deletes values that are nested too deep. So the operations are followed as by the loader, and the
+values are counted.
 """
 
 import contextlib
@@ -19,12 +20,15 @@ from .files import ARCHIVE
 _LONGEST_NAME = 1000  # characters
 _MOST_OPERATIONS = 1_000_000  # of a pickle. torch.save writes about 50 per tensor
 _MOST_VALUES = 4_000_000  # in one value, and in the arguments of all calls
+_DEEPEST = 500  # levels of values in one another. Checkpoints of fairseq have 11
 _LARGE_NUMBER = 400  # values. Numbers of one hash make a dictionary slow
 _PICKLES = 5  # in a file of torch < 1.6
 _PUTS = ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE")
 _GETS = ("GET", "BINGET", "LONG_BINGET")
 _CHANGES = ("APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD")
 _CALLS = ("REDUCE", "NEWOBJ", "NEWOBJ_EX", "OBJ", "INST", "BUILD")
+_CONTAINERS = ("set", "dict", "OrderedDict", "Counter", "defaultdict")  # types whose calls make keys of their arguments
+_FIRST_OF_STATE = ("BININT", "BININT1", "BININT2", "BINPERSID", "NONE")  # NumPy's state begins with a version
 
 
 class _Unusual(Exception):
@@ -65,23 +69,25 @@ class _Value:
     """A value that a pickle makes.
 
     Attributes:
-        text: its text, or the name of a function or type.
+        text: its text, the name of a function or type, or else the operation that makes it.
         items: the values that it is made from.
+        depth: number of levels: 1 without other values in it.
         size: number of all values in it. A value that occurs several times counts each time.
         is_inside: whether another value has it.
     """
 
-    __slots__ = ("is_inside", "items", "size", "text")
+    __slots__ = ("depth", "is_inside", "items", "size", "text")
 
     def __init__(self, text: str, items: Sequence["_Value"]) -> None:
         self.text, self.items, self.is_inside = text, items, False
-        self.size = 1 + len(text) // 64
+        self.size, self.depth = 1 + len(text) // 64, 1
         self.add(items)
 
     def add(self, items: Sequence["_Value"]) -> None:
         """Count values that are put into it."""
         for item in items:
             self.size += item.size
+            self.depth = max(self.depth, item.depth + 1)
             item.is_inside = True
 
 
@@ -114,8 +120,7 @@ def _follow(pickled: IO[bytes], found: list[str]) -> bool:
                 copied += sum(item.size for item in items) * (name in _CALLS) + _LARGE_NUMBER * (name == "LONG1")
                 if name in ("GLOBAL", "INST", "STACK_GLOBAL"):
                     found.append(str(argument or ".".join(item.text for item in items)).replace(" ", "."))
-                if name == "BINPERSID" and not _is_storage(items[0]):
-                    raise _Unusual("names storages by other texts than numbers")
+                _check_operands(name, items)
                 if name in _CHANGES:
                     # These put items into a value that stays on the stack. Inside of itself, its size would be endless.
                     changed, *items = items
@@ -124,11 +129,38 @@ def _follow(pickled: IO[bytes], found: list[str]) -> bool:
                         raise _Unusual("has a pickle of values that are in themselves")
                     stack.append(changed)
                 elif operation.stack_after:
-                    stack.append(_Value(argument if isinstance(argument, str) else "", items))
-                if copied > _MOST_VALUES or (stack and stack[-1].size > _MOST_VALUES):
-                    raise _Unusual(f"has a pickle that makes more than {_MOST_VALUES:,} values")
+                    stack.append(_Value(argument if isinstance(argument, str) else name, items))
+                _check_amounts(copied, stack)
         return True
     return False
+
+
+def _check_amounts(copied: int, stack: Sequence[_Value]) -> None:
+    if copied > _MOST_VALUES or (stack and stack[-1].size > _MOST_VALUES):
+        raise _Unusual(f"has a pickle that makes more than {_MOST_VALUES:,} values")
+    if stack and stack[-1].depth > _DEEPEST:
+        raise _Unusual(f"has a pickle of more than {_DEEPEST} levels of values in one another")
+
+
+def _check_operands(name: str, items: Sequence[_Value]) -> None:
+    if name == "BINPERSID" and not _is_storage(items[0]):
+        raise _Unusual("names storages by other texts than numbers")
+    if _has_made_keys(name, items):
+        raise _Unusual("has a pickle with keys that are neither texts nor numbers")
+
+
+def _has_made_keys(name: str, items: Sequence[_Value]) -> bool:
+    """Return True for an operation that may hash values made from others, of which a file can have many of one hash.
+
+    A list of pairs is as good as a dictionary for the calls of containers, and for the state of an object.
+    """
+    if name in ("SETITEM", "SETITEMS", "ADDITEMS"):
+        return any(key.depth > 1 for key in (items[1:] if name == "ADDITEMS" else items[1::2]))
+    if name == "BUILD":
+        state = items[1]
+        return state.text != "EMPTY_DICT" and not (state.items and state.items[0].text in _FIRST_OF_STATE)
+    is_container = name == "REDUCE" and items[0].text.rpartition(" ")[2] in _CONTAINERS
+    return (is_container or name == "BINPERSID") and items[-1].depth > 3  # arguments, a container in them, its items
 
 
 def _is_storage(reference: _Value) -> bool:

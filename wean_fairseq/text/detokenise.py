@@ -71,7 +71,7 @@ _PIECE_RULES: list[tuple[str, Replacement]] = [
     (r" (?:- )+-(?= )", lambda dashes: " " + dashes[0].replace(" ", "")),
     (r" (?:\. )+\.(?= )", lambda dots: " " + dots[0].replace(" ", "")),
     (r" (?:[^\W\d_] \. )(?:[^\W\d_] \.)(?: [^\W\d_] \.)*(?= )", lambda letters: " " + letters[0].replace(" ", "")),
-    (r"(?<=\w) \. (?=(?:\w+ \. )*(?i:com|org|net|edu|gov|io|co|uk|de|fr|eu|html?|php|txt|pdf)\b)", "."),
+    (r"(?<=\w) \. (?=(?:\w+ \. ){0,20}(?i:com|org|net|edu|gov|io|co|uk|de|fr|eu|html?|php|txt|pdf)\b)", "."),
 ]
 _COMPILED = {
     False: [(re.compile(pattern), replacement) for pattern, replacement in _RULES],

@@ -195,7 +195,7 @@ def joiner(unit: str, language: str = "en") -> TextStep:
         return detokeniser(language, pieces=True)
     if unit == "wordpiece":
         detokenise = detokeniser(language, pieces=True)
-        return lambda line: detokenise(re.sub(r"\s+##", "", line))
+        return lambda line: detokenise(re.sub(r"(?<!\s)\s+##", "", line))
     if unit == "moses":
         return detokeniser(language)
     return str

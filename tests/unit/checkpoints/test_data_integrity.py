@@ -90,6 +90,13 @@ def test_one_changed_bit_in_the_data_is_refused_by_name(data, name):
         begin_training(data)
 
 
+def test_capital_digits_and_line_ends_of_other_programs_are_read(tmp_path):
+    """``sha256sum --check`` accepts both."""
+    lines = [f"{'aB' * 32}  {name}\r\n" for name in ("a", "b c")]
+    (tmp_path / NAME).write_text("".join(lines), newline="")
+    assert Manifest(tmp_path).digests == {"a": ["ab" * 32], "b c": ["ab" * 32]}
+
+
 def test_two_files_that_have_changed_places_are_refused(data):
     begin_training(data)
     write_side(data, "valid", "src", [[4, 5]])

@@ -438,6 +438,28 @@ DANGEROUS_PICKLES = {
     "nested lists": (b"]q\0" + b"](h\0h\0eq\0" * 40, "makes more than"),
     "in itself": (b"]q\0h\0a", "of values that are in themselves"),
     "filled later": (b"]q\0h\0\x85h\0Na", "of values that are in themselves"),
+    # -1 and -2 have one hash in Python, and so have tuples of them.
+    "keys of one hash": (
+        b"}(K\1NJ\xff\xff\xff\xffJ\xfe\xff\xff\xff\x86Nu",
+        "with keys that are neither texts nor numbers",
+    ),
+    "a key of one hash": (b"}K\1\x85Ns", "with keys that are neither texts nor numbers"),
+    "set of tuples": (b"cbuiltins\nset\n](K\1\x85e\x85R", "with keys that are neither texts nor numbers"),
+    "pairs of keys": (
+        b"ccollections\nOrderedDict\n](K\1\x85N\x86e\x85R",
+        "with keys that are neither texts nor numbers",
+    ),
+    "complex numbers": (b"}cbuiltins\ncomplex\nK\1K\2\x86RNs", "with keys that are neither texts nor numbers"),
+    "state in pairs": (
+        b"ccollections\nOrderedDict\n)R](K\1\x85N\x86eb",
+        "with keys that are neither texts nor numbers",
+    ),
+    "state in a tuple": (
+        b"ccollections\nOrderedDict\n)RK\1\x85N\x86\x85b",
+        "with keys that are neither texts nor numbers",
+    ),
+    "deep tuples": (b")" + b"\x85" * 19_000, "of more than 500 levels"),
+    "deep lists": (b"]" * 9_000 + b"a" * 8_999, "of more than 500 levels"),
     "equal hashes": (b"}(" + (b"\x8a\x09" + b"\2" * 9 + b"N") * 10_001 + b"u", "makes more than"),
     "a storage": (b"(X\7\0\0\0storageNX\2\0\0\x000\0X\3\0\0\0cpuK\1tQ", "by other texts than numbers"),
 }

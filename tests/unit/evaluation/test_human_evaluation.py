@@ -283,6 +283,32 @@ def test_semicolons_and_byte_order_mark_of_spreadsheet_programs(tmp_path: Path) 
     assert len(read_ratings(design, [path])["rater-1"]) == 6
 
 
+def test_line_ends_of_older_spreadsheet_programs(tmp_path: Path) -> None:
+    design = study(tmp_path, raters=1)
+    path = fill_in(tmp_path / "rater-1.csv", lambda *_: "3")
+    expected = read_ratings(design, [path])
+    path.write_bytes(path.read_bytes().replace(b"\r\n", b"\r"))
+    assert read_ratings(design, [path]) == expected
+
+
+def test_small_files_that_name_large_products_end(tmp_path: Path) -> None:
+    """A key of 9,000 systems and sentences has 81 million items. Short rows of a wide sheet have few cells."""
+    design = study(tmp_path, raters=1)
+    key = json.loads((tmp_path / "key.json").read_text("utf-8"))
+    item = {"systems": [], "texts": [], "source": ""}
+    items = [{"name": str(number), "sentence": number, **item} for number in range(9000)]
+    key |= {"kind": COMPARE, "systems": list(map(str, range(9000))), "items": items}
+    (tmp_path / "large.json").write_text(json.dumps(key), encoding="utf-8")
+    with pytest.raises(UserError, match="The items are not those of the systems"):
+        Design.from_file(tmp_path / "large.json")
+    sheet = tmp_path / "wide.csv"
+    for columns in ("", ",fluency,adequacy"):
+        wide = ",".join(map(str, range(100_000)))
+        sheet.write_text(f"rater,item{columns},{wide}\n" + "rater-1,\n" * 100_000, encoding="utf-8")
+        with pytest.raises(UserError, match="unknown items" if columns else "no column fluency, adequacy"):
+            read_ratings(design, [sheet])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -85,8 +85,9 @@ def test_another_dictionary_is_refused(files, tmp_path):
 def test_a_file_that_is_no_dictionary_is_refused(files, tmp_path):
     other = tmp_path / "dict.txt"
     other.write_text("big 1\nhello there you\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"dict\.txt is not a dictionary .*hello there"):
+    with pytest.raises(UserError, match=r"dict\.txt is not a dictionary \(Incorrect dictionary format") as error:
         load_embedding(files[0], str(other))
+    assert "hello" not in str(error.value)  # the dictionary may be a link to any file
 
 
 def test_a_checkpoint_that_is_cut_off_is_refused(files, tmp_path):

@@ -99,6 +99,9 @@ def test_trainings_and_curves_of_several_seeds_are_kept(capsys: pytest.CaptureFi
             "d.json: Object missing required field `sha256` - at `$[...].data[0]`; give trainings.json",
         ),
         (["--seed", "3", "--curves", "doc.md"], "doc.md is not a table of curves"),
+        (["--seed", "3", "--curves", "head.tsv"], "head.tsv is not a table of curves"),
+        (["--seed", "3", "--curves", "bare.tsv"], "bare.tsv is not a table of curves"),
+        (["--seed", "3", "--curves", "ragged.tsv"], "line 3 of ragged.tsv has 6 cells, but the first has 4; give"),
     ],
 )
 def test_trainings_and_curves_that_do_not_fit_are_refused(
@@ -107,6 +110,14 @@ def test_trainings_and_curves_that_do_not_fit_are_refused(
     before = Path("results/demo.json").read_bytes()
     for name, content in (("a", {"X": {}}), ("b", {"Y": {}}), ("c", {"X": 1}), ("d", {"X": {"data": [{"name": "x"}]}})):
         Path(f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    head = "system\tepoch\tupdates"
+    rows = {
+        "head": f"{head}\tbleu",
+        "bare": f"{head}\nX\t1\t2",
+        "ragged": f"{head}\tbleu\nX\t1\t2\t3\nX\t1\t2\t3\t4\t5",
+    }
+    for name, content in rows.items():
+        Path(f"{name}.tsv").write_text(f"{content}\n", encoding="utf-8")
     assert record(*options) == 2
     assert message in capsys.readouterr().err
     assert Path("results/demo.json").read_bytes() == before
@@ -234,6 +245,8 @@ def test_a_table_says_whether_its_commit_was_changed(commit: str, shown: str) ->
     ("document", "message"),
     [
         ("<!-- results: demo -->\nno end\n", "has no <!-- /results --> after it"),
+        ("<!-- results: demo -->\n" * 50_000, "has no <!-- /results --> after it"),
+        ("<!-- results: demo " * 50_000, "has no <!-- /results --> after it"),
         ("<!-- results: absent -->\n<!-- /results -->\n", "absent.json does not exist"),
         ("<!-- results: demo sari -->\n<!-- /results -->\n", "demo has no metric sari; choose from bleu, d"),
     ],
@@ -243,6 +256,15 @@ def test_bad_markers(capsys: pytest.CaptureFixture[str], document: str, message:
     assert main(["tables", "doc.md"]) == 2
     assert message in capsys.readouterr().err
     assert Path("doc.md").read_text(encoding="utf-8") == document
+
+
+@pytest.mark.parametrize("marker", ["<!-- /results -->", "<!-- results: demo -->"])
+def test_a_marker_in_a_text_of_a_result_is_refused(capsys: pytest.CaptureFixture[str], marker: str) -> None:
+    """The document would change with each further call."""
+    assert record("--seed", "3", "--note", f"see {marker}") == 0
+    assert main(["tables", "doc.md"]) == 2
+    assert "demo.json has a results marker in a text" in capsys.readouterr().err
+    assert Path("doc.md").read_text(encoding="utf-8") == DOCUMENT
 
 
 @pytest.mark.parametrize(

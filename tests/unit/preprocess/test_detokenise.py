@@ -61,6 +61,11 @@ def test_what_moses_tokens_do_not_tell(line: str, restored: str) -> None:
     assert text.restore(text.prepare(line)) == restored
 
 
+def test_white_space_and_dots_end() -> None:
+    joined = steps.joiner("wordpiece")(" " * 50_000 + "a ##b" + " " * 50_000 + "c" + " aa ." * 3000)
+    assert joined.startswith("ab c aa")
+
+
 def test_bracket_after_a_colon_is_no_smiley_inside_of_brackets() -> None:
     restore = Text(TextSettings(unit="moses")).restore
     assert restore("( see : )") == "(see:)"

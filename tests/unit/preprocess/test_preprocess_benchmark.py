@@ -28,6 +28,14 @@ def test_quick_run_writes_both_files(benchmark, tmp_path, capsys):
     assert str(tmp_path) not in text + json.dumps(data)
 
 
+def test_tags_without_an_end_and_long_documents_end():
+    """Each took a time that grows with the square of the length."""
+    read = importlib.import_module("lcsts").read_documents
+    broken = []
+    lines = ["<doc>", "<doc " * 200_000, "<summary>", *["a"] * 400_000, "</summary>", "</doc>"]
+    assert list(read(lines, broken)) == [(None, "", " ".join("a" * 400_000))] and not broken
+
+
 def test_generated_file_is_lcsts(benchmark, tmp_path):
     benchmark.write_part(tmp_path / "PART_II.txt", 20, scored=True, seed=1)
     read = importlib.import_module("lcsts").read_documents

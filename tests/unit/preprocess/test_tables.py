@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from corpus.command import build_parser
 from corpus.errors import InputError
+from corpus.headers import is_number
 from corpus.output import Output
 from corpus.preparation import Preparation
 from corpus.tables import open_pairs
@@ -223,6 +224,16 @@ def test_a_parquet_file_is_read_whatever_its_name(read: Reader, tmp_path: Path, 
 def test_columns_are_found_by_name_number_and_path(read: Reader, content, columns, expected):
     expected = expected or [(b, a, f"R {n}") for n, (a, b) in enumerate(PAIRS)]
     assert read(content, columns=columns) == expected
+
+
+@pytest.mark.parametrize("text", ["1" * 100_000 + "x", "1 " * 50_000 + "x"])
+def test_a_long_cell_that_is_almost_a_number_ends(text: str):
+    assert (is_number(text), is_number(text[:-1]), is_number("-3.5 %"), is_number("12:30Z")) == (
+        False,
+        True,
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.training_log import parse_line
 from wean_fairseq.reporting.figures import draw_curves, summarise, validation_table
 from wean_fairseq.reporting.plot_cli import check_metrics, main, read_history
 
@@ -58,6 +59,30 @@ def test_all_formats_say_the_same(log, content):
         (6, 1.5, 20.0),
     ]
     assert [(point.updates, point.values["loss"]) for point in history.train] == [(2, 9.5), (4, 7.5), (6, 6.5)]
+
+
+@pytest.mark.parametrize("beginning", ["| epoch 1 ", '| {"epoch": ', "| epoch 1 | valid on 'x", "| epoch 1: "])
+def test_a_line_of_many_beginnings_ends(beginning):
+    assert parse_line(beginning * 50_000) is None
+
+
+def test_an_epoch_and_json_are_found_after_other_text():
+    """The first beginning counts. The line of an epoch has train_wall, and JSON may end with spaces."""
+    assert parse_line("x | epoch 002 | epoch 3 | train_wall 5 | num_updates 4") == (
+        "train",
+        2.0,
+        {"epoch": 3.0, "train_wall": 5.0, "num_updates": 4.0},
+        0,
+        0,
+    )
+    assert parse_line('x | {"epoch": 2, "update": 1.5, "loss": "3"} ') == (
+        "",
+        1.5,
+        {"epoch": 2.0, "update": 1.5, "loss": 3.0},
+        0,
+        0,
+    )
+    assert parse_line("x | epoch 002 | loss 5 | num_updates 4") is None
 
 
 def test_a_resumed_run_replaces_what_it_did_again(log):

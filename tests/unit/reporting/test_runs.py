@@ -58,6 +58,11 @@ def test_a_speed_is_a_number_or_unknown(tmp_path, printed, speed):
     assert decoding_speed(tmp_path / "x.err") == speed
 
 
+def test_a_line_of_many_beginnings_ends(tmp_path):
+    (tmp_path / "x.err").write_text("Translated 1 sentences " * 50_000)
+    assert decoding_speed(tmp_path / "x.err") is None
+
+
 def test_paired_tests_of_the_older_definition_are_left_out(tmp_path):
     folder = make_run(tmp_path / "run")
     (file,) = folder.glob("test.json")

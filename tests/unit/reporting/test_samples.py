@@ -30,6 +30,14 @@ def test_signs_are_no_part_of_the_words_that_they_are_attached_to():
     ] == "lo@@ w <unk> -lrb- ... , 3.5 don't".split()
 
 
+def test_a_word_of_many_signs_ends():
+    assert [piece.text for piece in words("(" * 9 + "a" + "." * 50_000 + "/b)")] == ["("] * 9 + [
+        "a" + "." * 50_000 + "/b",
+        ")",
+    ]
+    assert [piece.text for piece in words("(" * 50_000)] == ["(" * 50_000]
+
+
 def test_words_are_compared_with_the_source():
     """By hand. The second "the" of the output is one more than the source has."""
     found = samples.mark_words(words("The cat and a dog and a bird"), words("the bird the cat sees"))

@@ -93,10 +93,10 @@ class Design(Struct, forbid_unknown_fields=True):
             if not len(set(names)) == len(names) > 0:
                 raise ValueError(f"Expected different names, got {names[:5]}")
         sentences = {item.sentence for item in self.items}
-        expected = sorted(
-            (sentence, sorted(group)) for sentence in sentences for group in _groups(self.kind, self.systems)
-        )
-        if sorted((item.sentence, sorted(item.systems)) for item in self.items) != expected:
+        groups = [sorted(group) for group in _groups(self.kind, self.systems)]
+        found = sorted((item.sentence, sorted(item.systems)) for item in self.items)
+        is_complete = len(found) == len(sentences) * len(groups)  # a small file can have names for a large product
+        if not is_complete or found != sorted((sentence, group) for sentence in sentences for group in groups):
             raise ValueError("The items are not those of the systems, one for every sentence")
         if any(len(item.texts) != len(item.systems) for item in self.items):
             raise ValueError("An item has not one text per system")

@@ -26,7 +26,6 @@ Ratings = dict[str, dict[str, dict[str, str]]]
 #: One number per item (row) and rater (column).
 Values = npt.NDArray[np.float64]
 _LONGEST_NAME = 40
-_BEYOND = "\0"  # key of the cells after the last heading
 
 
 def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
@@ -50,14 +49,15 @@ def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
 def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str, str]]]:
     """Read one CSV file (from a spreadsheet program or from the HTML form)."""
     text = "\n".join(decode_lines(read_bytes(path), path))
+    text = text if "\n" in text else text.replace("\r", "\n")  # line ends of older spreadsheet programs
     # Spreadsheet programs of some languages separate cells by semicolons.
     delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a line of text may be long
-    rows, start = [], 1
-    reader = csv.DictReader(io.StringIO(text), delimiter=delimiter, restkey=_BEYOND, strict=True)
+    table, start = [], 1
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     try:
         for row in reader:
-            rows.append(row)
+            table.append(row)
             start = reader.line_num + 1
     except csv.Error as error:
         raise UserError(
@@ -66,34 +66,38 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
         ) from None
     # The columns, then the rater, then the items, then the answers: a later check needs the earlier ones.
     columns = ["rater", "item", *design.criteria]
-    heading = list(reader.fieldnames or ()) if rows else []
+    heading, *rows = [row for row in table if row] or [[]]
+    times = Counter(heading if rows else ())
     wrong_columns = {
-        "no column": [name for name in columns if name not in heading],
-        "more than one column": [name for name in columns if heading.count(name) > 1],
+        "no column": [name for name in columns if not times[name]],
+        "more than one column": [name for name in columns if times[name] > 1],
     }
     for fault, wrong in wrong_columns.items():
         _refuse(wrong, f"{path} has {fault}", "give a sheet written by wean-evaluate sheet")
-    raters = {str(row["rater"]).strip() for row in rows}
+    places = {name: place for place, name in enumerate(heading)}
+
+    def cell(row: list[str], name: str) -> str:
+        return row[places[name]].strip() if places[name] < len(row) else ""
+
+    raters = {cell(row, "rater") for row in rows}
     if len(raters) != 1 or not raters <= set(design.raters):
         named = name_some([repr(_shortened(name)) for name in sorted(raters)])
         raise UserError(f"{path} names the raters {named}; one of {', '.join(design.raters)} was expected.")
     rater = raters.pop()
     names = {item.name for item in design.items}
-    counts = Counter(str(row["item"]).strip() for row in rows)
+    counts = Counter(cell(row, "item") for row in rows)
     _refuse([name for name in counts if name not in names], f"{path}: unknown items", "give a sheet of this study")
     _refuse(
         [name for name, count in counts.items() if count > 1], f"{path}: items rated twice", "keep one row for each"
     )
     _refuse([name for name in sorted(names) if name not in counts], f"{path}: missing items", "ask the rater for them")
     # A comma without quotation marks moves the answers of its row one column to the right.
-    shifted = [str(row["item"]) for row in rows if any(row.get(_BEYOND, ()))]
+    shifted = [cell(row, "item") for row in rows if any(row[len(heading) :])]
     _refuse(shifted, f"{path}: rows with more cells than the heading", "put quotation marks around texts with commas")
-    answers = {
-        str(row["item"]).strip(): {name: str(row[name] or "").strip() for name in design.criteria} for row in rows
-    }
-    allowed = ANSWERS[design.kind]
-    blank = [item for item, rated in answers.items() if not all(rated.values())]
+    blank = [cell(row, "item") for row in rows if not all(cell(row, name) for name in design.criteria)]
     _refuse(blank, f"{path}: unanswered items", "ask the rater for them")
+    answers = {cell(row, "item"): {name: cell(row, name) for name in design.criteria} for row in rows}
+    allowed = ANSWERS[design.kind]
     wrong = [item for item, rated in answers.items() if not set(rated.values()) <= set(allowed)]
     _refuse(wrong, f"{path}: answers that are none of {', '.join(allowed)} in", "correct them")
     return rater, answers
@@ -149,17 +153,22 @@ def agreement(values: Values) -> dict[str, float | None]:
     return {"alpha": float(alpha), "kappa": float(kappa)}
 
 
-def _rows(design: Design, *systems: str) -> list[int]:
-    """Return the rows of the items of one or two systems, ordered by sentence."""
-    rows = [(item.sentence, row) for row, item in enumerate(design.items) if set(item.systems) == set(systems)]
-    return [row for _, row in sorted(rows)]
+def _rows(design: Design) -> dict[frozenset[str], list[int]]:
+    """Return the rows of the items of each one or two systems that are rated together, ordered by sentence."""
+    rows: dict[frozenset[str], list[int]] = {}
+    for row, item in sorted(enumerate(design.items), key=lambda entry: entry[1].sentence):
+        rows.setdefault(frozenset(item.systems), []).append(row)
+    return rows
 
 
 def likert_results(design: Design, values: dict[str, Values]) -> dict[str, Any]:
     """Return mean and interval of every system and criterion, and paired t-tests against the first system."""
     means = {criterion: table.mean(axis=1) for criterion, table in values.items()}  # over raters
     means["all"] = np.mean(list(means.values()), axis=0)
-    scores = {system: {name: mean[_rows(design, system)] for name, mean in means.items()} for system in design.systems}
+    rows = _rows(design)
+    scores = {
+        system: {name: mean[rows[frozenset([system])]] for name, mean in means.items()} for system in design.systems
+    }
     first, *others = design.systems
     return {
         "systems": {
@@ -198,9 +207,10 @@ def compare_results(design: Design, values: dict[str, Values]) -> dict[str, Any]
     The first system wins a sentence if more raters prefer it.
     """
     first, *others = design.systems
+    rows = _rows(design)
     comparisons = []
     for other, criterion in product(others, design.criteria):
-        votes = values[criterion][_rows(design, first, other)]
+        votes = values[criterion][rows[frozenset([first, other])]]
         shares = {name: 100.0 * count / votes.size for name, count in _outcomes(votes).items()}
         sentences = _outcomes(votes.sum(axis=1))
         decided = sentences["win"] + sentences["loss"]
