@@ -16,10 +16,11 @@ _COUNTS = ("n_best", "beam", "essay_length", "batch_size", "first")
 _NUMBERS: dict[str, tuple[type, float, float]] = {
     **dict.fromkeys(_COUNTS, (int, 1, LARGEST)),
     "seed": (int, -LARGEST_SEED, LARGEST_SEED),
+    **dict.fromkeys(("details", "cut", "ordered"), (bool, -math.inf, math.inf)),
     **{name: (kind, *RANGES.get(name, (-math.inf, math.inf))) for name, (kind, *_) in GENERATION.items()},
 }
-_NOT_SHOWN = ("first",)  # for messages of programs that read long texts in parts
-OF_CALLS = [name for name in _NUMBERS if name not in _NOT_SHOWN] + ["constraints", "ordered"]
+_NOT_SHOWN = ("first", "details", "cut")  # for messages of programs that read long texts in parts
+OF_CALLS = [name for name in _NUMBERS if name not in _NOT_SHOWN] + ["constraints"]
 
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from ..checkpoints.export import is_export
 from ..checkpoints.loading import StoredModel
 from ..console import SEED, command, command_parser, configure_logging, counted, print_message, whole_number
 from ..data.typed_text import lines_of, read_typed_lines
@@ -77,11 +78,10 @@ def rewrite(args: argparse.Namespace) -> None:
     """Run the command. Raises ``UserError`` if it cannot be done."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
-    model = Path(args.model)
-    inside = sorted(model.iterdir()) if model.is_dir() else [model]
-    output = GrowingFile(
-        args.output, _output_options(args), overwrite=args.overwrite, reads=[Path(args.input), *inside]
-    )
+    unused = [name for name in ("data", "text") if getattr(args, name) is not None]
+    if unused and is_export(args.model):
+        raise UserError(f"the folder {args.model} has its own data and text: leave --{unused[0]} out.")
+    output = GrowingFile(args.output, _output_options(args), overwrite=args.overwrite, reads=[Path(args.input)])
     try:
         with output:
             _rewrite(args, output)
@@ -91,7 +91,10 @@ def rewrite(args: argparse.Namespace) -> None:
 
 def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
     options = {name: getattr(args, name) for name in ("text", "search_preset", "bert", "engine", "compute_type")}
+    _check_output(output, args.model)
     model = load(args.model, args.data, device="cpu" if args.cpu else None, **options)
+    task = model.task.cfg
+    _check_output(output, *str(task.data).split(":"), model.text.folder, getattr(task, "bert", None))
     generation = _generation_options(args)
     typed = args.input == "-" and sys.stdin is not None and sys.stdin.isatty()
     buffer_size = args.buffer_size or (1 if typed else _BUFFER)
@@ -131,6 +134,14 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
             "wean-generate",
             f"lines cut to the {model.longest:,} words that the model reads: {len(cut):,}, first line {cut[0]:,}",
         )
+
+
+def _check_output(output: GrowingFile, *places: str | Path | None) -> None:
+    """Refuse an output that replaces one of these files, or a file in one of these folders."""
+    for place in (Path(place) for place in places if place):
+        # A file of standard output is new, or the user appends to it.
+        if output.path is not None:
+            output.check_reads(sorted(place.iterdir()) if place.is_dir() else [place])
 
 
 def _generation_options(args: argparse.Namespace) -> dict[str, Any]:

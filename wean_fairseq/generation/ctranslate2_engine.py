@@ -110,12 +110,15 @@ class CTranslate2Engine:
     def _settings(self, source_length: int) -> dict[str, Any]:
         options = self._options
         longest = int(options.get("max_len_a", 0) * source_length + options.get("max_len_b", 200))
+        longest, least = min(longest, self._longest), options.get("min_len", 1)
+        if least > longest:
+            raise UserError(f"--min-len {least} is more than the {longest} words that an output may have.")
         return {
             "beam_size": options["beam"],
             "num_hypotheses": options["nbest"],
             "length_penalty": 0.0 if options.get("unnormalized") else options.get("lenpen", 1.0),
-            "max_decoding_length": min(longest, self._longest),
-            "min_decoding_length": options.get("min_len", 1),
+            "max_decoding_length": longest,
+            "min_decoding_length": least,
             "no_repeat_ngram_size": options.get("no_repeat_ngram_size", 0),
             "max_input_length": 0,
             "suppress_sequences": [[word] for word in padding_words(self._target)],

@@ -6,8 +6,10 @@ sides, and the options. ``FILE.part`` is renamed to ``FILE`` when it is complete
 
 import fcntl
 import hashlib
+import io
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -56,6 +58,7 @@ class GrowingFile:
     ) -> None:
         self.path: Path | None = None
         self._part = self._state_file = Path()  # next to ``path``
+        self._written: list[Path | int] = []  # paths, or the descriptor of an open file
         self._given = given
         self._asked = asked
         self._overwrite = overwrite
@@ -69,22 +72,31 @@ class GrowingFile:
         try:
             if self._given == "-":
                 self._file = standard_output().buffer
+                with suppress(io.UnsupportedOperation):  # standard output may be in memory
+                    self._written = [self._file.fileno()]
             elif is_special(place := followed(Path(self._given))):
                 self._file = open_special(place)
+                self._written = [self._file.fileno()]
             else:
                 self.path = place.resolve()
+                self._part = self.path.with_name(f"{self.path.name}.part")
+                self._state_file = self.path.with_name(f"{self.path.name}.part.json")
+                self._written = [self.path, self._part, self._state_file]
+            self.check_reads(self._reads)
+            if self.path is not None:
                 self._resume(self.path)
         except OSError as error:
             raise self._unwritable(error) from error
         return self
 
-    def _resume(self, path: Path) -> None:
-        self._part = path.with_name(f"{path.name}.part")
-        self._state_file = path.with_name(f"{path.name}.part.json")
-        for read in self._reads:
-            if any(_is_same(written, read) for written in (path, self._part, self._state_file)):
+    def check_reads(self, reads: Iterable[Path]) -> None:
+        """Raise ``UserError`` if one of these files is among those that are written."""
+        for read in reads:
+            if any(_is_same(written, read) for written in self._written):
                 name = "the standard input" if str(read) == "-" else read
                 raise UserError(f"{name} is read by this run, which would write it: choose another --output.")
+
+    def _resume(self, path: Path) -> None:
         if path.exists() and not self._overwrite:
             raise UserError(f"{path} exists already: choose another --output, or pass --overwrite to replace it.")
         file = open_growing(self._part)
@@ -99,7 +111,7 @@ class GrowingFile:
         size = os.fstat(file.fileno()).st_size
         try:
             self._adopt(file, size)
-        except UserError:
+        except BaseException:
             if size == 0:
                 self._part.unlink()
             file.close()
@@ -108,11 +120,12 @@ class GrowingFile:
     def _adopt(self, file: BinaryIO, size: int) -> None:
         """Continue the file from its state, or start again. Raises ``UserError`` if that would lose data."""
         if size == 0 and not os.path.lexists(self._state_file):
-            self._write_state(0)
+            self._write_state(0, 0)
+            return
         state = self._read_state()
         if self._overwrite or state.lines == 0:
             file.truncate(0)
-            self._write_state(0)
+            self._write_state(0, 0)
             return
         if state.asked != self._asked:
             raise self._mismatch("another model or other options")
@@ -184,10 +197,10 @@ class GrowingFile:
             self._file.write(content)
             self._output.update(content)
             self._file.flush()
-            self.done += len(lines)
             if self.path is not None:
                 os.fsync(self._file.fileno())
-                self._write_state(os.fstat(self._file.fileno()).st_size)
+                self._write_state(self.done + len(lines), os.fstat(self._file.fileno()).st_size)
+            self.done += len(lines)  # afterwards, because only lines in the state are kept
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -215,8 +228,8 @@ class GrowingFile:
         with nullcontext() if error is None else suppress(OSError):
             self._file.close()
 
-    def _write_state(self, size: int) -> None:
-        state = _State(self._asked, self.done, size, self._input.hexdigest(), self._output.hexdigest())
+    def _write_state(self, lines: int, size: int) -> None:
+        state = _State(self._asked, lines, size, self._input.hexdigest(), self._output.hexdigest())
         write_text(self._state_file, json.dumps(to_builtins(state)))
 
     def _hash_lines(self, lines: Sequence[str]) -> None:
@@ -234,8 +247,9 @@ class GrowingFile:
         return UserError(f"{name} cannot be written ({error.strerror or error}): {advice}{self.prospect}.")
 
 
-def _is_same(path: Path, read: Path) -> bool:
-    """Return True if ``path`` and ``read`` are the same file. ``-`` = standard input."""
+def _is_same(written: Path | int, read: Path) -> bool:
+    """Return True if a path or descriptor and ``read`` are the same regular file. ``-`` = standard input."""
     with suppress(OSError):
-        return os.path.samestat(path.stat(), os.fstat(0) if str(read) == "-" else read.stat())
+        place = os.fstat(written) if isinstance(written, int) else written.stat()
+        return stat.S_ISREG(place.st_mode) and os.path.samestat(place, os.fstat(0) if str(read) == "-" else read.stat())
     return False

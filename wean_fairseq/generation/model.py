@@ -16,7 +16,7 @@ import threading
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, NoReturn, overload
 
 import torch
 from fairseq.data.data_utils import batch_by_size
@@ -63,7 +63,7 @@ _SEARCHING = threading.Lock()  # of all models, because the random numbers belon
 def _sentences(text: object) -> list[str]:
     # The items of a dictionary or a data frame would be the names of its columns.
     is_table = isinstance(text, Mapping) or hasattr(text, "columns")
-    is_one = is_table or isinstance(text, str | bytes)
+    is_one = is_table or isinstance(text, str | bytes) or getattr(text, "ndim", 1) == 0
     sentences: list[Any] = list(text) if isinstance(text, Iterable) and not is_one else [text]
     for sentence in sentences:
         if not isinstance(sentence, str):
@@ -136,6 +136,9 @@ class TextModel:
         device = next(self.model.parameters()).device
         text = self.text.settings.describe()
         return f"TextModel({self.arch}, {parameters:,} parameters on {device}; {text}; {self.describe_search()})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a loaded model can be neither copied nor pickled: load it again with wean_fairseq.load")
 
     # --- properties of the model
 
@@ -274,8 +277,11 @@ class TextModel:
         optional = {"beam": beam, "essay_length": essay_length, "seed": seed}
         given = {name: number for name, number in optional.items() if number is not None}
         check_names(generation, OF_CALLS, "generate")
+        check_numbers({"details": details, "cut": cut, "ordered": ordered})
         options = check_numbers({"n_best": n_best, "batch_size": batch_size, "first": first, **given, **generation})
         n_best, first, seed = options.pop("n_best"), options.pop("first"), options.pop("seed", None)
+        if essay_length is not None and not self.needs_length:
+            raise UserError("essay_length is for models that plan an essay by length: leave it out.")
         lines = _sentences(text)
         if constraints is not None and not isinstance(constraints, Sequence):
             raise UserError(f"the constraints are {constraints!r:.40}: {_LISTS_OF_WORDS}.")
@@ -327,7 +333,11 @@ class TextModel:
 
         Raises ``UserError`` for a word that is not in the dictionary.
         """
-        if isinstance(phrases, str) or not all(isinstance(phrase, str) for phrase in phrases):
+        if (
+            isinstance(phrases, str)
+            or not isinstance(phrases, Sequence)
+            or not all(isinstance(phrase, str) for phrase in phrases)
+        ):
             raise UserError(f"{where}the constraints are {phrases!r:.40}: {_LISTS_OF_WORDS}.")
         dictionary, found = self.task.target_dictionary, []
         padding = set(padding_words(dictionary))

@@ -110,9 +110,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             hypotheses: list[list[dict[str, Any]]] = super()._generate(sample, prefix_tokens, constraints, bos_token)
             return hypotheses
         # The encoder runs once per batch. Its output is prepared for the steps by ``remember``.
-        max_len = min(int(self.max_len_a * source.size(1) + self.max_len_b), self.max_len - 1)
-        if self.min_len > max_len:
-            raise UserError(f"--min-len {self.min_len} is more than the {max_len} words that an output may have.")
+        max_len = self._longest(sample["net_input"])
         # Removed during the search, so that a concurrent search cannot use the same memory.
         packed: PackedModel | None = self.__dict__.pop("_packed_model", None)
         search_arguments = (self.model.models[0], self.vocab_size, source.size(0) * self.beam_size, self.factors)

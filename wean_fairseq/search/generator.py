@@ -195,22 +195,39 @@ class PaperSequenceGenerator(SequenceGenerator):
         """Search. The hypotheses of each sentence are sorted, best first.
 
         Raises:
-            UserError: if all outputs of ``min_len`` words repeat an n-gram.
+            UserError: if all outputs of ``min_len`` words repeat an n-gram, or none can have all constraints.
         """
+        longest = self._longest(sample["net_input"])
+        if self.min_len > longest:
+            raise UserError(f"--min-len {self.min_len} is more than the {longest} words that an output may have.")
         try:
             finalized: list[list[dict[str, Any]]] = super().generate(models, sample, **kwargs)
-        except AssertionError as error:
-            if self.repeat_ngram_blocker is None or str(error).startswith("min_len"):
-                raise  # otherwise no hypothesis could end at the last step
+        except AssertionError as error:  # no hypothesis could end at the last step
+            blocker = self.repeat_ngram_blocker
+            if kwargs.get("constraints") is not None:
+                repeats = "" if blocker is None else ", or repeat an n-gram of --no-repeat-ngram-size"
+                raise UserError(
+                    f"the constraints of a line do not fit into the {longest} words that an output may have{repeats}: "
+                    "give fewer or shorter constraints, or raise --max-len-b."
+                ) from error
+            if blocker is None:
+                raise
             raise UserError(
                 f"every output of --min-len {self.min_len} words repeats an n-gram of --no-repeat-ngram-size "
-                f"{self.repeat_ngram_blocker.no_repeat_ngram_size}: lower --min-len, or raise --no-repeat-ngram-size."
+                f"{blocker.no_repeat_ngram_size}: lower --min-len, or raise --no-repeat-ngram-size."
             ) from error
         if self.source_positions:
             for tokens, hypotheses in zip(sample["net_input"]["src_tokens"], finalized, strict=True):
                 for hypothesis in hypotheses:
                     hypothesis["alignment"] = self._source_positions(tokens, hypothesis["attention"])
         return finalized
+
+    def _longest(self, net_input: dict[str, Any]) -> int:
+        """Maximum number of words of an output, as in fairseq."""
+        if self.match_source_len:
+            return int(net_input["src_lengths"].max())
+        words = int(self.max_len_a * net_input["src_tokens"].size(1) + self.max_len_b)
+        return min(words, int(self.max_len) - 1)
 
     def _source_positions(self, src_tokens: Tensor, attention: Tensor) -> list[int]:
         """Most attended source word of each output word: tokens (S,), attention (S, T) -> T positions from 0."""

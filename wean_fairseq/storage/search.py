@@ -101,12 +101,14 @@ def check_generation(args: Any, words: int) -> None:
     if math.isnan(getattr(args, "unkpen", 0)):
         raise UserError("--unkpen must be a number, but is nan.")
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):
-        raise UserError(f"--min-len {args.min_len} is longer than --max-len-b {args.max_len_b} allows.")
+        raise UserError(f"--min-len {getattr(args, 'min_len', 1)} is longer than --max-len-b {args.max_len_b} allows.")
+    if getattr(args, "constraints", None) and 2 * args.beam > words:
+        raise UserError(f"--beam {args.beam} is more than half of the {words} words of the model: lower it.")
     if getattr(args, "print_step", False):
         raise UserError("--print-step is for models that refine their outputs step by step: leave it out.")
     _check_sampling(bool(getattr(args, "sampling", False)), args, words)
     groups = getattr(args, "diverse_beam_groups", -1)
-    if groups > 0 and args.beam % groups:
+    if groups > 0 and min(args.beam, words - 1) % groups:  # fairseq narrows the beam
         raise UserError(f"--beam {args.beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
 
 

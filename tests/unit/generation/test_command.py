@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.generation.models import MOSES, build
-from wean_fairseq.generation import TextModel, cli
+from wean_fairseq.generation import TextModel, cli, growing
 from wean_fairseq.generation.growing import GrowingFile
+from wean_fairseq.storage.files import write_text
 
 LINES = ["What's the best way?", "", "How do I lose weight", "   ", 'who is "Zorblax", the café friend?'] * 5
 
@@ -237,17 +238,71 @@ def test_the_input_is_never_overwritten(
     assert part.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["in.txt", "link to the input", "model/config.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["in.txt", "link to the input", "model/config.json", "data/dict.src.txt", "text/manifest.json", "bert/vocab.txt"],
+)
 def test_a_file_that_is_read_is_never_the_output(model: TextModel, given: Path, tmp_path: Path, capsys, name: str):
     (tmp_path / "link to the input").symlink_to(given)
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("a model", encoding="utf-8")
-    before = (tmp_path / name).resolve() if name.startswith("model") else given
+    for file in ("model/config.json", "text/manifest.json", "bert/vocab.txt"):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text("a model", encoding="utf-8")
+    model.text.folder, model.task.cfg.bert = tmp_path / "text", str(tmp_path / "bert")
+    before = (tmp_path / name).resolve()
     content = before.read_bytes()
     arguments = ["--model", tmp_path / "model", "--input", given, "--output", tmp_path / name]
     assert generate(*arguments, "--overwrite") == 2
     assert "is read by this run, which would write it: choose another --output" in capsys.readouterr().err
     assert before.read_bytes() == content
+    assert not list(tmp_path.rglob("*.part*"))
+
+
+@pytest.mark.parametrize("descriptor", [0, None])
+@pytest.mark.parametrize("output", ["-", "/dev/stdout"])
+def test_output_that_is_added_to_the_input_is_refused(given: Path, tmp_path: Path, output: str, descriptor: int | None):
+    """It would never end. Nothing is refused if both are one device."""
+    code = (
+        "import sys; from pathlib import Path; from wean_fairseq.generation.growing import GrowingFile\n"
+        "with GrowingFile(sys.argv[1], {}, reads=[Path(sys.argv[2])]) as file: file.write(['a'], ['b'])"
+    )
+    read = "-" if descriptor == 0 else given
+    before = given.read_bytes()
+    for place, status in ((given, 1), (tmp_path / "new", 0), (Path("/dev/null"), 0)):
+        with (place if place.name == "null" else given).open() as source, place.open("a") as added:
+            command = [sys.executable, "-c", code, output, str(read)]
+            ended = subprocess.run(command, stdin=source, stdout=added, stderr=subprocess.PIPE, text=True, check=False)
+        assert ended.returncode == status, ended.stderr
+        assert ("is read by this run, which would write it" in ended.stderr) == bool(status)
+    assert given.read_bytes() == before
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3])
+def test_only_lines_in_the_state_are_said_to_be_kept(
+    model: TextModel, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, failing: int
+):
+    """The disk is full at the first, the second or the third state. The first one has no lines."""
+    states: list[Path] = []
+
+    def fill(path: Path, text: str) -> None:
+        states.append(path)
+        if len(states) == failing:
+            raise OSError(28, "No space left on device", str(path))
+        write_text(path, text)
+
+    monkeypatch.setattr(growing, "write_text", fill)
+    assert generate("--input", given, "--output", tmp_path / "out", "--buffer-size", 4) == 2
+    said = capsys.readouterr().err
+    assert ("the outputs of 4 lines are kept" in said) == (failing == 3)
+    assert "8 lines" not in said
+    assert sorted(path.name for path in tmp_path.glob("out*")) == ["out.part", "out.part.json"] * (failing == 3)
+    assert generate("--input", given, "--output", tmp_path / "out") == 0
+    assert (tmp_path / "out").read_text(encoding="utf-8").split("\n") == [*model.generate(LINES), ""]
+
+
+def test_the_data_of_a_folder_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.setattr(cli, "is_export", lambda _path: True)
+    assert generate("--text", tmp_path) == 2
+    assert "the folder x has its own data and text: leave --text out." in capsys.readouterr().err
 
 
 def test_output_that_is_no_longer_read_ends_quietly(model: TextModel, given: Path, capsys):

@@ -96,6 +96,11 @@ def test_lengths_and_repetitions_are_limited(models):
     assert all(len(set(line)) == len(line) for line in words)
 
 
+def test_a_minimum_above_the_maximum_is_refused(models):
+    with pytest.raises(UserError, match=r"--min-len 50 is more than the \d+ words that an output may have"):
+        models[1].generate(LINES, min_len=50, max_len_a=1.0)
+
+
 @pytest.mark.parametrize("options", [{"unkpen": 1.0}, {"diverse_beam_groups": 2, "beam": 4}, {"sampling": True}])
 def test_options_that_the_library_lacks_are_rejected(models, options):
     with pytest.raises(UserError, match=f"CTranslate2 has no option {next(iter(options))}: leave it out"):

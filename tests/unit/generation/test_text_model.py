@@ -1,6 +1,8 @@
 """Test running text in and out, for every kind of model: one line per line, independent of the rest of the batch."""
 
+import copy
 import json
+import pickle
 import threading
 from pathlib import Path
 
@@ -264,6 +266,9 @@ def test_constraints_are_prepared_like_the_text(tmp_path):
         (["what", "how"], ["way"], "there are 2 sentences, and constraints for 1: give one list each"),
         (["what"], ["way"], "line 1: the constraints are 'way': give a list of words or phrases, and for several"),
         ("what", [7], r"the constraints are \[7\]: give a list of words or phrases"),
+        (["what"], [7], "line 1: the constraints are 7: give a list of words or phrases"),
+        (["what"], [{"way"}], "line 1: the constraints are {'way'}: give a list of words or phrases"),
+        ("what", ["way " * 13], "the constraints of a line do not fit into the 12 words that an output may have: give"),
     ],
 )
 def test_constraints_that_cannot_be_met_are_refused(text, constraints, message, tmp_path):
@@ -278,6 +283,16 @@ def test_constraints_that_cannot_be_met_are_refused(text, constraints, message, 
         ({"nbest": 3}, r"nbest is not an option of generate \(did you mean n_best\?\): choose from n_best, beam, "),
         ({"temprature": 2}, r"temprature is not an option of generate \(did you mean temperature\?\)"),
         ({"sampling": 1}, "sampling must be True or False, but is 1"),
+        *(({name: 1}, f"{name} must be True or False, but is 1") for name in ("details", "cut", "ordered")),
+        ({"essay_length": 5}, "essay_length is for models that plan an essay by length: leave it out"),
+        ({"max_len_b": 0}, "--min-len 1 is longer than --max-len-b 0 allows"),  # fairseq's shortest output
+        ({"constraints": ["way"], "beam": 13}, "--beam 13 is more than half of the 25 words of the model: lower it"),
+        ({"beam": 40, "diverse_beam_groups": 40}, "--beam 40 cannot be shared among --diverse-beam-groups 40"),
+        ({"sampling": True, "min_len": 50, "max_len_a": 1.0}, r"--min-len 50 is more than the 17 words that an output"),
+        (
+            {"constraints": ["way", "way"], "no_repeat_ngram_size": 1},
+            "do not fit into the 12 words .*, or repeat an n-gram of --no-repeat-ngram-size: give fewer",
+        ),
         ({"min_len": 1.5}, r"min_len must be a whole number of 0 to 10000, but is 1\.5"),
         ({"max_len_b": -1}, "max_len_b must be a whole number of 0 to 10000, but is -1"),
         ({"no_repeat_ngram_size": 2**62}, "no_repeat_ngram_size must be a whole number of 0 to 2147483647, but is 46"),
@@ -322,9 +337,11 @@ def test_the_largest_options_still_give_an_output(extreme, tmp_path):
     assert isinstance(build(tmp_path, "wean_lstm").generate("what is it ?", min_len=12, **extreme), str)
 
 
-@pytest.mark.parametrize("table", [{"what is it ?": 1}, pd.DataFrame({"text": ["what is it ?"]})])
+@pytest.mark.parametrize(
+    "table", [{"what is it ?": 1}, pd.DataFrame({"text": ["what is it ?"]}), np.array("what"), torch.tensor(1)]
+)
 def test_a_table_is_not_a_list_of_texts(table, tmp_path):
-    """Iterating over it gives the names of its columns."""
+    """Iterating over it gives the names of its columns. An array without dimensions has no items."""
     with pytest.raises(UserError, match="give a string, or a list of strings"):
         build(tmp_path, "wean_lstm").generate(table)
 
@@ -402,6 +419,12 @@ def test_printed_models_and_results_are_short(tmp_path: Path):
     assert repr(found).startswith(f"Generated('what is the best way </s>', outputs=[{said}, Output(")
     assert "\n" not in repr(found)
     assert repr(Generated()) == "Generated('', outputs=[])"
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_model_is_not_copied(copied, tmp_path):
+    with pytest.raises(TypeError, match="a loaded model can be neither copied nor pickled: load it again"):
+        copied(build(tmp_path, "wean_lstm"))
 
 
 def test_threads_with_different_models_draw_what_they_draw_alone(tmp_path: Path):
