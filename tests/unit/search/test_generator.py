@@ -136,8 +136,7 @@ def test_outputs_that_cannot_be_so_long_without_a_repetition_are_refused(diction
 
 
 def test_the_limit_of_the_length_is_not_taken_for_a_repetition(model, dictionary):
-    """fairseq's message is explained elsewhere."""
-    with pytest.raises(AssertionError, match="min_len cannot be larger than max_len"):
+    with pytest.raises(UserError, match="--min-len 9 is more than the 8 words that an output may have"):
         search(PaperSequenceGenerator([model], dictionary, min_len=9, max_len_b=8, no_repeat_ngram_size=1))
 
 
