@@ -104,7 +104,7 @@ class _PrintableFormatter(logging.Formatter):
 
 
 def configure_logging(program: str) -> None:
-    """Let the program's own messages and everybody's warnings reach the terminal, and nothing else."""
+    """Let the program's own messages and all warnings reach the terminal, but no other messages."""
     logging.basicConfig(level=logging.WARNING, force=True)
     logging.getLogger().handlers[0].setFormatter(_PrintableFormatter(f"{program}: %(message)s"))
     logging.getLogger("wean_fairseq.reporting").setLevel(logging.INFO)
@@ -205,12 +205,10 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
             print_message(program, str(error) if isinstance(error, KeyboardInterrupt) and str(error) else "interrupted")
             return INTERRUPTED
         sentence = sentence_of(error)
-        if sentence is None and isinstance(
-            error, OSError
-        ):  # such as the one of Matplotlib without a folder for its cache
-            sentence = (
-                f"a file cannot be read or written ({printable(error.strerror or str(error))}): look at its disk."
-            )
+        if sentence is None and isinstance(error, OSError):
+            # Matplotlib's error without a folder for its cache has no text of the system.
+            reason = printable(error.strerror or str(error))
+            sentence = f"a file cannot be read or written ({reason}): look at its disk."
         if sentence is None:
             raise
         print_message(program, f"error: {sentence}")

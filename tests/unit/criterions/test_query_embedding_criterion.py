@@ -144,7 +144,7 @@ def test_the_first_target_word_may_be_left_out(kind):
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(log["nll_loss"], expected_log["nll_loss"], rtol=1e-5, atol=1e-5)
     assert size == log["ntokens"] == int(sample["target"][:, 1:].ne(PAD).sum())
-    ends = make_sample(collate([torch.tensor([5, EOS])], [torch.tensor([EOS])]))  # nothing is left, but 0 divides
+    ends = make_sample(collate([torch.tensor([5, EOS])], [torch.tensor([EOS])]))  # no token is left to divide by
     assert make_criterion(skip_first_target=True)(model, ends)[1] == 1
 
 

@@ -15,7 +15,7 @@ def test_words_are_those_between_other_characters_or_pairs_of_a_script_without_s
 
 
 def test_shares_are_weighted_by_the_rarity_of_words():
-    """In 3 lines a word of two weighs log(4/2), and one of a single line twice as much. x is in none and weighs 0.
+    """In 3 lines a word of two weighs log(4/2), and one of a single line 2 log 2. x is in none and weighs 0.
 
     A line is compared with its own, and with the line that is half of the text further on.
     """
@@ -41,7 +41,7 @@ def numbered(lines: int) -> list[str]:
         ("a5 b5 c5", {1: 6}),
         ("a5 b5 c5 a4 b4", {1: 6}),  # three fifths
         ("a5 b5 a4 b4 a3 b3", {}),  # two words are not enough
-        ("a5 b5 c5 a0 b0 c0", {}),  # its own line has as many
+        ("a5 b5 c5 a0 b0 c0", {}),  # the same number as in its own line
         ("a5 b5 c5 a4 b4 a3 b3", {}),  # less than half
         ("a5 b5 c5 a0", {1: 6}),  # a quarter in its own line
         ("a5 b5 c5 a0 b0", {}),  # two fifths

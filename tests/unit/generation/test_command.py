@@ -260,7 +260,7 @@ def test_a_file_that_is_read_is_never_the_output(model: TextModel, given: Path, 
 @pytest.mark.parametrize("descriptor", [0, None])
 @pytest.mark.parametrize("output", ["-", "/dev/stdout"])
 def test_output_that_is_added_to_the_input_is_refused(given: Path, tmp_path: Path, output: str, descriptor: int | None):
-    """It would never end. Nothing is refused if both are one device."""
+    """It would never end. One device for both is allowed."""
     code = (
         "import sys; from pathlib import Path; from wean_fairseq.generation.growing import GrowingFile\n"
         "with GrowingFile(sys.argv[1], {}, reads=[Path(sys.argv[2])]) as file: file.write(['a'], ['b'])"

@@ -201,7 +201,7 @@ class SourceMixin(EvaluationMetric):
 
 
 class SourceOnlyMixin(SourceMixin):
-    """Mixin of metrics that compare with the source in place of the references."""
+    """Mixin of metrics that compare with the source instead of the references."""
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
         info: dict[str, Any] = super()._extract_reference_info(refs[:1])  # type: ignore[safe-super]  # of the next class
