@@ -16,7 +16,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from training_step import (  # noqa: E402
     time_steps,
     time_table,
 )
-from workload import ADAM, OutputProducts, Size, Variant, built_steps, use_plugin  # noqa: E402
+from workload import ADAM, ProductsAlone, Size, Variant, built_steps, use_plugin  # noqa: E402
 
 PACKAGES = ("torch", "fairseq-fixed", "ctranslate2", "transformers")
 BEAM = 8
@@ -51,7 +51,9 @@ FEW_ROUNDS = 3  # maximum number of rounds of batch searches
 STOCK, INT8 = "--stock-search", "--int8-scores"
 FUSED = ("--optimizer", "fused_adam")
 PEER = "fairseq transformer"
-FLOOR, FLOOR_INT8 = "output products alone", "output products alone, int8"
+OURS = "paraphrase_transformer"
+OURS_INT8 = f"{OURS} {INT8}"
+FLOOR, FLOOR_INT8 = (f"matrix products of {name} alone" for name in (OURS, OURS_INT8))
 CT2_TYPES = ("float32", "int8")
 
 
@@ -88,7 +90,7 @@ def ours(arch: str, *flags: str, criterion: str = "model_loss") -> TransformerVa
 
 PEERS = (PeerVariant(PEER, "transformer", "cross_entropy"),)
 FAMILIES: tuple[Variant, ...] = (
-    ours("paraphrase_transformer"),
+    ours(OURS),
     ours("granularity_transformer_product"),
     ours("copy_transformer"),
     ours("copy_transformer", "--copy-mode=shared-softmax"),
@@ -98,11 +100,11 @@ TRAINED_STEPS = (
     *PEERS,
     PeerVariant(f"{PEER} --optimizer fused_adam", "transformer", "cross_entropy", FUSED),
     *FAMILIES,
-    ours("paraphrase_transformer", *FUSED),
+    ours(OURS, *FUSED),
 )
 SEARCHES = (
     *PEERS,
-    ours("paraphrase_transformer", STOCK),
+    ours(OURS, STOCK),
     *FAMILIES,
     *(ours(family.arch, INT8) for family in FAMILIES[:3]),
     DnpgVariant(f"dnpg {INT8}", "dnpg", "model_loss", (INT8,)),
@@ -113,41 +115,6 @@ class BeamSearchStep(SearchStep):
     """A call searches with C-DNPG's beam."""
 
     beam = BEAM
-
-
-@dataclass
-class SearchProducts:
-    """Only the products of the output layer in a search, step by step.
-
-    Args:
-        size: size of the layer.
-        factors: precision of the products.
-    """
-
-    size: Size
-    factors: str
-
-    def __post_init__(self) -> None:
-        # The plugin is loaded by now.
-        from wean_fairseq.search.packed_linear import Int8Linear, PackedLinear
-
-        rows = self.size.batch_size * BEAM
-        self.features = torch.randn(rows, self.size.dim)
-        product = Int8Linear if self.factors == "int8" else PackedLinear
-        self.products = [product(chunk, None, rows) for chunk in self.weight().split(2**21 // rows)]
-
-    def weight(self) -> torch.Tensor:
-        """Return the weights of the words, (V, D)."""
-        return torch.randn(self.size.vocabulary, self.size.dim)
-
-    @torch.no_grad()
-    def __call__(self, index: int) -> dict[str, float]:
-        """Compute all steps. The first step has one hypothesis per sentence, the others the whole beam."""
-        for step in range(self.size.target_length):
-            features = self.features[: self.size.batch_size] if step == 0 else self.features
-            for product in self.products:
-                product(features)
-        return {}
 
 
 class CTranslate2Step:
@@ -214,11 +181,11 @@ def measure_steps(size: Size, threads: int, rounds: int, warmup: int, seed: int)
     from wean_fairseq.modules.output_matmul import exact_products
 
     torch.set_num_threads(threads)
-    floor = OutputProducts(size, seed, lambda: exact_products(torch.device("cpu")))
     with built_steps(TRAINED_STEPS, size, warmup + rounds, seed) as steps:
         others = {
             name: hugging_face.HuggingFaceStep(model, steps[PEER]) for name, model in hugging_face_models(size).items()
         }
+        floor = ProductsAlone(steps[OURS], exact_products)
         return time_steps({**steps, **others, FLOOR: floor}, rounds, warmup, PEER)
 
 
@@ -228,15 +195,14 @@ def measure_search(size: Size, threads: int, rounds: int, warmup: int, seed: int
     variants = [variant for variant in SEARCHES if INT8 not in variant.flags or has_int8()]
     with built_steps(variants, size, warmup + rounds, seed, BeamSearchStep) as built:
         steps: dict[str, harness.Step] = dict(built)
-        peers = (PEER, "paraphrase_transformer") if has_ctranslate2() else ()
+        peers = (PEER, OURS) if has_ctranslate2() else ()
         for name in peers:
             for kind in CT2_TYPES:
                 steps[f"CTranslate2 {kind}, weights of {name}"] = CTranslate2Step(built[name], kind, threads)
         for name, model in hugging_face_models(size).items():
             steps[name] = hugging_face.HuggingFaceSearch(model, built[PEER], BEAM, size.target_length)
-        steps[FLOOR] = SearchProducts(size, "exact")
-        if has_int8():
-            steps[FLOOR_INT8] = SearchProducts(size, "int8")
+        floors = {FLOOR: OURS, FLOOR_INT8: OURS_INT8}
+        steps |= {floor: ProductsAlone(built[name]) for floor, name in floors.items() if name in built}
         return harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
 
 
@@ -283,7 +249,7 @@ def measure_trained(args: argparse.Namespace, sentences: int, rounds: int, warmu
 
 
 def search_table(sentences: int, summary: dict[str, dict[str, Any]], peer: str = PEER) -> list[str]:
-    """A table of searches, and how close each is to the time of its necessary products."""
+    """A table of searches, and the share of our matrix products in their times."""
     header = ["variant", "CPU ms", "sentences / CPU s", "**times as fast**", "wall ms", "times as fast", "products"]
     rows = []
     for name, row in summary.items():
@@ -312,11 +278,11 @@ def report(data: dict[str, Any]) -> list[str]:
         lines += ["", f"## Training step, {title}", "", *time_table("variant", summary), ""]
         floor = summary[FLOOR]["cpu_ms"]
         shares = (f"`{name}` {floor / row['cpu_ms']:.0%}" for name, row in summary.items() if name != FLOOR)
-        lines += [f"Ratios are to `{PEER}`. Share of the bare output products in CPU time: {', '.join(shares)}."]
+        lines += [f"Ratios are to `{PEER}`. Share of `{FLOOR}` in CPU time: {', '.join(shares)}."]
     lines += memory_table("variant", data["memory"], PEER)
     for title, (sentences, summary) in data["search"].items():
         lines += ["", f"## Search, {title}", "", *search_table(sentences, summary), ""]
-        lines += [f"Times as fast as `{PEER}` with fairseq's search; *products*: share of the bare output products."]
+        lines += [f"Times as fast as `{PEER}` with fairseq's search; *products*: share of our matrix products alone."]
     for title, (sentences, summary) in data["trained"].items():
         lines += ["", f"## Search with trained weights, {title}", "", *search_table(sentences, summary, STOCK)]
     return lines

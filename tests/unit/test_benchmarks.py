@@ -178,6 +178,26 @@ def test_output_products_are_those_of_a_linear_layer(workload):
     torch.testing.assert_close(products.grad_weight, scores.t() @ products.query)
 
 
+def test_products_alone_repeat_the_matrix_products_of_a_step(workload):
+    """A linear map has three: scores and both gradients. Its bias and ReLU have none."""
+    layer, inputs = torch.nn.Linear(3, 7), torch.ones(5, 3, requires_grad=True)
+    products = workload.ProductsAlone(lambda index: layer(inputs).relu().sum().backward())
+    shapes = [tuple(call().shape) for call in products.calls]
+    assert sorted(shapes) == sorted([(5, 7), (5, 3), (7, 3)])
+    assert products(0) == {}
+
+
+def test_products_alone_include_those_with_packed_weights(workload):
+    weight = torch.ones(4, 3)
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight, 2)
+
+    def step(index):
+        return torch.ops.mkldnn._linear_pointwise(torch.ones(2, 3), packed, None, "none", [], "")
+
+    (product,) = workload.ProductsAlone(step).calls
+    torch.testing.assert_close(product(), torch.full((2, 4), 3.0))  # sums of three ones
+
+
 def test_roofline_is_the_share_of_the_faster_products(training_step):
     """The faster library's products take 60 of 80 ms. The layer takes 80 of 200 ms, and the network 100."""
     summary = {
