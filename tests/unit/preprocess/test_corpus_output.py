@@ -170,7 +170,12 @@ def test_line_that_some_reader_would_count_otherwise_is_never_written(tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"files": 1, "options": {}}', "\0", "{"])
+FOREIGN = ["", "[]", "{}", '{"files": 1, "options": {}}', "\0", "{", '{"files": {"a": 5}, "options": {}}']
+FOREIGN += ['{"files": {"a": {}}, "options": {}}', '{"files": {}, "options": {}, "sources": null}']
+FOREIGN += ['{"files": {}, "options": {}, "sources": [1]}', '{"files": {}, "options": {}, "sources": [{"sha256": 1}]}']
+
+
+@pytest.mark.parametrize("text", FOREIGN)
 def test_foreign_manifest_counts_as_none(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     assert "options" not in read_manifest(tmp_path)

@@ -357,6 +357,18 @@ REFUSED = {
     "JSON that ends early": (json.dumps(objects(PAIRS))[:-9], {}, "line 1 of .* is not JSON"),
     "JSON array without end": (json.dumps(objects(PAIRS))[:-1], {}, "ends within a JSON array"),
     "JSON and more": (json.dumps(objects(PAIRS)) + " x", {}, "has text after its JSON array"),
+    # Each name is looked up in each row: a minute for 200 rows with 1,000 names of their own.
+    "many names in JSON": (
+        json_lines({f"k{n}.{m}": "a" for m in range(999)} for n in range(11)),
+        {},
+        "has more than 10,000 names",
+    ),
+    # The time for the names grows with the product of their number and their depth.
+    "deep names": (
+        '{"a":' * 900 + '{"b": "x y", "c": "d"}' + "}" * 900,
+        {},
+        r"no columns of text.*: 1 a(\.a){19}\. N",
+    ),
     "deep JSON": ("[" * 100_000, {}, "is not JSON"),
 }
 
