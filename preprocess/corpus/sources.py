@@ -20,7 +20,7 @@ from corpus.errors import InputError
 from corpus.json_values import JsonFile, Value, looks_like_json
 from corpus.preparation import Preparation
 from corpus.reading import opened, read_beginning
-from wean_fairseq.storage.files import most_unpacked
+from wean_fairseq.storage.files import LARGEST_RATIO, most_unpacked
 from wean_fairseq.storage.saved_tables import arrow_files
 
 _SAMPLE_LINES, _SAMPLE_CHARACTERS = 1000, 1 << 20
@@ -174,7 +174,9 @@ class _Parquet(Source):
                         number += 1
                         size += len(str(row))
                         if size > most:
-                            raise InputError(f"{self.path} is 100 times larger when it is unpacked: save it as CSV.")
+                            raise InputError(
+                                f"{self.path} is {LARGEST_RATIO} times larger when it is unpacked: save it as CSV."
+                            )
                         yield Value(number, dict(zip(names, row, strict=True)))
         except duckdb.Error as error:
             raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}.") from error
