@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -338,3 +339,10 @@ def test_a_fifo_in_the_place_of_a_manifest_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "out" / "manifest.json")
     with pytest.raises(InputError, match="is not, or not only, an earlier output of x"):
         check_free(tmp_path / "out", "x", overwrite=True)
+
+
+def test_ctrl_c_while_the_libraries_are_imported_is_one_line():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    line = [sys.executable, "-c", "import corpus; raise KeyboardInterrupt"]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "interrupted\n")
