@@ -29,7 +29,7 @@ from msgspec import Struct, convert
 
 from corpus.errors import InputError
 from corpus.reading import read_beginning
-from wean_fairseq.storage.files import read_json, sha256_of
+from wean_fairseq.storage.files import read_json, remove_partial, sha256_of
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
@@ -93,6 +93,7 @@ class Output:
         check_free(self.path, self.head["script"], self.overwrite)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            remove_partial(self.path.parent)
             self.folder.mkdir(exist_ok=True)
             self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -77,7 +77,8 @@ def test_error_leaves_nothing(tmp_path, error):
     assert not list(tmp_path.iterdir())
 
 
-def test_killed_run_leaves_nothing_under_the_name_and_the_next_one_cleans_up(tmp_path):
+@pytest.mark.parametrize("name", ["out", "another"])
+def test_killed_run_leaves_nothing_under_the_name_and_the_next_one_cleans_up(tmp_path, name):
     code = """
 import os, signal, sys
 from pathlib import Path
@@ -90,9 +91,9 @@ with Output(Path(sys.argv[1]), script="me", options={}) as output, output.split(
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "out"], env=environment)
     assert done.returncode == -9
     assert [path.name for path in tmp_path.iterdir()] == [partial_folder(Path("out")).name]
-    make(tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert set(contents(tmp_path / "out")) == {"manifest.json", "train.src", "train.tgt"}
+    make(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert set(contents(tmp_path / name)) == {"manifest.json", "train.src", "train.tgt"}
 
 
 def test_a_planted_link_with_the_name_of_the_partial_folder_is_not_followed(tmp_path):
