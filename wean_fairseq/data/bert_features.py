@@ -56,7 +56,7 @@ _LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer'
 class _BertConfig(Struct):
     """The sizes in a config.json. Members that may be missing are 0."""
 
-    model_type: Literal["bert"]  # other models have sizes of their own
+    model_type: Literal["bert"]  # other models have further sizes
     num_hidden_layers: Annotated[int, Meta(ge=1, le=1000)]
     hidden_size: Annotated[int, Meta(ge=1, le=1 << 16)]
     vocab_size: Annotated[int, Meta(ge=1, le=1 << 24)]
@@ -195,7 +195,7 @@ def model_files(folder: Path, option: str) -> list[Path]:
     """Config, weights and tokenizer files of a directory, with the weights last.
 
     Raises:
-        UserError: if one is missing or is no file of its kind. ``option`` is the option that gives the directory.
+        UserError: if one is missing, too large or not regular. ``option`` gives the directory, for the message.
     """
     if not folder.is_dir():
         raise UserError(f"there is no BERT directory {str(folder)!r}: give {option} a local transformers directory.")
