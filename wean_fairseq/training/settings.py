@@ -179,8 +179,7 @@ def _placed(folder: Path | None, value: Any) -> Any:
         return [_placed(folder, part) for part in value]
     if not isinstance(value, str) or not value:
         return value
-    if folder is not None:
-        value = os.path.normpath(folder / value)
+    value = value if folder is None else os.path.normpath(folder / value)
     return f"./{value}" if value.startswith("-") else value
 
 

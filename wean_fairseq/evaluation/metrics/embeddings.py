@@ -76,7 +76,7 @@ class EmbeddingMetric(MeanMetric):
     ) -> None:
         if model_folder is None or not Path(model_folder, "config.json").is_file():
             raise UserError(f"{label} needs a folder with a transformers model; give it with {option} FOLDER.")
-        version = transformers.__version__
+        version = transformers.__version__  # the command that installs it is named if it is missing
         try:
             self._pieces, self._model = load_model(model_folder, option)
         except (ImportError, UserError) as error:  # a broken installation or a broken model
@@ -115,9 +115,7 @@ class EmbeddingMetric(MeanMetric):
             with torch.inference_mode():
                 hidden = self._model(**inputs, output_hidden_states=True).hidden_states
             if not hidden[-1].isfinite().all():
-                raise UserError(
-                    f"{self.label}: the outputs of the model are not finite numbers: its weights are broken."
-                )
+                raise UserError(f"{self.label}: the outputs of the model are not finite numbers; {_REMEDY}.")
             used = inputs["attention_mask"].bool()
             for text, embedding in zip(batch, self.embeddings(hidden, used, special), strict=True):
                 self._embedded[text] = embedding
