@@ -26,7 +26,7 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
 
 
 def rewrite_outputs(
-    name: str, options: Namespace, change: Callable[[list[str]], Iterable[str]], reads: Sequence[Path]
+    name: str, options: Namespace, change: Callable[[list[str]], Iterable[str]], reads: Sequence[Path] = ()
 ) -> int:
     """Write the changed outputs in the order of the test set. Return the exit status.
 
@@ -34,7 +34,7 @@ def rewrite_outputs(
         name: name of the script.
         options: options of ``outputs_parser``.
         change: returns one line for each output.
-        reads: files that it reads, which are not overwritten.
+        reads: other files that it reads, which are not overwritten.
     """
 
     def work() -> None:

@@ -191,11 +191,15 @@ def _spelt(units: list[str]) -> str:
     return "".join(unit.removesuffix(_CONTINUES) for unit in units).strip(MARK)
 
 
-def model_files(folder: Path, option: str) -> list[Path]:
+def model_files(folder: Path, option: str, any_tokenizer: bool = False) -> list[Path]:
     """Config, weights and tokenizer files of a directory, with the weights last.
 
+    Args:
+        option: gives the directory, for messages.
+        any_tokenizer: the tokenizer may have other files than that of a BERT.
+
     Raises:
-        UserError: if one is missing, too large or not regular. ``option`` gives the directory, for the message.
+        UserError: if one is missing, too large or not regular.
     """
     if not folder.is_dir():
         raise UserError(f"there is no BERT directory {str(folder)!r}: give {option} a local transformers directory.")
@@ -205,7 +209,8 @@ def model_files(folder: Path, option: str) -> list[Path]:
     )
     missing = [] if (folder / "config.json").is_file() else ["config.json"]
     missing += [] if weights else ["weights (model.safetensors or pytorch_model.bin)"]
-    missing += [] if any(path.name in _TOKENIZER_FILES[:2] for path in tokenizer) else ["vocab.txt or tokenizer.json"]
+    has_tokenizer = any_tokenizer or any(path.name in _TOKENIZER_FILES[:2] for path in tokenizer)
+    missing += [] if has_tokenizer else ["vocab.txt or tokenizer.json"]
     if missing:
         raise UserError(
             f"{folder} has no {', no '.join(missing)}: give {option} a directory with all files of a transformers BERT."

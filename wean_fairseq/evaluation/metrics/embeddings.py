@@ -49,7 +49,7 @@ def load_model(folder: str, option: str = "--bert-model") -> tuple[Any, Any]:
     """
     from ...data.bert_features import load_transformer, model_files  # noqa: PLC0415 - scoring must not wait for fairseq
 
-    model_files(Path(folder), option)
+    model_files(Path(folder), option, any_tokenizer=True)
     pieces, model = load_transformer(folder)
     if 2 * len(pieces) < model.config.vocab_size:  # the rows of an embedding are padded at times, but not doubled
         raise UserError(f"its tokenizer knows {len(pieces)} pieces, the model {model.config.vocab_size}")
