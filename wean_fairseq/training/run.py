@@ -288,12 +288,10 @@ class TrainingRun:
         checkpoint += ["--data", str(self.data), "--text", str(self.text)]
         if self.base is None:
             return {self.arch: checkpoint}
-        own = ["--data", str(self.base.dictionaries[0].parent), "--text", str(self.base.text)]
-        own = [] if is_export(self.base.weights) else own
-        return {
-            "before": ["--model", str(self.base.weights), *own, *self.bert],
-            "tuned": checkpoint,
-        }
+        before = ["--model", str(self.base.weights), *self.bert]
+        if not is_export(self.base.weights):
+            before += ["--data", str(self.base.dictionaries[0].parent), "--text", str(self.base.text)]
+        return {"before": before, "tuned": checkpoint}
 
     def output(self, system: str, test_set: str) -> Path:
         """Return the file of a system's outputs."""
