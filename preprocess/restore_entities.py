@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         return map(restore, outputs, entities)
 
-    return rewrite_outputs("restore_entities", args, restored)
+    return rewrite_outputs("restore_entities", args, restored, [args.entities])
 
 
 if __name__ == "__main__":

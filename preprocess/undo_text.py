@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise InputError(f"{args.prepared} has no manifest.json of a script of this folder.")
         return map(Text(settings, args.prepared).restore, outputs)
 
-    return rewrite_outputs("undo_text", args, restored)
+    reads = list(args.prepared.iterdir()) if args.prepared.is_dir() else []
+    return rewrite_outputs("undo_text", args, restored, reads)
 
 
 if __name__ == "__main__":

@@ -136,6 +136,7 @@ check_variables() {
     die "SBATCH must be a file in a folder that exists, but is $SBATCH."
   [[ ! -f $SBATCH ]] || head -c 1000 -- "$SBATCH" | grep -qa '^#SBATCH --job-name=' ||
     die "SBATCH must be a new file or an older job array, but $SBATCH is another file: choose another name."
+  [[ $RUN != *:* && $RUN != *\$\{* ]] || die "RUN has : or \${ in its name, which fairseq splits or replaces: choose another than $RUN."
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 

@@ -6,7 +6,19 @@ Output``. The steps from text to tokens are in ``wean_fairseq.text``, because mo
 
 import importlib.util
 import sys
+from types import TracebackType
 
 _missing = [name for name in ("numpy", "tqdm", "wean_fairseq") if importlib.util.find_spec(name) is None]
 if _missing:
     sys.exit(f"error: {_missing[0]} is not installed here: run `make setup` once, then `source .venv/bin/activate`.")
+
+
+def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print one line for a Ctrl-C while the libraries are imported, which no function of a script handles."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.stderr.write("interrupted\n")
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = _show

@@ -56,4 +56,5 @@ def align(anonymised: str, original: str) -> dict[str, str] | None:
 
 def restore(line: str, entities: Mapping[str, str]) -> str:
     """Return the line with words instead of its placeholders. Unknown placeholders stay unchanged."""
-    return " ".join(entities.get(word, word) for word in line.split())
+    words = " ".join(entities.get(word, word) for word in line.split())
+    return " ".join(words.split())  # a file of entities may have line breaks in a name

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from corpus.errors import InputError
 from corpus.reading import read_blocks
 
+DEEPEST = 20  # levels of names in a path to a column
 LONGEST_VALUE = 1 << 26  # characters: each value is completely in memory
 _SAMPLE, _SAMPLE_BLOCKS = 20, 16  # lines, and blocks of 64 KiB, to recognise the layout
 _SPACE = re.compile(r"\s*")
@@ -170,11 +171,11 @@ def pick(value: Any, path: str) -> Any:
     return pick(item, rest) if rest else item
 
 
-def paths_of(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the paths and values of all parts of an object that have no parts themselves."""
-    if isinstance(value, (dict, list)):
+def paths_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield the paths and values of all parts of an object that have no parts, or are ``DEEPEST`` levels down."""
+    if isinstance(value, (dict, list)) and depth < DEEPEST:
         items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value, start=1)
         for name, child in items:
-            yield from paths_of(child, f"{prefix}.{name}" if prefix else str(name))
+            yield from paths_of(child, f"{prefix}.{name}" if prefix else str(name), depth + 1)
     else:
         yield prefix, value

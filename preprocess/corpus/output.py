@@ -25,14 +25,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TextIO
 
+from msgspec import Struct, convert
+
 from corpus.errors import InputError
 from corpus.reading import read_beginning
-from wean_fairseq.storage.files import read_json, sha256_of
+from wean_fairseq.storage.files import read_json, remove_partial, sha256_of
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
 MANIFEST = "manifest.json"
 _LINE_BREAKS = frozenset("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
+
+
+class _File(Struct):
+    sha256: str
+
+
+class _Manifest(Struct):
+    """The part of a manifest that is read."""
+
+    files: dict[str, _File]
+    options: dict[str, Any]
+    sources: list[_File] = []
 
 
 def partial_folder(path: Path) -> Path:
@@ -79,6 +93,7 @@ class Output:
         check_free(self.path, self.head["script"], self.overwrite)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            remove_partial(self.path.parent)
             self.folder.mkdir(exist_ok=True)
             self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -265,10 +280,10 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the manifest of an output directory, or an empty manifest if this module did not write one."""
-    with suppress(OSError, ValueError):
-        manifest = read_json(path / MANIFEST)
-        if isinstance(manifest, dict) and all(isinstance(manifest.get(name), dict) for name in ("files", "options")):
-            return {"sources": [], **manifest}
+    with suppress(OSError, ValueError):  # of another type, too
+        manifest: dict[str, Any] = read_json(path / MANIFEST)
+        convert(manifest, _Manifest)
+        return {"sources": [], **manifest}
     return {"files": {}, "sources": []}
 
 

@@ -1,13 +1,12 @@
 """Command line of scripts that change a model's outputs: the log of fairseq-generate, or plain text."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from corpus.errors import InputError
 from corpus.reading import read_lines
 from wean_fairseq.console import OneLineParser, exit_status
-from wean_fairseq.storage.files import replaces_file, write_text
+from wean_fairseq.evaluation.text_files import check_outputs, write_atomically
 
 
 def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
@@ -26,23 +25,23 @@ def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
     return parser
 
 
-def rewrite_outputs(name: str, options: Namespace, change: Callable[[list[str]], Iterable[str]]) -> int:
+def rewrite_outputs(
+    name: str, options: Namespace, change: Callable[[list[str]], Iterable[str]], reads: Sequence[Path] = ()
+) -> int:
     """Write the changed outputs in the order of the test set. Return the exit status.
 
     Args:
         name: name of the script.
         options: options of ``outputs_parser``.
         change: returns one line for each output.
+        reads: other files that it reads, which are not overwritten.
     """
 
     def work() -> None:
-        source = options.generated or options.input
-        if options.output.exists() and options.output.samefile(source):
-            raise InputError(f"{options.output} is the input, which would be overwritten: choose another --output.")
-        if replaces_file(options.output) and not options.overwrite:
-            raise InputError(f"{options.output} exists already: choose another, or pass --overwrite to replace it.")
+        inputs = [options.generated or options.input, *reads]
+        check_outputs({"--output": options.output}, inputs, overwrite=options.overwrite)
         outputs = _read_outputs(options.generated, options.input)
-        write_text(options.output, "".join(f"{line}\n" for line in change(outputs)))
+        write_atomically(options.output, "".join(f"{line}\n" for line in change(outputs)))
 
     return exit_status(name, work)
 

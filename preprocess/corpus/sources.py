@@ -6,8 +6,9 @@ tables that the library ``datasets`` has saved by PyArrow.
 
 import glob
 import shutil
+import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -19,10 +20,12 @@ from corpus.errors import InputError
 from corpus.json_values import JsonFile, Value, looks_like_json
 from corpus.preparation import Preparation
 from corpus.reading import opened, read_beginning
-from wean_fairseq.storage.files import most_unpacked
+from wean_fairseq.storage.files import LARGEST_RATIO, most_unpacked
 from wean_fairseq.storage.saved_tables import arrow_files
 
 _SAMPLE_LINES, _SAMPLE_CHARACTERS = 1000, 1 << 20
+# Numbers of fields in the FlatBuffers of Arrow: of a message, of a batch of a dictionary, of a batch.
+_HEADER, _DICTIONARY, _COMPRESSION = 2, 1, 3
 _SQL = ("insert into", "create table", "drop table", "-- mysql", "-- phpmyadmin", "-- postgresql", "/*!40")
 _MARKUP = ("<!doctype", "<html", "<table", "<?xml")
 
@@ -171,7 +174,9 @@ class _Parquet(Source):
                         number += 1
                         size += len(str(row))
                         if size > most:
-                            raise InputError(f"{self.path} is 100 times larger when it is unpacked: save it as CSV.")
+                            raise InputError(
+                                f"{self.path} is {LARGEST_RATIO} times larger when it is unpacked: save it as CSV."
+                            )
                         yield Value(number, dict(zip(names, row, strict=True)))
         except duckdb.Error as error:
             raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}.") from error
@@ -198,13 +203,47 @@ class _Saved(Source):
         number = 0
         for file in self.files:
             try:
-                with pa.memory_map(str(file)) as content, pa.ipc.open_stream(content) as batches:
-                    for batch in batches:
+                with pa.memory_map(str(file)) as content:
+                    refuse_packed(file, pa.ipc.MessageReader.open_stream(content))
+                    content.seek(0)
+                    for batch in pa.ipc.open_stream(content):
+                        batch.validate(full=True)  # otherwise a damaged one leads out of the file
                         for row in batch.to_pylist():
                             number += 1
                             yield Value(number, row)
-            except pa.ArrowException as error:
-                raise InputError(f"cannot read {file}: {str(error).splitlines()[0]}.") from error
+            except (pa.ArrowException, OSError, struct.error, UnicodeDecodeError) as error:
+                raise InputError(f"cannot read {file}: {[*str(error).splitlines(), 'it is damaged'][0]}.") from error
+
+
+def refuse_packed(path: Path, messages: Iterable[Any]) -> None:
+    """Refuse Arrow messages with packed columns, which ``datasets`` does not write: a few bytes can be gigabytes.
+
+    A message is a table of FlatBuffers. PyArrow unpacks the columns before it says that they are packed.
+    """
+    for message in messages:
+        content = bytes(message.metadata)
+        batch = _field(content, _number(content, 0, "<I"), _HEADER)
+        if message.type == "dictionary":
+            batch = _field(content, batch, _DICTIONARY)
+        if message.type in ("dictionary", "record batch") and _offset(content, batch, _COMPRESSION):
+            raise InputError(f"{path} has packed columns: save the table again with datasets.")
+
+
+def _field(content: bytes, table: int, number: int) -> int:
+    """Return the place of a table that is a field of another one."""
+    place = table + _offset(content, table, number)
+    return place + _number(content, place, "<I")
+
+
+def _offset(content: bytes, table: int, number: int) -> int:
+    """Return the distance of a field from the beginning of its table, 0 if it is missing."""
+    fields = table - _number(content, table, "<i")
+    entry = 4 + 2 * number
+    return _number(content, fields + entry, "<H") if entry < _number(content, fields, "<H") else 0
+
+
+def _number(content: bytes, place: int, form: str) -> int:
+    return int(struct.unpack_from(form, content, place)[0]) if 0 <= place < len(content) else 0
 
 
 @contextmanager

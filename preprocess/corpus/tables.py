@@ -30,6 +30,7 @@ from corpus.sources import open_source
 
 _SAMPLE_ROWS = 200
 _SHOWN = 60  # characters of a sentence
+_MOST_NAMES = 10_000  # of columns in JSON
 
 Texts = tuple[str, ...]
 
@@ -286,7 +287,12 @@ class Table(Pairs):
             width = max([len(self.header), *(len(row) for row in sample if isinstance(row, list))])
             names = [one_spaced(name) for name in self.header] + [""] * width
             return dict(enumerate(names[:width]))
-        return {path: path for value in sample for path, _ in paths_of(value) if path}
+        names: dict[Key, str] = {}
+        for path, _ in (part for value in sample for part in paths_of(value) if part[0]):
+            names[path] = path
+            if len(names) > _MOST_NAMES:  # each is looked up in each row of the sample
+                raise InputError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
+        return names
 
     def _choose(self, sample: Sequence[Any], columns: Sequence[str]) -> list[Key]:
         """Return the keys of the requested columns, or of the only two columns."""

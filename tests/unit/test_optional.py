@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wean_fairseq.optional import hide_broken_torchaudio
+from wean_fairseq.errors import UserError
+from wean_fairseq.optional import hide_broken_torchaudio, import_optional
 
 
 def test_torchaudio_that_cannot_be_loaded_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +29,13 @@ def test_transformers_imports_its_sequence_to_sequence_models() -> None:
     code = "from transformers import BartForConditionalGeneration, T5ForConditionalGeneration"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+
+
+def test_settings_of_a_library_that_are_not_utf8_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """matplotlib reads matplotlibrc in the current folder when it is imported."""
+    (tmp_path / "reads_settings.py").write_text("b'\\xff'.decode()", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UserError, match="reads_settings cannot be imported, as its settings are not UTF-8"):
+        import_optional("reads_settings")

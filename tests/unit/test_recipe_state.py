@@ -84,6 +84,8 @@ def test_a_file_of_the_user_is_not_replaced_by_a_job_array(tmp_path):
         ("DATA", "two\nlines", "DATA has a line break in its value"),
         ("RUN", "two\nlines", "RUN has a line break in its value"),
         ("SBATCH", "two\nlines", "SBATCH has a line break in its value"),
+        ("RUN", "a:b", "RUN has : or ${ in its name, which fairseq splits or replaces: choose another than a:b."),
+        ("RUN", "${HOME}", "RUN has : or ${ in its name, which fairseq splits or replaces"),
         ("SBATCH", "/nowhere/array", "SBATCH must be a file in a folder that exists, but is /nowhere/array."),
         ("JOB", "1 a;b", "JOB is set by this recipe for its own processes"),
     ],

@@ -24,6 +24,7 @@ from safetensors.torch import load, load_file, save
 
 from ..console import without_folders
 from ..errors import UserError, name_some
+from ..storage import archive
 from ..storage.files import (
     check_size,
     copy_into,
@@ -303,6 +304,8 @@ def _is_utf8(path: Path) -> bool:  # safetensors opens no other names
 
 def _check_header(weights: Path) -> None:
     """Compare the sizes in the header with the size of the file, before all of a sparse file is read."""
+    if defect := archive.defect(weights):
+        raise Damaged(f"{weights} {defect}: {_ADVICE}.")
     if _is_utf8(weights):
         safe_open(weights, "pt")
 

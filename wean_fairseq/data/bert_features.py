@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -56,6 +56,7 @@ _LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer'
 class _BertConfig(Struct):
     """The sizes in a config.json. Members that may be missing are 0."""
 
+    model_type: Literal["bert"]  # other models have further sizes
     num_hidden_layers: Annotated[int, Meta(ge=1, le=1000)]
     hidden_size: Annotated[int, Meta(ge=1, le=1 << 16)]
     vocab_size: Annotated[int, Meta(ge=1, le=1 << 24)]
@@ -84,7 +85,7 @@ class FrozenBert:
     def __init__(self, path: str, separator: str | None = "[PAD]") -> None:
         self.path = path
         self.separator = separator
-        files = _model_files(Path(path))
+        files = model_files(Path(path), "--bert")
         config = _read_config(Path(path, "config.json"), sum(file.stat().st_size for file in files))
         self.num_layers = config.num_hidden_layers
         self.dim = config.hidden_size
@@ -121,7 +122,8 @@ class FrozenBert:
     def _load(self) -> None:
         if self._model is not None:
             return
-        self._tokenizer, self._model = _load_bert(self.path)
+        self._tokenizer, self._model = load_transformer(self.path)
+        _check_tokenizer(self.path, self._tokenizer, self._model.config.vocab_size)
         if self.separator and self.separator not in self._tokenizer.get_vocab():
             raise UserError(
                 f"--topic-separator {self.separator} is not a token of the BERT in {self.path}: take one of its "
@@ -189,20 +191,29 @@ def _spelt(units: list[str]) -> str:
     return "".join(unit.removesuffix(_CONTINUES) for unit in units).strip(MARK)
 
 
-def _model_files(folder: Path) -> list[Path]:
-    """Config, weights and tokenizer files of a directory, with the weights last."""
+def model_files(folder: Path, option: str, any_tokenizer: bool = False) -> list[Path]:
+    """Config, weights and tokenizer files of a directory, with the weights last.
+
+    Args:
+        option: gives the directory, for messages.
+        any_tokenizer: the tokenizer may have other files than that of a BERT.
+
+    Raises:
+        UserError: if one is missing, too large or not regular.
+    """
     if not folder.is_dir():
-        raise UserError(f"there is no BERT directory {str(folder)!r}: give --bert a local transformers directory.")
+        raise UserError(f"there is no BERT directory {str(folder)!r}: give {option} a local transformers directory.")
     tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
     weights = next(
         (files_of_kind for files_of_kind in (sorted(folder.glob(kind)) for kind in _WEIGHTS) if files_of_kind), []
     )
     missing = [] if (folder / "config.json").is_file() else ["config.json"]
     missing += [] if weights else ["weights (model.safetensors or pytorch_model.bin)"]
-    missing += [] if any(path.name in _TOKENIZER_FILES[:2] for path in tokenizer) else ["vocab.txt or tokenizer.json"]
+    has_tokenizer = any_tokenizer or any(path.name in _TOKENIZER_FILES[:2] for path in tokenizer)
+    missing += [] if has_tokenizer else ["vocab.txt or tokenizer.json"]
     if missing:
         raise UserError(
-            f"{folder} has no {', no '.join(missing)}: give --bert a directory with all files of a transformers BERT."
+            f"{folder} has no {', no '.join(missing)}: give {option} a directory with all files of a transformers BERT."
         )
     files = [folder / "config.json", *tokenizer, *weights]
     for file in [*files, *folder.glob("*.index.json")]:
@@ -211,9 +222,9 @@ def _model_files(folder: Path) -> list[Path]:
                 check_size(file, _LARGEST_TOKENIZER)
             defect = archive.defect(file) or (look_into(file)[1] if file.suffix == ".bin" else "")
         except OSError as error:
-            raise UserError(f"{file} cannot be read ({error.strerror}): give --bert a directory of files.") from error
+            raise UserError(f"{file} cannot be read ({error.strerror}): give {option} a directory of files.") from error
         if defect:
-            raise UserError(f"{file} {defect}: give --bert the original files.")
+            raise UserError(f"{file} {defect}: give {option} the original files.")
     return files
 
 
@@ -234,8 +245,12 @@ def _read_config(path: Path, size: int) -> _BertConfig:
     return config
 
 
-def _load_bert(path: str) -> tuple[Any, Any]:
-    """Tokenizer and model of a directory, checked for consistency, without any download."""
+def load_transformer(path: str) -> tuple[Any, Any]:
+    """Tokenizer and model of a directory with weights for all parameters, without any download.
+
+    Raises:
+        UserError: if it cannot be loaded. ``model_files`` has to look at the files first.
+    """
     hide_broken_torchaudio()
     transformers = import_optional("transformers")
     try:
@@ -249,7 +264,9 @@ def _load_bert(path: str) -> tuple[Any, Any]:
                 ignore_mismatched_sizes=True,  # rejected below, with their names
             )
         with torch.inference_mode():
-            model.eval()(input_ids=torch.zeros(1, 2, dtype=torch.long))  # some invalid values fail only here
+            output = model.eval()(input_ids=torch.zeros(1, 2, dtype=torch.long))  # some invalid values fail only here
+        if not isinstance(output, dict):
+            raise TypeError("its config.json asks for outputs without names")
     except Exception as error:  # a directory can make transformers raise anything
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         if "weights_only" in reason:  # torch advises to load it all the same
@@ -258,7 +275,6 @@ def _load_bert(path: str) -> tuple[Any, Any]:
     if type(tokenizer.model_max_length) not in (int, float):
         raise UserError(f"the tokenizer in {path} has no number as its model_max_length: give the original files.")
     _check_weights(path, report)
-    _check_tokenizer(path, tokenizer, model.config.vocab_size)
     return tokenizer, model.eval().requires_grad_(False)
 
 

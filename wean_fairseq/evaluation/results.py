@@ -112,9 +112,12 @@ def read_result(path: PathLike) -> Result:
     return read_typed_json(path, Result, "give a file of wean-evaluate record")
 
 
-def commit(folder: PathLike = ".") -> str:
-    """Return the commit of a folder's working tree, with ``-dirty`` if it was changed, or ``unknown`` outside git."""
-    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+def commit() -> str:
+    """Return the commit of this package, with ``-dirty`` if its files were changed, or ``unknown`` outside git.
+
+    The settings in another folder's ``.git`` can name programs, which git would run.
+    """
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     except (OSError, subprocess.SubprocessError):

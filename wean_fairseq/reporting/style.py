@@ -127,7 +127,9 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
     paths = [Path(f"{stem}.{suffix}") for suffix in ("png", "svg")]
     font = chinese_font()
     settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        matplotlib.rcdefaults()  # a matplotlibrc in the current folder can let matplotlib run LaTeX
+        matplotlib.rcParams.update(settings)
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # `_name_font` warns about it
         figure = draw()
         if max(figure.get_size_inches()) > _LARGEST:

@@ -1,6 +1,7 @@
-"""Limits for the zip archives of ``torch.save``, so that no small file takes hours or all memory to read.
+"""Limits for the files of weights, so that no small one takes hours or all memory to read.
 
-torch stores the members of an archive one after the other, uncompressed.
+torch stores the members of a zip archive one after the other, uncompressed. A file of safetensors begins with the size
+of its header, which names the tensors.
 """
 
 import os
@@ -13,21 +14,24 @@ from .files import ARCHIVE, open_regular
 
 MOST_MEMBERS = 100_000  # a model has one for each tensor, and its optimiser two or three
 LARGEST_PICKLE = 1 << 26  # bytes of all .pkl members. Without the tensors they have about 300 bytes per tensor
+LARGEST_HEADER = 1 << 22  # bytes that name the tensors of safetensors, about 120 each
 _HEADER = 30  # bytes before a member's name
 _END, _LOCATOR, _END64 = (22, b"PK\x05\x06"), (20, b"PK\x06\x07"), (56, b"PK\x06\x06")  # records: sizes and signatures
 
 
 def defect(path: Path) -> str | None:
-    """Return what is wrong with an archive, to be put after its name, or ``None``.
+    """Return what is wrong with a file of weights, to be put after its name, or ``None``.
 
-    No member is read. A file that ``torch.load`` does not take for an archive has no defect.
+    No tensor is read. Other files have no defect.
 
     Raises:
         OSError: if the file cannot be read.
     """
     with open_regular(path) as file:
-        if file.read(len(ARCHIVE)) != ARCHIVE:
-            return None
+        if (start := file.read(8))[: len(ARCHIVE)] != ARCHIVE:
+            size = int.from_bytes(start, "little") if path.suffix == ".safetensors" else 0
+            is_large = LARGEST_HEADER < size < path.stat().st_size  # a larger number is refused by safetensors
+            return f"has a header of more than {LARGEST_HEADER >> 20} MiB" if is_large else None
         try:
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()

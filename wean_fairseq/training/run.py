@@ -232,8 +232,7 @@ class TrainingRun:
             line += ["--topics"] if given.task == "essay" else []
         for name in ("data", "valid", "test"):
             value = getattr(given, name)
-            files = [f"./{file}" if file.startswith("-") else file for file in given.files(name)]
-            line += [f"--{name}", *(files or [str(value)])] if value is not None else []
+            line += [f"--{name}", *(given.files(name) or [str(value)])] if value is not None else []
         line += [
             f"--{name}={getattr(given, name)}" for name in ("columns", "header", "language") if getattr(given, name)
         ]
@@ -289,11 +288,10 @@ class TrainingRun:
         checkpoint += ["--data", str(self.data), "--text", str(self.text)]
         if self.base is None:
             return {self.arch: checkpoint}
-        own_data = [] if is_export(self.base.weights) else ["--data", str(self.base.dictionaries[0].parent)]
-        return {
-            "before": ["--model", str(self.base.weights), *own_data, "--text", str(self.base.text), *self.bert],
-            "tuned": checkpoint,
-        }
+        before = ["--model", str(self.base.weights), *self.bert]
+        if not is_export(self.base.weights):
+            before += ["--data", str(self.base.dictionaries[0].parent), "--text", str(self.base.text)]
+        return {"before": before, "tuned": checkpoint}
 
     def output(self, system: str, test_set: str) -> Path:
         """Return the file of a system's outputs."""

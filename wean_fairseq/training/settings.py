@@ -155,9 +155,7 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
             raise UserError(f"{prefix}{name} is {shown(value)}: {reason[:1].lower()}{reason[1:]}.") from error
         if name in _PATHS and "\0" in text:
             raise UserError(f"{prefix}{name} is {value!r}: a file name has the character NUL, which no file has.")
-    if folder is not None:
-        checked |= {name: _below(folder, checked[name]) for name in _PATHS if name in checked}
-    return checked
+    return checked | {name: _placed(folder, checked[name]) for name in _PATHS if name in checked}
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -175,10 +173,14 @@ def _attribute(name: str) -> str:
     return "from_" if name == "from" else name
 
 
-def _below(folder: Path, value: Any) -> Any:
+def _placed(folder: Path | None, value: Any) -> Any:
+    """Return paths below ``folder``. Without one, a name that begins with a dash, which is not an option, gets "./"."""
     if isinstance(value, list):
-        return [_below(folder, part) for part in value]
-    return os.path.normpath(folder / value) if isinstance(value, str) and value else value
+        return [_placed(folder, part) for part in value]
+    if not isinstance(value, str) or not value:
+        return value
+    value = value if folder is None else os.path.normpath(folder / value)
+    return f"./{value}" if value.startswith("-") else value
 
 
 def build_settings(values: Mapping[str, Any]) -> Settings:
@@ -195,6 +197,9 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
         raise UserError("old_test is the test set of a model that --from names: leave it out.")
     if settings.old_test is not None and len(settings.old_test) != 2:
         raise UserError("old_test takes two text files: sources and references.")
+    for name, place in (("output", settings.output), ("work", str(settings.work_folder))):
+        if ":" in place or "${" in place:
+            raise UserError(f"{name} {place} has : or ${{ in its name, which fairseq splits or replaces: give another.")
     if not 1 <= len(settings.files("data")) <= 2:
         raise UserError("data takes one file with both sides, or two text files.")
     _check_training(settings)

@@ -72,6 +72,7 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
         lines: one ``NAME=VALUE`` or ``--option value`` per line.
         check: write nothing.
     """
+    lines = [printable(line) for line in lines]  # a name may have line breaks
     changes = compare_settings(file, lines)
     if changes and is_used(file.parent):
         return "; ".join(changes)

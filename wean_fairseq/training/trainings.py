@@ -76,7 +76,7 @@ def describe_training(folder: Path) -> dict[str, Any]:
         "parameters": log.parameters,
         "cpu_seconds": None if log.cpu_seconds is None else round(log.cpu_seconds),
         "threads": log.threads or (int(threads[0]) if threads else None),
-        "commit": commit(Path(__file__).parent),
+        "commit": commit(),
         "end": "converged" if log.stopped_early else "cut",
     }
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import struct
 import sys
 import zipfile
 
@@ -15,6 +16,7 @@ from wean_fairseq.data import bert_features
 from wean_fairseq.data.bert_features import FrozenBert
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import embeddings
+from wean_fairseq.storage import archive
 
 transformers = pytest.importorskip("transformers")
 
@@ -174,6 +176,9 @@ def test_a_config_of_something_else_is_refused(copy, text):
         ({"num_labels": 10**8}, r"Expected `int` <= 1000 - at `\$.num_labels`"),
         ({"id2label": {str(number): "x" for number in range(10**5)}}, "does not describe a BERT"),
         ({"hidden_size": "10"}, r"Expected `int`, got `str` - at `\$.hidden_size`"),
+        # Their sizes are none of those that are checked: 10^9 words around each word, 100,000 languages.
+        ({"model_type": "longformer", "attention_window": [10**9] * LAYERS}, "Invalid enum value 'longformer'"),
+        ({"model_type": "xmod", "languages": ["a"] * 10**5}, "Invalid enum value 'xmod'"),
         ({"hidden_size": 0}, r"Expected `int` >= 1 - at `\$.hidden_size`"),
         ({"vocab_size": [9]}, r"Expected `int`, got `array` - at `\$.vocab_size`"),
     ],
@@ -214,6 +219,20 @@ def test_a_sparse_file_is_not_read(copy, name, message):
         FrozenBert(str(copy))
 
 
+def test_weights_with_a_header_of_many_tensors_are_refused(copy):
+    """transformers takes half a minute for the 400,000 names of empty tensors."""
+    names = {f"x{number}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for number in range(70_000)}
+    header = json.dumps(names).encode()
+    assert len(header) > archive.LARGEST_HEADER
+    (copy / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    assert_refused(copy, "model.safetensors has a header of more than 4 MiB: give --bert the original files")
+
+
+def test_a_config_that_asks_for_outputs_without_names_is_one_sentence(copy):
+    change_config(copy, return_dict=False)
+    assert_refused(copy, "cannot be loaded: its config.json asks for outputs without names")
+
+
 def test_weights_that_call_functions_are_refused_without_advice_to_load_them(copy):
     """The message of torch recommends weights_only=False, which must not be shown."""
     (copy / "model.safetensors").unlink()
@@ -229,7 +248,9 @@ def test_a_longest_text_that_is_no_number_is_one_sentence(copy):
 
 def test_control_characters_of_a_config_are_not_printed(copy, capfd):
     change_config(copy, model_type="\x1b[31m")
-    assert_refused(copy, "cannot be loaded")
+    assert_refused(copy, "does not describe a BERT")
+    with pytest.raises(UserError, match="cannot be loaded"):
+        bert_features.load_transformer(str(copy))
     assert "\x1b" not in "".join(capfd.readouterr())
 
 
@@ -243,8 +264,8 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(copy, name):
 
 def test_weights_in_a_compressed_archive_are_refused(copy):
     (copy / "model.safetensors").unlink()
-    with zipfile.ZipFile(copy / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("archive/data.pkl", bytes(1 << 20))
+    with zipfile.ZipFile(copy / "pytorch_model.bin", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("archive/data.pkl", bytes(1 << 20))
     with pytest.raises(UserError, match=r"pytorch_model\.bin has compressed members"):
         FrozenBert(str(copy))
 
@@ -314,7 +335,7 @@ def test_outputs_that_are_no_numbers_are_refused(copy):
     assert_refused(copy, "are not finite numbers")
 
 
-@pytest.mark.parametrize("load", [bert_features._load_bert, embeddings.load_model])
+@pytest.mark.parametrize("load", [bert_features.load_transformer, embeddings.load_model])
 def test_code_in_a_directory_is_not_run_whatever_the_standard_input_says(copy, tmp_path, monkeypatch, load):
     """transformers would ask for permission and read a line of the input text as the answer."""
     mark = tmp_path / "ran"

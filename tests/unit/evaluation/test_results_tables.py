@@ -1,6 +1,7 @@
 """Test result files and the tables that are generated from them."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ EVALUATION = {
     "data": {"sentences": 7, "references": 2},
 }
 DOCUMENT = "before\n<!-- results: demo bleu -->\nold text\n<!-- /results -->\nafter\n"
+COMMIT = results.commit
 
 
 @pytest.fixture(autouse=True)
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty folder with one recorded result and one document."""
+    """Work in an empty folder with one recorded result and one document, as if this were no checkout."""
+    monkeypatch.setattr(results, "commit", lambda: "unknown")
     monkeypatch.chdir(tmp_path)
     Path("scores.json").write_text(json.dumps(EVALUATION), encoding="utf-8")
     Path("doc.md").write_text(DOCUMENT, encoding="utf-8")
@@ -42,6 +45,19 @@ def test_record_holds_what_is_needed_to_repeat(tmp_path: Path) -> None:
     assert {"processor", "cores"} <= set(result["hardware"])
     assert {"python", "torch", "sacrebleu"} <= set(result["software"])
     assert str(tmp_path) not in json.dumps(result)
+
+
+def test_git_runs_no_program_of_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder from elsewhere can have a .git whose settings name programs, which git describe --dirty runs."""
+    monkeypatch.setattr(results, "commit", COMMIT)
+    settings = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch ran; false\n"
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    Path(".git/config").write_text(settings, encoding="utf-8")
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", *who, "commit", "--quiet", "--allow-empty", "-m", "first"], check=True)
+    Path("ran").unlink(missing_ok=True)
+    assert record("--seed", "3") == 0
+    assert not Path("ran").exists()
 
 
 def test_further_data_are_recorded_by_name_and_hash() -> None:

@@ -1,11 +1,16 @@
 """Test similarity by a sentence encoder, BERTScore's layer, PINC, Levenshtein similarity and the rows of --lead."""
 
 import json
+import math
+import re
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from tests.bert_directory import write_bert
 from wean_fairseq.errors import UserError
@@ -16,6 +21,7 @@ from wean_fairseq.evaluation.metrics.registry import MetricSettings, build_metri
 OUTPUTS = ["a b c", "d", "b b e a d c f"]
 REFERENCES = ["b c a", "e f", "a b"]
 SOURCES = ["a c", "d", "f e d c b a"]
+BIAS = "bert.encoder.layer.1.output.dense.bias"
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +85,54 @@ def test_bertscore_matches_with_special_tokens(encoder: Path, layer: int) -> Non
         recall = np.mean([max(cosine(token, other) for other in ours) for token in theirs[1:-1]])
         expected = 200 * precision * recall / (precision + recall)
         assert metric.sentence_score(output, [reference]).score == pytest.approx(expected, abs=1e-3)
+
+
+def rewrite_weights(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Replace the weights of a model by changed ones."""
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+
+
+def overlap(folder: Path) -> None:
+    """Let all tensors claim the same bytes."""
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(re.sub(rb'"data_offsets":\[\d+', b'"data_offsets":[0', content))
+
+
+def infinite(weights: dict[str, Any]) -> None:
+    weights[BIAS].fill_(math.inf)
+
+
+def score(kind: str, settings: MetricSettings) -> None:
+    metric = build_metric(kind, settings)
+    metric.prepare([REFERENCES])
+    metric.rows(OUTPUTS)
+
+
+@pytest.mark.parametrize("kind", ["bertscore", "similarity-reference"])
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (overlap, "cannot be loaded"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b""), "cannot be loaded"),
+        (lambda folder: (folder / "tokenizer.json").write_bytes(bytes(1 << 27)), "cannot be read .File too large"),
+        (
+            lambda folder: rewrite_weights(folder, lambda own: own.pop("bert.encoder.layer.1.output.dense.bias")),
+            "missing",
+        ),
+        (lambda folder: rewrite_weights(folder, infinite), "the outputs of the model are not finite numbers"),
+    ],
+)
+def test_damaged_models_give_one_sentence_and_no_score(
+    tmp_path: Path, kind: str, damage: Callable[[Path], object], message: str
+) -> None:
+    copy = write_bert(tmp_path / "bert", list("abcdef"))
+    damage(copy)
+    settings = MetricSettings(bert_model=str(copy), sentence_model=str(copy))
+    with pytest.raises(UserError, match=message) as caught:
+        score(kind, settings)
+    assert "\n" not in str(caught.value)
 
 
 def test_models_that_do_not_fit_are_refused(encoder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -76,7 +77,8 @@ def test_error_leaves_nothing(tmp_path, error):
     assert not list(tmp_path.iterdir())
 
 
-def test_killed_run_leaves_nothing_under_the_name_and_the_next_one_cleans_up(tmp_path):
+@pytest.mark.parametrize("name", ["out", "another"])
+def test_killed_run_leaves_nothing_under_the_name_and_the_next_one_cleans_up(tmp_path, name):
     code = """
 import os, signal, sys
 from pathlib import Path
@@ -89,9 +91,9 @@ with Output(Path(sys.argv[1]), script="me", options={}) as output, output.split(
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "out"], env=environment)
     assert done.returncode == -9
     assert [path.name for path in tmp_path.iterdir()] == [partial_folder(Path("out")).name]
-    make(tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert set(contents(tmp_path / "out")) == {"manifest.json", "train.src", "train.tgt"}
+    make(tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert set(contents(tmp_path / name)) == {"manifest.json", "train.src", "train.tgt"}
 
 
 def test_a_planted_link_with_the_name_of_the_partial_folder_is_not_followed(tmp_path):
@@ -170,7 +172,12 @@ def test_line_that_some_reader_would_count_otherwise_is_never_written(tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"files": 1, "options": {}}', "\0", "{"])
+FOREIGN = ["", "[]", "{}", '{"files": 1, "options": {}}', "\0", "{", '{"files": {"a": 5}, "options": {}}']
+FOREIGN += ['{"files": {"a": {}}, "options": {}}', '{"files": {}, "options": {}, "sources": null}']
+FOREIGN += ['{"files": {}, "options": {}, "sources": [1]}', '{"files": {}, "options": {}, "sources": [{"sha256": 1}]}']
+
+
+@pytest.mark.parametrize("text", FOREIGN)
 def test_foreign_manifest_counts_as_none(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     assert "options" not in read_manifest(tmp_path)
@@ -333,3 +340,10 @@ def test_a_fifo_in_the_place_of_a_manifest_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "out" / "manifest.json")
     with pytest.raises(InputError, match="is not, or not only, an earlier output of x"):
         check_free(tmp_path / "out", "x", overwrite=True)
+
+
+def test_ctrl_c_while_the_libraries_are_imported_is_one_line():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    line = [sys.executable, "-c", "import corpus; raise KeyboardInterrupt"]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "interrupted\n")

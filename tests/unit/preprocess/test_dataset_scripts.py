@@ -3,6 +3,7 @@
 import csv
 import importlib
 import json
+import os
 import re
 import struct
 from pathlib import Path
@@ -121,6 +122,10 @@ def test_learnt_steps_keep_the_lines_and_are_undone(tmp_path):
     before = undo[3].read_bytes()
     assert run("undo_text", *undo[:-1], undo[3]) == 2  # its input is never its output
     assert undo[3].read_bytes() == before
+    steps = tmp_path / "out" / "truecase.model"
+    before = steps.read_bytes()
+    assert run("undo_text", *undo[:-1], steps, "--overwrite") == 2  # nor are the steps
+    assert steps.read_bytes() == before
     assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
     # fairseq-generate numbers its outputs, which come in the order of batches.
     write(tmp_path / "log", [f"H-{number}\t-0.5\t{found['valid.src'][number]}" for number in reversed(range(30))])
@@ -205,6 +210,10 @@ def test_pwkp_anonymised_and_names_restored(tmp_path, with_map, capsys):
     restore = ["--overwrite", "--entities", tmp_path / "out" / "test.entities", "--output", tmp_path / "names"]
     assert run("restore_entities", *restore, "--input", tmp_path / "hyp") == 0
     assert (tmp_path / "names").read_text() == "jazz days , 12 , person@7 .\n"
+    os.link(tmp_path / "out" / "test.entities", tmp_path / "linked")
+    before = (tmp_path / "linked").read_bytes()
+    assert run("restore_entities", *restore[:-1], tmp_path / "linked", "--input", tmp_path / "hyp") == 2
+    assert (tmp_path / "linked").read_bytes() == before
     assert run("restore_entities", *restore, "--input", tmp_path / "out" / "bad") == 2
     write(tmp_path / "hyp", ["a", "b"])
     assert run("restore_entities", *restore, "--input", tmp_path / "hyp") == 2

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from corpus.entities import align, is_placeholder
+from corpus.entities import align, is_placeholder, restore
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,3 +52,7 @@ def test_many_names_in_forms_that_differ_end_at_once(names: int):
 def test_recurring_names_without_an_alignment_reach_the_limit():
     anonymised = " ".join(f"P@{n % 12}" for n in range(36))
     assert align(f"{anonymised} town .", "x " * 90 + "Town .") is None
+
+
+def test_a_name_with_line_breaks_shifts_no_line():
+    assert restore("PERSON@1 and Bob", {"PERSON@1": "Ann\nLee\u2028\r"}) == "Ann Lee and Bob"

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -429,6 +430,36 @@ def test_a_damaged_saved_table_is_refused(tmp_path: Path, capsys, state: str, sa
     assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("packing", ["lz4", "zstd"])
+@pytest.mark.parametrize("is_dictionary", [False, True])
+def test_a_saved_table_with_packed_columns_is_refused(tmp_path: Path, capsys, packing: str, is_dictionary: bool):
+    """A file of 300 KB can have 3 GB. The library datasets never packs them."""
+    save(tmp_path / "saved", PAIRS)
+    [path] = (tmp_path / "saved").glob("*.arrow")
+    table = pa.table({"text": [a for a, _ in PAIRS], "rewritten": [b for _, b in PAIRS]})
+    if is_dictionary:
+        table = pa.table({name: table[name].dictionary_encode() for name in table.column_names})
+    options = pa.ipc.IpcWriteOptions(compression=packing)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema, options=options) as stream:
+        stream.write_table(table)
+    assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 2
+    assert f"{path} has packed columns: save the table again with datasets." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_saved_table_with_damaged_bytes_is_one_sentence(tmp_path: Path, capsys, seed: int):
+    """PyArrow takes lengths and places from the file, and reads outside of it if they are not checked."""
+    save(tmp_path / "saved", PAIRS)
+    [path] = (tmp_path / "saved").glob("*.arrow")
+    content, chance = bytearray(path.read_bytes()), Random(seed)
+    for _ in range(12):
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    path.write_bytes(content)
+    status = prepare("--data", tmp_path / "saved", "--output", tmp_path / "out")
+    assert status == 0 or (status == 2 and capsys.readouterr().err.count("\n") == 1)
 
 
 @pytest.mark.parametrize("split", [".", "..", "link"])

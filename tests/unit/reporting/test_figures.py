@@ -214,3 +214,19 @@ def test_a_mistake_is_one_sentence(dumps, arguments, message, tmp_path, capsys):
     assert error.startswith("wean-plot: error: ")
     assert message in error
     assert "\n" not in error
+
+
+def test_no_program_of_a_matplotlibrc_is_run(tmp_path):
+    """matplotlib reads the file in the current folder, which may be someone else's. With usetex it runs LaTeX."""
+    import matplotlib as mpl
+
+    seen = []
+
+    def draw():
+        seen.append(mpl.rcParams["text.usetex"])
+        return figures.neighbours([("good", [("a", 1.0)])])
+
+    with mpl.rc_context({"text.usetex": True}):
+        style.write_figure(draw, tmp_path / "a")
+        assert mpl.rcParams["text.usetex"]  # the user's own figures keep it
+    assert seen == [False]

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +65,19 @@ def test_a_second_run_in_a_work_folder_is_refused(training):
         run.run(training.settings)
 
 
+@pytest.mark.parametrize("name", ["a\nb.csv", "a\u2028b.csv", "a\x85.csv", "a\udcff.csv"])
+def test_a_repeated_command_continues_whatever_the_names_of_its_files(training, name):
+    training.prepare()
+    (training.work / "settings").unlink()
+    Path("pairs.csv").rename(name)
+    given = {"data": name, "output": "m", "arch": "copynet", "device": "cpu"}
+    for _ in range(2):
+        training.settings = build_settings(given)
+        training.prepare()  # the second call raises UserError if the settings have changed
+    lines = (training.work / "settings").read_text(encoding="utf-8").splitlines()
+    assert [line.partition("=")[0][:7] for line in lines] == ["split_s", "unit", "case", "SHA-256"]
+
+
 @pytest.mark.parametrize("kind", ["user's file", "missing file", "FIFO"])
 def test_no_file_outside_of_a_work_folder_is_written(training, kind):
     """The log of a training is appended to, and a work folder may come from elsewhere."""
@@ -113,6 +127,17 @@ def test_an_old_test_set_that_is_not_found_is_reported(training, capsys):
     training.base = base.Base(weights, "copynet", 8, [], training.text, [], [], {}, 0)
     training.prepare()
     assert "the test set of old is not next to it, and is not scored: --old-test names it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("weights", "own"),
+    [("old/model.safetensors", []), ("old/checkpoint_best.pt", ["--data", "bin", "--text", "text"])],
+)
+def test_an_exported_model_is_scored_with_its_own_text(training, weights, own):
+    """wean-generate refuses --data and --text for a folder that has them."""
+    dictionaries = [Path("bin/dict.src.txt"), Path("bin/dict.tgt.txt")]
+    training.base = base.Base(Path(weights), "copynet", 8, [], Path("text"), dictionaries, [], {}, 0)
+    assert training.systems()["before"] == ["--model", weights, *own]
 
 
 @pytest.mark.parametrize("output", ["a" * 10_000, "/proc/model"])

@@ -57,6 +57,8 @@ def refused(capsys, *arguments):
         (["pairs.csv", "--output", "model", "--work", "pairs.csv"], "work pairs.csv is a file: give a folder."),
         (["pairs.csv", "--output", "model", "--work", "model"], "which is replaced as a whole: give another folder."),
         (["pairs.csv", "--output", "model", "--work", "model/work"], "which is replaced as a whole"),
+        (["pairs.csv", "--output", "a:b"], "output a:b has : or ${ in its name, which fairseq splits or replaces"),
+        (["pairs.csv", "--output", "m", "--work", "${HOME}"], "work ${HOME} has : or ${ in its name"),
         (["pairs.csv", "--output", "run/text", "--work", "run"], "has the name of another folder of run"),
         (["pairs.csv", "--output", "model", "--from", "nowhere"], "there is no model nowhere"),
         (["pairs.csv", "--output", "m", "--bert", "."], "bert is for the archs paraphrase_transformer and copy_transf"),
@@ -230,6 +232,15 @@ def test_options_replace_the_settings_of_a_file(here):
     built = settings.build_settings(read | settings.read_settings({"epochs": 5, "output": "other"}))
     assert (built.data, built.output, built.epochs, built.rate) == ("pairs.csv", "other", 5, 1.0)
     assert built.work_folder == Path("other.work")
+
+
+def test_a_name_that_begins_with_a_dash_is_no_option(here):
+    """The programs that wean-train calls would take it for one."""
+    given = {"data": ["-a.src", "b.tgt"], "output": "-m", "embedding_file": "-v", "test": 5, "search": "--beam 2"}
+    (here / "-v").touch()
+    built = settings.build_settings(settings.read_settings({**given, "arch": "wean_lstm"}))
+    assert (built.data, built.output, built.embedding_file) == (["./-a.src", "b.tgt"], "./-m", "./-v")
+    assert (str(built.work_folder), built.test, built.search) == ("-m.work", 5, "--beam 2")
 
 
 def test_written_settings_are_read_again_unchanged(here):

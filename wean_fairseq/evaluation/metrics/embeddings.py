@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 from tqdm import tqdm
 
 from ...errors import UserError
-from ...optional import LOCAL_AND_NO_CODE, LazyModule, hide_broken_torchaudio
+from ...optional import LazyModule
 from ...storage.files import sha256_of
 from ..text_files import convert_content, read_typed_json
 from .base import MeanMetric, SignatureItems, SourceOnlyMixin
@@ -41,18 +41,18 @@ _REMEDY = "give a complete copy of the model"
 
 
 @lru_cache(maxsize=1)
-def load_model(folder: str) -> tuple[Any, Any]:
+def load_model(folder: str, option: str = "--bert-model") -> tuple[Any, Any]:
     """Return tokenizer and model of a local folder, which the metrics of the folder share.
 
     If the folder has no tokenizer, transformers returns an empty one. Every word would be unknown and every score about
-    100, so a tokenizer that does not fit the model raises UserError.
+    100, so a tokenizer that does not fit the model raises UserError. So does a folder that FrozenBert would refuse.
     """
-    hide_broken_torchaudio()
-    transformers.utils.logging.disable_progress_bar()  # its bar counts the weights of a model that loads in seconds
-    pieces = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL_AND_NO_CODE)
-    model = transformers.AutoModel.from_pretrained(folder, **LOCAL_AND_NO_CODE).eval()
+    from ...data.bert_features import load_transformer, model_files  # noqa: PLC0415 - scoring must not wait for fairseq
+
+    model_files(Path(folder), option, any_tokenizer=True)
+    pieces, model = load_transformer(folder)
     if 2 * len(pieces) < model.config.vocab_size:  # the rows of an embedding are padded at times, but not doubled
-        raise ValueError(f"its tokenizer knows {len(pieces)} pieces, the model {model.config.vocab_size}")
+        raise UserError(f"its tokenizer knows {len(pieces)} pieces, the model {model.config.vocab_size}")
     return pieces, model
 
 
@@ -76,12 +76,11 @@ class EmbeddingMetric(MeanMetric):
     ) -> None:
         if model_folder is None or not Path(model_folder, "config.json").is_file():
             raise UserError(f"{label} needs a folder with a transformers model; give it with {option} FOLDER.")
-        version = transformers.__version__
+        version = transformers.__version__  # the command that installs it is named if it is missing
         try:
-            self._pieces, self._model = load_model(model_folder)
-        except (ImportError, OSError, ValueError, RuntimeError) as error:  # a broken model or a broken installation
-            reason = str(error).partition("\n")[0]
-            raise UserError(f"{label}: the model in {model_folder} cannot be loaded ({reason}).") from error
+            self._pieces, self._model = load_model(model_folder, option)
+        except (ImportError, UserError) as error:  # a broken installation or a broken model
+            raise UserError(f"{label}: the model in {model_folder} cannot be loaded ({error}).") from error
         items: SignatureItems = {
             "model": Path(model_folder).name,
             "config": sha256_of(Path(model_folder, "config.json"))[:8],
@@ -115,6 +114,8 @@ class EmbeddingMetric(MeanMetric):
             special = inputs.pop("special_tokens_mask").bool()
             with torch.inference_mode():
                 hidden = self._model(**inputs, output_hidden_states=True).hidden_states
+            if not hidden[-1].isfinite().all():
+                raise UserError(f"{self.label}: the outputs of the model are not finite numbers; {_REMEDY}.")
             used = inputs["attention_mask"].bool()
             for text, embedding in zip(batch, self.embeddings(hidden, used, special), strict=True):
                 self._embedded[text] = embedding
