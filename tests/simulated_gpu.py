@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 DEVICE = torch.device("cuda:0")
 _HOST = "_is_on_the_host"  # the mark of a tensor that is not on the device
@@ -127,12 +127,12 @@ class SimulatedGpu(TorchFunctionMode):
         name = getattr(func, "__name__", "")  # that of an attribute is the attribute's
         if name == "__get__":
             name = (resolve_name(func) or "").removesuffix(".__get__").rpartition(".")[2]
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         if name in ("device", "is_cuda", "is_cpu", "get_device"):
             return self._place(name, args[0])
         if torch.is_autocast_enabled("cuda"):
             args, kwargs = self._cast_operands(name, args, kwargs)
-            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            tensors = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         host = [on_host(tensor) for tensor in tensors]
         self._check_operands(name, tensors, host)
         target = _wanted_device(name, args, kwargs)
@@ -149,14 +149,14 @@ class SimulatedGpu(TorchFunctionMode):
                 return self._recurrent(partial(func, **kwargs), args, (1, 1))
             if name == "mm" and "out_dtype" in kwargs:
                 return self._widened_product(*args, kwargs["out_dtype"])
-            result = func(*tree_map(_real_device, args), **tree_map(_real_device, kwargs))
+            result = func(*_map(_real_device, args), **_map(_real_device, kwargs))
         finally:
             self._counter.on_host = outer
         goes_to_host = (target is not None and target.type == "cpu") or name in ("cpu", "numpy")
         stays = target is None and (all_host or (not tensors and name in _FACTORIES))
         if name in _PACKING:
             return result[0], _mark(result[1], True, [])
-        return tree_map(lambda leaf: _mark(leaf, goes_to_host or stays, tensors), result)
+        return _map(lambda leaf: _mark(leaf, goes_to_host or stays, tensors), result)
 
     def _recurrent(self, func: Callable[..., Any], args: tuple[Any, ...], kernels: tuple[int, int]) -> Any:
         """Recurrent network, cell or dropout that counts as a given number of kernels, forward and backward."""
@@ -179,16 +179,16 @@ class SimulatedGpu(TorchFunctionMode):
 
     def _cast_operands(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Return the operands as cast by autocast."""
-        halves = [leaf for leaf in tree_leaves((args, kwargs)) if _is_cast(leaf) and leaf.dtype != torch.float32]
+        halves = [leaf for leaf in _leaves((args, kwargs)) if _is_cast(leaf) and leaf.dtype != torch.float32]
         if name in _FLOAT32_RESULT:
             return args, (kwargs if kwargs.get("dtype") or not halves else kwargs | {"dtype": torch.float32})
         if name not in _HALF | _FLOAT32 | _WIDEST or (name == "mm" and "out_dtype" in kwargs):
             return args, kwargs
-        floats = [leaf for leaf in tree_leaves((args, kwargs)) if _is_cast(leaf)]
+        floats = [leaf for leaf in _leaves((args, kwargs)) if _is_cast(leaf)]
         if name in _WIDEST and len(halves) in (0, len(floats)):
             return args, kwargs
         dtype = torch.get_autocast_dtype("cuda") if name in _HALF else torch.float32
-        return tree_map(lambda leaf: self._cast(leaf, dtype), (args, kwargs))  # type: ignore[no-any-return]
+        return _map(lambda leaf: self._cast(leaf, dtype), (args, kwargs))  # type: ignore[no-any-return]
 
     def _cast(self, leaf: Any, dtype: torch.dtype) -> Any:
         """Cast a tensor of the device. The cast of a parameter is cached until the end of ``autocast``."""
@@ -227,6 +227,22 @@ class SimulatedGpu(TorchFunctionMode):
             self.copies += 1
         if name in _INDEXING and from_device and any(host[1:]):
             self.copies += 1
+
+
+def _leaves(value: Any) -> list[Any]:
+    """Return the values in tuples, lists and dictionaries, ten times faster than PyTorch."""
+    if isinstance(value, tuple | list | dict):
+        return [leaf for one in (value.values() if isinstance(value, dict) else value) for leaf in _leaves(one)]
+    return [value]
+
+
+def _map(func: Callable[[Any], Any], value: Any) -> Any:
+    """Return ``value`` with ``func`` of each of its leaves. PyTorch knows its own types of results."""
+    if type(value) in (tuple, list):
+        return type(value)([_map(func, one) for one in value])
+    if type(value) is dict:
+        return {name: _map(func, one) for name, one in value.items()}
+    return tree_map(func, value) if isinstance(value, tuple | list | dict) else func(value)
 
 
 def _fused_lstm_cell(
@@ -333,7 +349,7 @@ def _by_mask(name: str, args: tuple[Any, ...]) -> bool:
     """Return True if the size of an indexing result depends on a mask. Assignments do not."""
     if name not in ("__getitem__", "index"):
         return False
-    leaves: Iterator[Any] = iter(tree_leaves(args[1:]))
+    leaves: Iterator[Any] = iter(_leaves(args[1:]))
     return any(isinstance(leaf, torch.Tensor) and leaf.dtype == torch.bool for leaf in leaves)
 
 

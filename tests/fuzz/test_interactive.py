@@ -30,10 +30,7 @@ FAMILIES = {
     ),
     "copynet": ([*SENTENCES, "--arch", "copynet", *SIZES], SENTENCES),
     "pointer_generator": ([*SENTENCES, "--arch", "pointer_generator", *SIZES], [*SENTENCES, "--copy-fold-case"]),
-    "mta_lstm": (
-        [*TOPICS, "--arch", "mta_lstm", *SIZES],
-        [*TOPICS, "--essay-length", "4"],
-    ),
+    "mta_lstm": ([*TOPICS, "--arch", "mta_lstm", *SIZES], [*TOPICS, "--essay-length", "4"]),
 }
 
 

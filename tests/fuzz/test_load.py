@@ -69,9 +69,7 @@ def test_topics_have_their_essay_or_their_line_is_named(examples, reliability, m
 
 @pytest.mark.parametrize("family", ["wean_lstm"], scope="module")
 @pytest.mark.parametrize(
-    "given",
-    [None, 5, 2.5, b"w1", [b"w1"], ["w1", None], [["w1"]], {"w1": 1}.values(), Path("w1")],
-    ids=repr,
+    "given", [None, 5, 2.5, b"w1", [b"w1"], ["w1", None], [["w1"]], {"w1": 1}.values(), Path("w1")], ids=repr
 )
 def test_what_is_no_text_is_one_sentence(model, given):
     with pytest.raises(UserError, match="text"):

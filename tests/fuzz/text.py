@@ -48,11 +48,7 @@ def attempt(
 ) -> None:
     """Run ``check`` on ``examples`` draws; the slow tests count them as ``kind``."""
     chosen = settings(
-        max_examples=examples,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
+        max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
     )
     chosen(given(**strategies)(check))()
     if examples > 30:  # more than the few

@@ -33,6 +33,8 @@ WEAN = ["--user-dir", USER_DIR, "--arch", "wean_lstm", "--criterion", "query_emb
 # Disables the buffer, whose thread can abort the process when --max-update ends it.
 ADAM = ["--optimizer", "adam", "--batch-size", "32", "--seed", "1", "--cpu", "--log-format", "json"]
 ADAM += ["--data-buffer-size", "0"]
+# Processes that load the data take a third of a short command. Trainings that are killed, and recipes, have them.
+IN_ONE = ["--num-workers", "0"]
 
 
 @dataclass(frozen=True)
@@ -112,13 +114,13 @@ def plugged(name: str, *arguments: object, prepare: Callable[[], object] = dict)
 def train(data: Path, save_dir: Path, *arguments: object, model: list[str] | None = None, **kwargs: object) -> Result:
     """Run fairseq-train with a tiny WEAN, or with the arguments in ``model`` instead."""
     chosen = [*WEAN, *TINY, *TASK] if model is None else model
-    return run("fairseq-train", data, *chosen, *ADAM, "--save-dir", save_dir, *arguments, **kwargs)
+    return run("fairseq-train", data, *chosen, *ADAM, *IN_ONE, "--save-dir", save_dir, *arguments, **kwargs)
 
 
 def generate(data: Path, checkpoint: Path, *arguments: object, task: str = "paraphrase", **kwargs: object) -> Result:
     """Run fairseq-generate on every sentence of the test split, for any task."""
     return run(
-        *("fairseq-generate", data, "--user-dir", USER_DIR, "--task", task, "--path", checkpoint, "--cpu"),
+        *("fairseq-generate", data, "--user-dir", USER_DIR, "--task", task, "--path", checkpoint, "--cpu", *IN_ONE),
         *("--batch-size", "16", "--beam", "3", "--max-len-a", "1", "--max-len-b", "4", *arguments),
         **kwargs,
     )

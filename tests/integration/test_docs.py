@@ -17,16 +17,7 @@ import yaml
 from fairseq.models import MODEL_REGISTRY
 
 from tests import markdown
-from tests.documented_commands import (
-    OPTION,
-    PROGRAMS,
-    SYSTEM,
-    all_options,
-    knows,
-    problems,
-    read,
-    script_text,
-)
+from tests.documented_commands import OPTION, PROGRAMS, SYSTEM, all_options, knows, problems, read, script_text
 from tests.integration.commands import ROOT
 from tests.markdown import Command
 from wean_fairseq.training.defaults import ARCHS_OF

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration import warm
-from tests.integration.commands import ENVIRONMENT
+from tests.integration.commands import BIN, ENVIRONMENT, ROOT, USER_DIR
 from tests.integration.conftest import once
 
 STUB = """
@@ -30,6 +30,7 @@ def cli_main():
         print(multiprocessing.get_start_method(), os.environ.get("ONLY_HERE"), *sys.path, sep="\\n")
     elif sys.argv[1] == "loaded":
         print(*(name for name in ("preloaded", "torch._dynamo", "wean_fairseq") if name in sys.modules))
+        print(sys.stdout.errors, sys.path[0])
     else:
         time.sleep(0.1)
         return int(sys.argv[1])
@@ -121,9 +122,18 @@ def test_a_command_sees_what_a_new_interpreter_sees(stub: list[str], tmp_path: P
     assert out.splitlines() == [method, "yes", str(Path(sys.executable).parent), *folders]
 
 
-def test_a_command_finds_what_is_loaded_before_and_no_plugin(stub: list[str]) -> None:
-    """Python prints no message if it cannot load the module."""
-    assert warm.run([*stub, "loaded"], "", None, environment(stub), 60)[:2] == (0, "preloaded torch._dynamo\n")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], f"preloaded torch._dynamo\nstrict {BIN}\n"),
+        (["--user-dir", "wean_fairseq"], f"preloaded torch._dynamo\nstrict {BIN}\n"),
+        (["--user-dir", USER_DIR], f"preloaded torch._dynamo wean_fairseq\nbackslashreplace {ROOT}\n"),
+    ],
+)
+def test_a_command_finds_what_is_loaded_before(stub: list[str], arguments: list[str], expected: str) -> None:
+    """Python prints no message if it cannot load the module. The plugin sets the command's own streams."""
+    for _ in range(2):
+        assert warm.run([*stub, "loaded", *arguments], "", None, environment(stub), 60)[:2] == (0, expected)
 
 
 def test_what_cannot_be_made_is_tried_once(tmp_path_factory: pytest.TempPathFactory) -> None:

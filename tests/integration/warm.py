@@ -1,7 +1,8 @@
 """Run commands of fairseq, the plugin and tests in forks of a process that has imported PyTorch and fairseq.
 
-These imports take most of the time of a small command; the plugin is not among them. Each command still has a separate
-process, folder, environment, module path and streams, and imports the plugin itself. Scripts find the commands too:
+These imports take most of the time of a small command. Each command still has a separate process, folder, environment,
+module path and streams. Commands with this checkout's plugin are forked from a fork that has registered it; a command
+with another ``--user-dir``, with ``prepare``, or of tests imports the plugin itself. Scripts find the commands too:
 ``programs`` is a folder for PATH. If one of its programs is ended by SIGTERM, SIGINT or SIGKILL, so is its command.
 
 A caller's umask, limits, process group, ignored signals and descriptors above 2 are not passed on. The same is true of
@@ -29,9 +30,9 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from multiprocessing import forkserver, reduction
-from multiprocessing.connection import wait
+from multiprocessing.connection import arbitrary_address, wait
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -52,11 +53,14 @@ COMMANDS |= {f"wean-{name}": f"wean_fairseq.reporting.{name}_cli:main" for name 
 COMMANDS |= {f"wean-{name}": f"wean_fairseq.checkpoints.cli:main_{name}" for name in ("average", "export")}
 COMMANDS |= {
     "fairseq-hydra-train": "fairseq_cli.hydra_train:cli_main",
+    "wean-generate": "wean_fairseq.generation.cli:main",
     "wean-evaluate": "wean_fairseq.evaluation.cli:main",
     "audited": "tests.fuzz.audited:cli_main",
     "observed-train": "tests.integration.observed_train:cli_main",
     "train-in-turn": "tests.integration.train_in_turn:cli_main",
 }
+_ROOT = Path(__file__).resolve().parents[2]
+_PLUGIN = str(_ROOT / "wean_fairseq")
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["preloaded"])
 _STREAMS = ("stdin", "stdout", "stderr")
@@ -110,13 +114,39 @@ def _start(
     function = COMMANDS[Path(line[0]).name]
     inherited = [_Inherited(stream) for stream in streams]
     arguments = (function, list(line), inherited, cwd, dict(environment), _module_path(), prepare)
-    process = _FORKS.Process(target=_execute, args=arguments)
+    has_plugin = prepare is dict and (_PLUGIN in line or function.startswith("wean_fairseq."))
     with _STARTING:
         _serve()
-        process.start()
-        # Each start polls all children in the table. A status can be read only once, and the waiting thread needs it.
-        multiprocessing.process._children.discard(process)
+        with mock.patch.object(forkserver, "connect_to_new_process", _serve_plugin()) if has_plugin else nullcontext():
+            return _fork(_execute, *arguments)
+
+
+def _fork(function: Callable[..., None], *arguments: object) -> Any:
+    process = _FORKS.Process(target=function, args=arguments)
+    process.start()
+    # Each start polls all children in the table. A status can be read only once, and the waiting thread needs it.
+    multiprocessing.process._children.discard(process)
     return process
+
+
+@functools.cache
+def _serve_plugin() -> Callable[..., Any]:
+    """Start a server in a fork of the first server, which ends with this process. Return the function that calls it."""
+    server: Any = forkserver.ForkServer()
+    server._forkserver_address = arbitrary_address("AF_UNIX")
+    alive, server._forkserver_alive_fd = os.pipe()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(server._forkserver_address)
+        listener.listen()
+        _fork(_register_and_serve, _Inherited(listener.fileno()), _Inherited(alive))
+    os.close(alive)
+    server.ensure_running = lambda: None  # only the first server is a child of this process
+    return server.connect_to_new_process
+
+
+def _register_and_serve(listener: int, alive: int) -> None:
+    sys.modules["preloaded"].register(_PLUGIN)
+    forkserver.main(listener, alive, [])
 
 
 @functools.cache
@@ -251,15 +281,18 @@ def _execute(
     sys.argv = line
     given = environment.get("PYTHONPATH")
     folders = [*map(os.path.abspath, given.split(os.pathsep))] if given else []
-    if function.startswith(("tests.", "wean_fairseq.")):  # the plugin is that of --user-dir, not the installed one
-        folders.insert(0, str(Path(__file__).parents[2]))
     sys.path[:] = [str(Path(sys.executable).parent), *folders, *module_path]
+    is_registered = "wean_fairseq" in sys.modules
+    if is_registered or function.startswith("tests."):  # the plugin is that of --user-dir, not the installed one
+        sys.path.insert(0, str(_ROOT))
     multiprocessing.set_start_method(None, force=True)  # the default of the platform, as in a new process
     # Some commands set up their log before they import fairseq, others keep fairseq's set-up.
     root = logging.getLogger()
     of_fairseq = root.handlers[:]
     root.handlers.clear()
     try:
+        if is_registered:
+            sys.modules["preloaded"].make_settings()
         prepare()
         command = pkgutil.resolve_name(function)
         if not root.handlers:

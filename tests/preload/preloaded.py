@@ -1,11 +1,14 @@
-"""Imports and parsed Hydra lines that the parent process of ``warm.py`` loads once.
+"""Imports and parsed Hydra lines that the parent processes of ``warm.py`` load once.
 
 PyTorch imports _dynamo and with it SymPy when the first optimiser is created, which is in every training. rouge-score
 imports NLTK, which imports SciPy and scikit-learn. The folder also contains quick_hydra, and no other test module that
 commands could import.
 """
 
+import contextlib
+import importlib
 import warnings
+from argparse import Namespace
 
 import fairseq.criterions
 import fairseq.models
@@ -19,12 +22,36 @@ import sacrebleu  # noqa: F401
 import torch._dynamo  # noqa: F401
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.utils import import_user_module
 
-TRAINING = ["data", "--task", "translation", "--arch", "lstm", "--criterion", "cross_entropy", "--optimizer", "adam"]
-with warnings.catch_warnings():  # each command gives its own, which Python would take for repeated
-    warnings.simplefilter("ignore")
-    for parser, line in (
-        (options.get_generation_parser(), ["data"]),
-        (options.get_training_parser(), [*TRAINING, "--lr-scheduler", "fixed"]),
-    ):
-        convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))
+
+def parse(*model: str) -> None:
+    """Parse the lines of a search and of a training."""
+    training = ["data", *model, "--optimizer", "adam", "--lr-scheduler", "fixed"]
+    with warnings.catch_warnings():  # each command gives its own, which Python would take for repeated
+        warnings.simplefilter("ignore")
+        for parser, line in ((options.get_generation_parser(), ["data"]), (options.get_training_parser(), training)):
+            convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))
+
+
+def register(plugin: str) -> None:
+    """Register the plugin as ``--user-dir`` does, and import the classes of BERT."""
+    import_user_module(Namespace(user_dir=plugin))
+    hide_broken_torchaudio = importlib.import_module("wean_fairseq.optional").hide_broken_torchaudio
+    hide_broken_torchaudio()
+    with contextlib.suppress(ImportError):
+        transformers = importlib.import_module("transformers")
+        _ = transformers.AutoModel, transformers.AutoTokenizer, transformers.BertModel, transformers.BertTokenizer
+    parse("--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding")
+
+
+def make_settings() -> None:
+    """Make the settings of the registered plugin again, in the streams and the environment of a command."""
+    from wean_fairseq.host.table import PATCHES
+
+    for patch in PATCHES:
+        if not patch.source:
+            patch.replacement()
+
+
+parse("--task", "translation", "--arch", "lstm", "--criterion", "cross_entropy")

@@ -36,11 +36,7 @@ def mask(kind: str, z: list[Any], i: int, j: int, length: int) -> Any:
     if kind == "resonance" or length <= 2:
         return resonance(z[i], z[j])
     near = scope(z[i], abs(i - j), length)
-    return {
-        "scope": near,
-        "product": resonance(z[i], z[j]) * near,
-        "mean": (resonance(z[i], z[j]) + near) / 2,
-    }[kind]
+    return {"scope": near, "product": resonance(z[i], z[j]) * near, "mean": (resonance(z[i], z[j]) + near) / 2}[kind]
 
 
 def attend(module: Any, asker: Tensor, read: list[Tensor], masks: list[Any], normalize: bool) -> Tensor:

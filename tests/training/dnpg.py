@@ -2,17 +2,7 @@
 
 from tests.unit.models.test_dnpg import labels_of
 
-from . import (
-    CROSS_ATTENTION,
-    DECODER,
-    ENCODER,
-    SELF_ATTENTION,
-    Case,
-    Dropped,
-    constant,
-    normal,
-    pytorch,
-)
+from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, normal, pytorch
 
 # Li et al., ACL 2019, section 4: the table of its two levels.
 LEVELS = {"phrase_dim": 300, "phrase_heads": 6, "sentence_dim": 150, "sentence_heads": 3, "encoder_layers": 3}

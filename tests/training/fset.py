@@ -28,6 +28,4 @@ PARTS = [
     Dropped(DECODER, CROSS_ATTENTION, 3, 2, "attention_dropout"),
     Dropped(DECODER, "linear", 15, 8),
 ]
-CASES = [
-    Case("fset", SIZES | {"edit_layers": 1, "edit_dim": 9, "micro_dim": 5, "pair_symbol": "w7"}, PARTS, STARTS),
-]
+CASES = [Case("fset", SIZES | {"edit_layers": 1, "edit_dim": 9, "micro_dim": 5, "pair_symbol": "w7"}, PARTS, STARTS)]

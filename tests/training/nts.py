@@ -15,10 +15,7 @@ SETTINGS = {
     "dress_ls": DRESS | {"lexical_dim": 256, "lexical_share": 0.1},
 }
 SIZES = {"embed_dim": 6, "hidden_size": 10, "num_layers": 2, "local_dim": 0}
-LAYERS = [
-    Dropped(ENCODER, BETWEEN_LAYERS, 10),
-    Dropped(DECODER, "recurrent", 10),
-]
+LAYERS = [Dropped(ENCODER, BETWEEN_LAYERS, 10), Dropped(DECODER, "recurrent", 10)]
 CASES = [
     Case("nts", SIZES, [*LAYERS, Dropped(DECODER, "tanh", 10)], {".*": uniform(0.1)}),
     # Dropout applies to the attentional state twice: where words are scored from it, and where the next step reads it.

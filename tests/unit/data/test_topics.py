@@ -21,10 +21,7 @@ def test_ids_are_those_of_words():
     ("topics", "message"),
     [
         ([(4,), (), (5,), ()], r"train has 2 line\(s\) without a topic \(line 2\): remove these pairs\."),
-        (
-            [(4, 5), (4, 5, 6, 7), (4,) * 9],
-            r"train has 2 line\(s\) with more than 3 topics \(line 2 has 4\): raise --",
-        ),
+        ([(4, 5), (4, 5, 6, 7), (4,) * 9], r"train has 2 line\(s\) with more than 3 topics \(line 2 has 4\): raise --"),
         ([(4,), (7, SEPARATOR_ID, 5)], r"train has 1 topic line\(s\) with </d> \(line 2\), .* preprocess/essay.py"),
     ],
 )

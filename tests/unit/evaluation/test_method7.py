@@ -12,11 +12,7 @@ from wean_fairseq.evaluation.metrics import Method7Bleu, Method7IBleu, Method7Se
 # BLEU-4 legacy, BLEU-2 legacy, BLEU-4 current, BLEU-2 current.
 GOLDEN = [
     ("the cat sat on the red mat", "a cat was sitting on the mat", (0.326580, 0.544499, 0.201884, 0.500308)),
-    (
-        "where can we buy fresh bread",
-        "where do you find fresh bread here",
-        (0.268271, 0.447255, 0.172877, 0.413909),
-    ),
+    ("where can we buy fresh bread", "where do you find fresh bread here", (0.268271, 0.447255, 0.172877, 0.413909)),
     ("one two three", "one two three", (0.755095, 1.217161, 0.746668, 1.217161)),
 ]
 

@@ -21,8 +21,7 @@ PERFECT = ["bleu", "bleu2", "rouge-1", "rouge-2", "rouge-l", "rouge-l-beta", "ex
 
 WORDS = st.sampled_from(["a", "b", "the", "Cat", "ox.", "苹果", "é", "x-y", "&amp;", "<unk>", "12"])
 SENTENCES = st.one_of(
-    st.lists(WORDS, max_size=9).map(" ".join),
-    st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=20),
+    st.lists(WORDS, max_size=9).map(" ".join), st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=20)
 )
 EXAMPLES = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

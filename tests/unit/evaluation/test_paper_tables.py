@@ -226,10 +226,7 @@ def test_output_is_written_and_the_overview_printed(run: Run) -> None:
         (("--released", "pwkp=nowhere"), "nowhere is not a folder with the released outputs of pwkp; give one."),
         (("--released", "pwkp=results"), "results has no references; put them there, named Reference* or"),
         (("--released", "pwkp=bare"), "bare has no output of pwkp; name the files PBMT-R, Hybrid, EncDecA, Dress"),
-        (
-            ("--released", "ew-sew=bare"),
-            "bare has 1 reference but the published rows of ew-sew were scored against 8;",
-        ),
+        (("--released", "ew-sew=bare"), "bare has 1 reference but the published rows of ew-sew were scored against 8;"),
         (("--released", "pwkp=short"), "system Hybrid (short/Hybrid) has 1 line but the reference has 2"),
         (("--results", "broken"), "x is not JSON (Expecting property name"),
         (

@@ -105,10 +105,7 @@ def test_reported_rows_are_those_that_are_not_implemented() -> None:
         for name, row in data.items()
         if not row.runs
     }
-    assert reported == {
-        *("PBMT-R", "Hybrid", "SBMT-SARI"),
-        *("VAE-SVG-eq", "reference"),
-    }
+    assert reported == {*("PBMT-R", "Hybrid", "SBMT-SARI"), *("VAE-SVG-eq", "reference")}
 
 
 def test_the_lcsts_rows_of_wean_are_those_of_copynet() -> None:

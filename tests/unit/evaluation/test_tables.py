@@ -9,11 +9,7 @@ from wean_fairseq.evaluation.tables import Cell, Table
 def test_text_aligns_wide_characters_and_names_groups_once() -> None:
     """A Chinese character takes two columns of a terminal, so the first column is four wide."""
     table = Table(["name", "a", "b", "c"], [["系统", "1.0", "22", "3"]], groups=["", "x", "x", "y"])
-    assert table.as_text().splitlines() == [
-        "      [x]      [y]",
-        "name    a   b  c",
-        "系统  1.0  22  3",
-    ]
+    assert table.as_text().splitlines() == ["      [x]      [y]", "name    a   b  c", "系统  1.0  22  3"]
 
 
 def test_markdown_writes_marks_and_details_and_escapes_bars() -> None:
@@ -34,10 +30,7 @@ def test_latex_escapes_commands_and_csv_quotes_separators() -> None:
 def test_no_cell_for_a_spreadsheet_program_is_a_formula() -> None:
     """Such programs run cells that begin with these signs, also after spaces and in the full-width forms of Unicode."""
     cells = ["=1+1", "+a", "-a", "@a", "\t=a", "\uff1da", "\u00a0=a", "-1.5e-05", "-0.50", "a=1", "a\tb\nc"]
-    as_csv, as_tsv = (
-        Table(cells, [cells]).as_csv(),
-        Table(cells, [cells]).as_tsv(),
-    )
+    as_csv, as_tsv = (Table(cells, [cells]).as_csv(), Table(cells, [cells]).as_tsv())
     quoted = ["'=1+1", "'+a", "'-a", "'@a", "'\t=a", "'\uff1da", "'\u00a0=a", "-1.5e-05", "-0.50", "a=1", "a\tb\nc"]
     assert list(csv.reader(io.StringIO(as_csv))) == [quoted, quoted]
     escaped = [cell.replace("\t", "\\t").replace("\n", "\\n") for cell in quoted]

@@ -6,14 +6,17 @@ import re
 import subprocess
 import sys
 import tty
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.generation.models import MOSES, build
+from wean_fairseq.errors import UserError
 from wean_fairseq.generation import TextModel, cli, growing
 from wean_fairseq.generation.growing import GrowingFile
 from wean_fairseq.storage.files import write_text
@@ -257,22 +260,37 @@ def test_a_file_that_is_read_is_never_the_output(model: TextModel, given: Path, 
     assert not list(tmp_path.rglob("*.part*"))
 
 
+@contextmanager
+def descriptors(*files: IO[Any]) -> Iterator[None]:
+    """Use the files as the process's standard input and output."""
+    kept = [os.dup(number) for number in range(len(files))]
+    try:
+        for number, file in enumerate(files):
+            os.dup2(file.fileno(), number)
+        yield
+    finally:
+        for number, descriptor in enumerate(kept):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
 @pytest.mark.parametrize("descriptor", [0, None])
 @pytest.mark.parametrize("output", ["-", "/dev/stdout"])
-def test_output_that_is_added_to_the_input_is_refused(given: Path, tmp_path: Path, output: str, descriptor: int | None):
+def test_output_that_is_added_to_the_input_is_refused(
+    given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, descriptor: int | None
+):
     """It would never end. One device for both is allowed."""
-    code = (
-        "import sys; from pathlib import Path; from wean_fairseq.generation.growing import GrowingFile\n"
-        "with GrowingFile(sys.argv[1], {}, reads=[Path(sys.argv[2])]) as file: file.write(['a'], ['b'])"
-    )
-    read = "-" if descriptor == 0 else given
+    read = Path("-") if descriptor == 0 else given
     before = given.read_bytes()
-    for place, status in ((given, 1), (tmp_path / "new", 0), (Path("/dev/null"), 0)):
+    for place, refused in ((given, True), (tmp_path / "new", False), (Path("/dev/null"), False)):
         with (place if place.name == "null" else given).open() as source, place.open("a") as added:
-            command = [sys.executable, "-c", code, output, str(read)]
-            ended = subprocess.run(command, stdin=source, stdout=added, stderr=subprocess.PIPE, text=True, check=False)
-        assert ended.returncode == status, ended.stderr
-        assert ("is read by this run, which would write it" in ended.stderr) == bool(status)
+            monkeypatch.setattr("sys.stdout", added)
+            says = pytest.raises(UserError, match="is read by this run, which would write it")
+            outputs = GrowingFile(output, {}, reads=[read])
+            with descriptors(source, added), says if refused else nullcontext(), outputs as file:
+                file.write(["a"], ["b"])
+        if place == tmp_path / "new":
+            assert place.read_bytes() == b"b\n"
     assert given.read_bytes() == before
 
 
@@ -341,16 +359,10 @@ def test_what_is_said_at_ctrl_c_is_true(
 def test_standard_output_that_is_a_file_is_added_to(model: TextModel, given: Path, tmp_path: Path):
     """As in ``{ echo first; wean-generate --output /dev/stdout; } > file``."""
     out = tmp_path / "out.txt"
-    kept = os.dup(1)
-    try:
-        with out.open("wb") as file:
-            os.dup2(file.fileno(), 1)
-            os.write(1, b"first\n")
-            assert generate("--input", given, "--output", "/dev/stdout") == 0
-            os.write(1, b"last\n")
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+    with given.open() as source, out.open("wb") as file, descriptors(source, file):
+        os.write(1, b"first\n")
+        assert generate("--input", given, "--output", "/dev/stdout") == 0
+        os.write(1, b"last\n")
     assert out.read_text(encoding="utf-8").split("\n") == ["first", *model.generate(LINES), "last", ""]
     assert not list(tmp_path.glob("*.part*"))
 

@@ -349,10 +349,7 @@ def test_a_table_is_not_a_list_of_texts(table, tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (
-            {"no_such": 1},
-            "no_such is not an option of the task or .*: choose from beam, search_preset, .*, unkpen",
-        ),
+        ({"no_such": 1}, "no_such is not an option of the task or .*: choose from beam, search_preset, .*, unkpen"),
         ({"foo": 1}, "choose from (?!.*(max_source|eval_bleu|data|seed|length_policy))beam, "),
         ({"lenpn": 1}, r"lenpn is not an option .* \(did you mean lenpen\?\)"),
         ({"beam": 0}, "^beam must be a whole number of 1 to 2147483647, but is 0"),

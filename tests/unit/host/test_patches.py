@@ -103,12 +103,7 @@ def test_functions_methods_and_static_methods_are_replaced_once(imported):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("a + b", "a - b"),
-        ("add(a, b)", "add(a, b, c=0)"),
-        ("def add", "def plus"),
-        ('"""Add."""', '"""Sum."""'),
-    ],
+    [("a + b", "a - b"), ("add(a, b)", "add(a, b, c=0)"), ("def add", "def plus"), ('"""Add."""', '"""Sum."""')],
 )
 def test_another_function_than_the_expected_one_is_refused_by_name(host, old, new):
     sources = source_digests()

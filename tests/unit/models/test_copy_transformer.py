@@ -33,10 +33,7 @@ class TestCopyTransformerContract(CopyContract):
         "shared softmax": ("copy_transformer", TINY | {"copy_mode": "shared-softmax"}),
         "query embedding": ("copy_transformer", TINY | {"output_layer": "query_embedding"}),
         "concat": ("copy_transformer", TINY | {"output_layer": "query_embedding", "query_score": "concat"}),
-        "no copying, dot": (
-            "paraphrase_transformer",
-            TINY | {"output_layer": "query_embedding", "query_score": "dot"},
-        ),
+        "no copying, dot": ("paraphrase_transformer", TINY | {"output_layer": "query_embedding", "query_score": "dot"}),
         "one embedding": ("copy_transformer", TINY | {"share_embeddings": True}),
         "more decoder layers": ("copy_transformer", TINY | {"encoder_layers": 1, "decoder_layers": 3}),
     }

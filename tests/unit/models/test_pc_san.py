@@ -123,11 +123,7 @@ def test_the_probabilities_are_those_of_the_equations(options, left_pad_source):
             tokens = batch["src_tokens"][row]
             is_topic = (tokens != PAD) & (tokens != EOS)
             expected, shares = reference.forward(
-                model,
-                tokens[is_topic].tolist(),
-                features(tokens)[is_topic],
-                previous[previous != PAD].tolist(),
-                named,
+                model, tokens[is_topic].tolist(), features(tokens)[is_topic], previous[previous != PAD].tolist(), named
             )
             steps = len(expected)
             torch.testing.assert_close(found[row, :steps].exp(), expected, rtol=1e-3, atol=1e-6)

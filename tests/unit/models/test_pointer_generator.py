@@ -42,8 +42,7 @@ def build(options: dict[str, Any] | None = None, arch: str = "pointer_generator"
 
 @pytest.mark.parametrize("left_pad_source", [False, True])
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"coverage": True}, QUERIES, QUERIES | {"query_score": "concat"}, {"weight_init": "see2017"}],
+    "options", [{}, {"coverage": True}, QUERIES, QUERIES | {"query_score": "concat"}, {"weight_init": "see2017"}]
 )
 def test_all_of_it_is_that_of_the_equations(options, left_pad_source):
     """The expected values come from ``tests/reference/pointer_generator.py``."""

@@ -127,10 +127,7 @@ def test_the_label_loss_counts_words_alone():
 
 def test_the_mixture_by_hand():
     """P = 0.4 P_0 + 0.6 P_1, where P_0 generates (0.5, 0.25) and copies 0.25. Copies are of the phrase level alone."""
-    phrase, sentence = (
-        torch.tensor([0.5, 0.25]).log() - 3.0,
-        torch.tensor([0.1, 0.9]).log() + 7.0,
-    )  # unnormalised
+    phrase, sentence = (torch.tensor([0.5, 0.25]).log() - 3.0, torch.tensor([0.1, 0.9]).log() + 7.0)  # unnormalised
     outputs = [QueryEmbedding("dot", 2, 2, 2, unk_index=0) for _ in range(2)]  # words score as the features say
     words = LevelOutputs(outputs, (torch.eye(2), torch.eye(2)))
     weights = torch.tensor([0.4 * 0.75, 0.6]).log()  # P_0 generates with probability 0.75

@@ -5,12 +5,7 @@ import torch
 
 from tests.reference import granularity as reference
 from tests.reference.transformer import lively
-from wean_fairseq.modules import (
-    GRANULARITY_MASKS,
-    GranularCrossAttention,
-    GranularSelfAttention,
-    init_granularity,
-)
+from wean_fairseq.modules import GRANULARITY_MASKS, GranularCrossAttention, GranularSelfAttention, init_granularity
 from wean_fairseq.modules.granularity import GranularityHead, granularity_mask, resonance, scope
 from wean_fairseq.modules.transformer import MultiHeadAttention, causal_bias, padding_bias
 

@@ -107,8 +107,7 @@ def test_a_missing_text_is_named(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "option",
-    [("--dim", "10001"), ("--layers", "101"), ("--max-positions", "100001"), ("--lr", "nan"), ("--lr", "0")],
+    "option", [("--dim", "10001"), ("--layers", "101"), ("--max-positions", "100001"), ("--lr", "nan"), ("--lr", "0")]
 )
 def test_sizes_that_no_bert_has_are_refused(text, tmp_path, capsys, option):
     with pytest.raises(SystemExit) as stopped:

@@ -189,10 +189,7 @@ def test_the_same_curves_are_the_same_file(log, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (["train.log"], "NAME=LOG"),
-        (["WEAN=/nowhere/train.log"], "/nowhere/train.log does not exist"),
-    ],
+    [(["train.log"], "NAME=LOG"), (["WEAN=/nowhere/train.log"], "/nowhere/train.log does not exist")],
 )
 def test_errors_are_one_sentence(arguments, message, tmp_path, capsys):
     assert main(["curves", *arguments, "--output", str(tmp_path / "x")]) == 2

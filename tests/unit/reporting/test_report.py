@@ -12,16 +12,7 @@ import pytest
 
 from tests.unit.reporting.run_folder import OUTPUTS, SOURCES, make_run
 from wean_fairseq.evaluation.published import PUBLISHED_TABLES
-from wean_fairseq.reporting.document import (
-    Document,
-    Piece,
-    Sample,
-    SamplesBlock,
-    Section,
-    escape,
-    markdown_page,
-    slug,
-)
+from wean_fairseq.reporting.document import Document, Piece, Sample, SamplesBlock, Section, escape, markdown_page, slug
 from wean_fairseq.reporting.report_cli import main
 
 A_DAY = 400_000_000  # in seconds

@@ -173,10 +173,7 @@ def test_nothing_better_compares_with_the_last_of_the_wanted_outputs(scores, set
 def test_an_open_hypothesis_may_still_get_its_most_favourable_length(penalty, reachable):
     """After step 3, from 0, an output has 5 to 10 words with its end. It has a sum of -2 at best."""
     generator = SimpleNamespace(
-        stop_when_nothing_better=1,
-        search=SimpleNamespace(best_open=[-2.0]),
-        normalize_scores=True,
-        len_penalty=penalty,
+        stop_when_nothing_better=1, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=True, len_penalty=penalty
     )
     for score, settled in ((reachable, True), (reachable - 0.01, False)):
         assert PaperSequenceGenerator._cannot_improve(generator, 0, [score], step=3, max_len=9) == settled

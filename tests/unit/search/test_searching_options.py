@@ -200,11 +200,7 @@ def test_a_search_out_of_range_is_refused(options, says):
         ("optimizer", {"adam_eps": -1.0}, "--adam-eps must be 0 or more"),
         ("optimizer", {"momentum": float("nan")}, "--momentum must be from 0 to 1, but is nan"),
         ("lr_scheduler", {"_name": "inverse_sqrt", "warmup_updates": 0}, "--warmup-updates must be 1 or more"),
-        (
-            "lr_scheduler",
-            {"_name": "reduce_lr_on_plateau", "lr_shrink": 1.0},
-            "--lr-shrink must be at least 0",
-        ),
+        ("lr_scheduler", {"_name": "reduce_lr_on_plateau", "lr_shrink": 1.0}, "--lr-shrink must be at least 0"),
         ("lr_scheduler", {"power": float("nan")}, "--power must be 0 or more, but is nan"),
         ("optimization", {"stop_min_lr": float("nan")}, "--stop-min-lr must be -1 or more"),
         ("ema", {"ema_decay": 5.0}, "--ema-decay must be from 0 to 1, but is 5"),
