@@ -180,7 +180,7 @@ def test_commands_import_no_module_of_the_working_directory() -> None:
 @pytest.mark.parametrize("command", ['say "$text"', 'die "$text"', 'fail work "$log"'])
 def test_recipes_print_no_control_characters(tmp_path: Path, command: str, given: dict[str, str]) -> None:
     """Names of files and lines of logs may hold escape sequences that a terminal would obey."""
-    odd = "\x1b\x07\x7f\x85\x9b\u200e\u200f\u2028\u202e\u2066\u2069"
+    odd = "\x1b\x07\x7f\x85\x9b\u061c\u200e\u200f\u2028\u202e\u2066\u2069"
     single = b"\x9b\xc2\x9b\x80\x9f"  # C1 characters of Latin-1, which are also bytes of 雛 and 😛
     log = tmp_path / f"log{odd}"
     log.write_bytes(f"title é–…雛😛{odd}]0;".encode() + single + b"x\n")
@@ -215,6 +215,16 @@ def test_a_run_directory_that_cannot_be_written_is_named(tmp_path: Path, name: s
     (tmp_path / name).chmod(0o755)
     expected = f"{tmp_path / name} cannot be read and written: set RUN to another directory, or change its permissions."
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"x: error: {expected}\n")
+
+
+def test_a_name_with_a_line_break_is_not_two_files(tmp_path: Path) -> None:
+    """The second line would be an option of the command that gets the names, or a file of the working directory."""
+    for name in ("test.tgt", "test.tgt\n--set\nx", "test.tgt2\nother"):
+        (tmp_path / name).touch()
+    checks = ROOT / "examples" / "lib" / "checks.sh"
+    line = ["bash", "-c", 'RECIPE=x && source "$1" && files_like "$2" "test.tgt*"', "bash", checks, tmp_path]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{tmp_path}/test.tgt\n"
 
 
 def test_a_restarter_prints_no_control_characters() -> None:
