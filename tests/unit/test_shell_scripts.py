@@ -9,6 +9,7 @@ everywhere.
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -244,3 +245,23 @@ def test_a_restarter_takes_a_folder_for_no_expression(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "without a new checkpoint in ./-delete, now with exit status 1" in done.stderr
     assert (tmp_path / "checkpoint1.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\nb\n", "the files have different numbers of lines ({'source': 2, 'reference': 1}): give the files of one"),
+        (b"\xff\n", "source, line 1: byte 0xff at position 1 is not UTF-8; convert the file to UTF-8 first."),
+        (None, "source cannot be read (File too large); give a file that can be."),  # sparse
+    ],
+)
+def test_samples_of_unusable_files_are_one_sentence(tmp_path: Path, content: bytes | None, message: str) -> None:
+    (tmp_path / "source").write_bytes(content or b"")
+    if content is None:
+        os.truncate(tmp_path / "source", 1 << 40)
+    (tmp_path / "reference").write_text("a\n", encoding="utf-8")
+    script = ROOT / "examples" / "lib" / "samples.py"
+    line = [sys.executable, script, "--src", tmp_path / "source", "--ref", tmp_path / "reference"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert message in done.stderr
