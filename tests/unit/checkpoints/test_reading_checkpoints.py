@@ -528,6 +528,13 @@ def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
     assert read_checkpoint(tmp_path / "good.pt")["model"]["weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+@pytest.mark.parametrize("lazily", [False, True])
+def test_a_checkpoint_whose_name_is_not_utf8_is_intact(tmp_path, lazily):
+    """torch maps no such file into memory, and wean-average said that the second checkpoint was damaged."""
+    torch.save(state(), tmp_path / "c\udcff.pt")
+    assert read_checkpoint(tmp_path / "c\udcff.pt", lazily)["model"].keys() == state()["model"].keys()
+
+
 def nested(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
