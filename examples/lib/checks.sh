@@ -18,7 +18,7 @@ die() { printf '%s: error: %s\n' "$RECIPE" "${*//$'\n'/ }" | printable >&2; exit
 # change the direction of text.
 printable() {
   local character='[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}'
-  tr -d '\000-\010\013-\037\177' | LC_ALL=C sed -E "s/\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xc2[\x80-\x9f]//g
+  tr -d '\000-\010\013-\037\177' | LC_ALL=C sed -E "s/\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xc2[\x80-\x9f]//g
     s/($character|\xc2[\xa0-\xbf])|[\x80-\x9f]/\1/g; s/^(.{4000}).*/\1/"
 }
 
@@ -134,7 +134,7 @@ check_variables() {
   done
   [[ -z $SBATCH || (-d $(dirname -- "$SBATCH") && ! -d $SBATCH) ]] ||
     die "SBATCH must be a file in a folder that exists, but is $SBATCH."
-  [[ ! -f $SBATCH ]] || head -c 1000 -- "$SBATCH" | grep -qa '^#SBATCH --job-name=' ||
+  [[ ! -e $SBATCH && ! -L $SBATCH ]] || { [[ -f $SBATCH ]] && head -c 1000 -- "$SBATCH" | grep -qa '^#SBATCH --job-name='; } ||
     die "SBATCH must be a new file or an older job array, but $SBATCH is another file: choose another name."
   [[ $RUN != *:* && $RUN != *\$\{* ]] || die "RUN has : or \${ in its name, which fairseq splits or replaces: choose another than $RUN."
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
@@ -190,8 +190,9 @@ need_systems() {
   done
 }
 
-# files_like FOLDER PATTERN: the files in FOLDER whose names match PATTERN, sorted, one per line.
-files_like() { find "$1/" -maxdepth 1 -name "$2" | LC_ALL=C sort; }
+# files_like FOLDER PATTERN: the files in FOLDER whose names match PATTERN, sorted, one per line. The second line of a name
+# with a line break would be another file or an option.
+files_like() { find "$1/" -maxdepth 1 -name "$2" ! -name $'*\n*' | LC_ALL=C sort; }
 
 # files_of NAME: the files in the variable NAME -> the array `files`: one file whose name may contain spaces, or several
 # files separated by spaces. A name that begins with a dash is not treated as an option.

@@ -123,10 +123,11 @@ decay_linearly() {
 }
 
 # write_state FILE: standard input -> FILE, completely or not at all, so that a full disk or a kill leaves the older
-# file.
+# file. Links are followed.
 write_state() {
-  local part
-  if part=$(mktemp -- "$1.XXXXXX" 2>/dev/null) && chmod '=rw' -- "$part" && cat >"$part" && mv -f -- "$part" "$1"; then
+  local part file
+  if file=$(realpath -m -- "$1") && part=$(mktemp -- "$file.XXXXXX" 2>/dev/null) && chmod '=rw' -- "$part" &&
+    cat >"$part" && mv -f -- "$part" "$file"; then
     return
   fi
   [[ -z $part ]] || rm -f -- "$part"
@@ -205,6 +206,17 @@ binary_data() { printf '%s' "${BIN:-${RUN:?}/bin}"; }
 # training_text: the directory of the training text: $RUN/text, or the recipe's TEXT.
 training_text() { printf '%s' "${TEXT:-${RUN:?}/text}"; }
 
+# remove_data FOLDER: remove a folder that has only files of fairseq-preprocess. The user may have named a directory RUN
+# that has a folder of this name.
+remove_data() {
+  local other
+  [[ -e $1 ]] || return 0
+  other=$(find "$1/" -mindepth 1 ! -name 'dict.*.txt' ! -name '*.src-tgt.*' ! -name preprocess.log ! -name checksums.sha256 \
+    ! -name .complete ! -name '.wean-*.partial' -print -quit)
+  [[ -z $other ]] || die "$other is not a file of this recipe: move it elsewhere, or set RUN to another directory."
+  rm -rf -- "$1"
+}
+
 # binarise WORDS THRESHOLD [ARGUMENTS...]: training_text -> binary_data, with one dictionary of at most WORDS words seen
 # THRESHOLD times. With --dataset-impl raw the data stays text, in which a model that copies can find words outside the
 # dictionary. CANDIDATES_FROM=source counts only the source side, as described in the WEAN paper. The default counts
@@ -221,7 +233,7 @@ binarise() {
   say "binary data: writing $bin (fairseq-preprocess)"
   mkdir -p "$RUN"
   if [[ ! -L $bin ]]; then
-    rm -rf "$bin"
+    remove_data "$bin"
   elif [[ -n $(ls -A -- "$bin/") ]]; then
     die "$bin is a link to a directory with other or incomplete files: empty it, or remove the link, and start again."
   fi
@@ -320,7 +332,8 @@ decoded() {
 lay_out_test() {
   local part=$1.part
   [[ ! -f $1/.complete ]] || return 0
-  rm -rf "$1" "$part"
+  remove_data "$1"
+  remove_data "$part"
   mkdir -p "$part"
   cp "$(binary_data)"/dict.{src,tgt}.txt "$part"
   cp "$2/test.src" "$part/test.src-tgt.src"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.output_reader import read_generated, read_plain
+from wean_fairseq.evaluation.text_files import read_lines
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,11 +23,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         systems = [read_generated(*argument.split("=", 1)) for argument in args.generated]
         systems += [read_plain(*argument.split("=", 1)) for argument in args.hyp]
+        columns = {"source": read_lines(args.src), "reference": read_lines(args.ref)}
+        columns |= {system.name: system.hypotheses for system in systems}
+        sizes = {name: len(column) for name, column in columns.items()}
+        if len(set(sizes.values())) > 1:
+            raise UserError(f"the files have different numbers of lines ({sizes}): give the files of one test set.")
     except UserError as error:
         print(f"samples: {error}", file=sys.stderr)
         return 2
-    columns = {"source": lines(args.src), "reference": lines(args.ref)}
-    columns.update({system.name: system.hypotheses for system in systems})
     size = len(columns["source"])
     number = min(args.number, size)
     width = max(len(name) for name in columns)
@@ -36,11 +40,6 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{name:<{width}}  {column[line]}")
         print()
     return 0
-
-
-def lines(path: Path) -> list[str]:
-    """The lines of a text file."""
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 if __name__ == "__main__":

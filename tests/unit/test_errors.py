@@ -29,7 +29,7 @@ def test_a_sentence_stays_on_one_line():
 
 
 @pytest.mark.parametrize(
-    "sign", ["\x1b", "\x07", "\x9b", "\r", "\n", "\x00", "\x7f", "\u2028", "\u202e", "\u2066", "\udcff"]
+    "sign", ["\x1b", "\x07", "\x9b", "\r", "\n", "\x00", "\x7f", "\u2028", "\u202e", "\u2066", "\u061c", "\udcff"]
 )
 def test_control_characters_of_names_are_escaped(sign):
     """A file or parameter name such as ``ESC ] 0 ; title BEL`` would give commands to the terminal."""

@@ -53,6 +53,22 @@ def test_a_file_of_the_user_is_not_replaced_by_a_job_array(tmp_path):
     assert bash(tmp_path, ":", SBATCH=str(tmp_path / "array")).returncode == 0
 
 
+def test_a_job_array_replaces_no_pipe_and_no_link(tmp_path):
+    """A device such as /dev/null would be replaced by a file, too."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("pipe", "link"):
+        said = sentence(bash(tmp_path, ":", SBATCH=str(tmp_path / name)))
+        assert said.startswith(
+            f"SBATCH must be a new file or an older job array, but {tmp_path}/{name} is another file"
+        )
+    (tmp_path / "array").write_text("#!/usr/bin/env bash\n#SBATCH --job-name=own_pairs\n")
+    (tmp_path / "linked").symlink_to("array")
+    assert bash(tmp_path, 'write_state "$SBATCH" <<<new', SBATCH=str(tmp_path / "linked")).returncode == 0
+    assert (tmp_path / "linked").is_symlink()
+    assert (tmp_path / "array").read_text() == "new\n"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -305,6 +321,21 @@ wean-export() { [[ -z ${BROKEN:-} ]] || { echo "wean-export: error: broken" && r
   mkdir -p "$7" && cp "$1" "$7/config.json" && (cd "$7" && sha256sum config.json >checksums.sha256); }
 export_model wean "$RUN/model"
 """
+
+
+@pytest.mark.parametrize(
+    ("folder", "step"),
+    [("bin", "binarise 10 1"), ("raw", 'lay_out_test "$RUN/raw" text'), ("raw.part", 'lay_out_test "$RUN/raw" text')],
+)
+def test_a_folder_of_the_user_in_the_run_directory_is_kept(tmp_path: Path, folder: str, step: str) -> None:
+    """A recipe with RUN=$HOME removed the user's programs in ~/bin."""
+    (tmp_path / "run" / folder / "sub").mkdir(parents=True)
+    (tmp_path / "run" / folder / "sub" / "tool").write_text("mine")
+    done = bash(tmp_path, step)
+    assert sentence(done) == (
+        f"{tmp_path}/run/{folder}/sub is not a file of this recipe: move it elsewhere, or set RUN to another directory."
+    )
+    assert (tmp_path / "run" / folder / "sub" / "tool").read_text() == "mine"
 
 
 def test_the_model_folder_follows_its_checkpoint_and_survives_a_failed_export(tmp_path):

@@ -9,6 +9,7 @@ everywhere.
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -180,7 +181,7 @@ def test_commands_import_no_module_of_the_working_directory() -> None:
 @pytest.mark.parametrize("command", ['say "$text"', 'die "$text"', 'fail work "$log"'])
 def test_recipes_print_no_control_characters(tmp_path: Path, command: str, given: dict[str, str]) -> None:
     """Names of files and lines of logs may hold escape sequences that a terminal would obey."""
-    odd = "\x1b\x07\x7f\x85\x9b\u200e\u200f\u2028\u202e\u2066\u2069"
+    odd = "\x1b\x07\x7f\x85\x9b\u061c\u200e\u200f\u2028\u202e\u2066\u2069"
     single = b"\x9b\xc2\x9b\x80\x9f"  # C1 characters of Latin-1, which are also bytes of 雛 and 😛
     log = tmp_path / f"log{odd}"
     log.write_bytes(f"title é–…雛😛{odd}]0;".encode() + single + b"x\n")
@@ -217,6 +218,16 @@ def test_a_run_directory_that_cannot_be_written_is_named(tmp_path: Path, name: s
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"x: error: {expected}\n")
 
 
+def test_a_name_with_a_line_break_is_not_two_files(tmp_path: Path) -> None:
+    """The second line would be an option of the command that gets the names, or a file of the working directory."""
+    for name in ("test.tgt", "test.tgt\n--set\nx", "test.tgt2\nother"):
+        (tmp_path / name).touch()
+    checks = ROOT / "examples" / "lib" / "checks.sh"
+    line = ["bash", "-c", 'RECIPE=x && source "$1" && files_like "$2" "test.tgt*"', "bash", checks, tmp_path]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{tmp_path}/test.tgt\n"
+
+
 def test_a_restarter_prints_no_control_characters() -> None:
     script = ROOT / "examples" / "train_until_done.sh"
     done = subprocess.run(["bash", script, "no\x1b\x9b\u202e[2J"], capture_output=True, text=True, check=False)
@@ -234,3 +245,23 @@ def test_a_restarter_takes_a_folder_for_no_expression(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "without a new checkpoint in ./-delete, now with exit status 1" in done.stderr
     assert (tmp_path / "checkpoint1.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\nb\n", "the files have different numbers of lines ({'source': 2, 'reference': 1}): give the files of one"),
+        (b"\xff\n", "source, line 1: byte 0xff at position 1 is not UTF-8; convert the file to UTF-8 first."),
+        (None, "source cannot be read (File too large); give a file that can be."),  # sparse
+    ],
+)
+def test_samples_of_unusable_files_are_one_sentence(tmp_path: Path, content: bytes | None, message: str) -> None:
+    (tmp_path / "source").write_bytes(content or b"")
+    if content is None:
+        os.truncate(tmp_path / "source", 1 << 40)
+    (tmp_path / "reference").write_text("a\n", encoding="utf-8")
+    script = ROOT / "examples" / "lib" / "samples.py"
+    line = [sys.executable, script, "--src", tmp_path / "source", "--ref", tmp_path / "reference"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert message in done.stderr

@@ -42,7 +42,7 @@ from ..text.settings import BPE_CODES, EXAMPLE, MODEL_TEXT, TRUECASE_MODEL, WORD
 from . import dictionaries, writing
 from .card import CARD, write_card
 from .ctranslate2_format import convert
-from .reading import check_members, checked_options, read_checkpoint, same_tensors
+from .reading import check_members, checked_options, is_utf8, read_checkpoint, same_tensors
 
 logger = logging.getLogger(__name__)
 
@@ -298,15 +298,11 @@ def read_exported_text(path: str | Path) -> Text | None:
     return text
 
 
-def _is_utf8(path: Path) -> bool:  # safetensors opens no other names
-    return not any("\ud800" <= sign <= "\udfff" for sign in str(path))
-
-
 def _check_header(weights: Path) -> None:
     """Compare the sizes in the header with the size of the file, before all of a sparse file is read."""
     if defect := archive.defect(weights):
         raise Damaged(f"{weights} {defect}: {_ADVICE}.")
-    if _is_utf8(weights):
+    if is_utf8(weights):
         safe_open(weights, "pt")
 
 
@@ -354,7 +350,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
                 f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads "
                 f"{EXPORT_FORMAT}: use the version that wrote it, or export the model again."
             )
-        model = load_file(weights) if _is_utf8(weights) else load(read_regular(weights, -1))
+        model = load_file(weights) if is_utf8(weights) else load(read_regular(weights, -1))
         # A tensor that several parameters share is stored once.
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)

@@ -103,7 +103,8 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
         raise _refusal(path, names)
     if danger:
         raise Damaged(f"{path} {danger}: {_ADVICE}.")
-    lazily = lazily and zipfile.is_zipfile(path)  # torch cannot leave tensors in files of torch < 1.6
+    # torch cannot leave tensors in files of torch < 1.6, and opens no other names than UTF-8.
+    lazily = lazily and zipfile.is_zipfile(path) and is_utf8(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
     except Exception as error:  # other files can make it raise any error
@@ -117,6 +118,11 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
     content["args"] = checked_options(path, content.get("args"), Namespace)
     check_members(path, content)
     return content
+
+
+def is_utf8(path: Path) -> bool:
+    """Return True if the name of a file is UTF-8. safetensors and torch's memory maps open no other names."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in str(path))
 
 
 def check_members(path: Path, content: dict[str, Any]) -> None:

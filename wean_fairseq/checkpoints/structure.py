@@ -20,11 +20,13 @@ DEEPEST_CONTENT = 50  # containers in containers
 OTHERS = "any other"  # represents members of a dictionary without fixed names
 _MOST_SHARED = 2  # bytes of the different tensors of a storage, for each of its bytes
 _NUMBER = (int, float)
+_COUNT = range(2**62)
 _DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
 _DTYPES |= {torch.int8, torch.int16, torch.int32, torch.int64}
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
 # Members that fairseq-train and the tasks here write. A dictionary describes one with these members ("?" = optional), a
-# list describes one that is not empty and has such values, and a tuple is a choice between types.
+# list describes one that is not empty and has such values, a tuple is a choice between types, and a range has the
+# least and the largest of whole numbers.
 _CHECKPOINT = {
     "model": {OTHERS: Tensor},
     "args?": (NoneType, Namespace),
@@ -34,7 +36,7 @@ _CHECKPOINT = {
     ),
     "criterion?": (NoneType, dict),
     "optimizer_history?": [
-        {"criterion_name?": str, "optimizer_name?": str, "lr_scheduler_state?": dict, "num_updates?": int}
+        {"criterion_name?": str, "optimizer_name?": str, "lr_scheduler_state?": dict, "num_updates?": _COUNT}
     ],
     "last_optimizer_state?": (NoneType, dict),
     "task_state?": (
@@ -46,7 +48,12 @@ _CHECKPOINT = {
         {
             "train_iterator?": (
                 NoneType,
-                {"version?": int, "epoch": int, "iterations_in_epoch?": int, "made_of?": {OTHERS: (int, str)}},
+                {
+                    "version?": int,
+                    "epoch": range(1, 2**31),
+                    "iterations_in_epoch?": _COUNT,
+                    "made_of?": {OTHERS: (int, str)},
+                },
             ),
             "previous_training_time?": (*_NUMBER, Tensor),  # summed over processes
             "val_loss?": (NoneType, *_NUMBER, Tensor),
@@ -90,7 +97,7 @@ def odd_value(content: Any) -> str | None:
 
 def _is_plain(tensor: Tensor) -> bool:
     """Return True if a tensor is dense, in ordinary memory, and has no attributes, which are checked first."""
-    if type(tensor) not in (Tensor, Parameter) or vars(tensor) or tensor.dtype not in _DTYPES:
+    if type(tensor) not in (Tensor, Parameter) or vars(tensor) or tensor.is_nested or tensor.dtype not in _DTYPES:
         return False
     return tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
 
@@ -121,6 +128,8 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
         # Of an OrderedDict a file may set attributes, also where its methods are. torch sets this one.
         fits = fits and getattr(value, "__dict__", {}).keys() <= {"_metadata"}
         parts = _members(value, expected, place) if fits else []
+    elif isinstance(expected, range):
+        fits, parts = type(value) is int and value in expected, []
     else:
         fits, parts = isinstance(value, expected) and (type(value) is not bool or expected is object), []
     if not fits:

@@ -20,7 +20,7 @@ from msgspec import Meta, Struct, ValidationError, convert, to_builtins
 
 from ..console import counted, printable_cells, standard_output
 from ..errors import UserError
-from ..storage.files import followed, is_special, open_growing, open_special, read_json, write_text
+from ..storage.files import check_whole, followed, is_special, open_growing, open_special, read_json, write_text
 
 _LARGEST_STATE = 1 << 20  # bytes
 _PIECE = 1 << 20
@@ -148,7 +148,7 @@ class GrowingFile:
     def _hash_outputs(self, file: BinaryIO, size: int) -> int:
         """Hash the first ``size`` bytes of the outputs, and return their number of lines."""
         lines, left = 0, size
-        file.seek(0)
+        check_whole(file, self._part)
         while left and (piece := file.read(min(left, _PIECE))):
             self._output.update(piece)
             lines += piece.count(b"\n")

@@ -11,6 +11,7 @@ from ..errors import UserError
 from ..optim.fused_adam import read_betas
 from ..ranges import ANY, check_positive, check_range, check_share, values_of
 
+_LARGEST_FLOAT = 1e30  # numbers that PyTorch converts to float32
 _OF_TRAINING = {  # section of the configuration and option: the least and the largest value
     ("optimization", "update_freq"): (1, ANY),
     ("optimization", "max_epoch"): (0, ANY),
@@ -18,7 +19,7 @@ _OF_TRAINING = {  # section of the configuration and option: the least and the l
     ("optimization", "stop_time_hours"): (0, ANY),
     ("optimization", "stop_min_lr"): (-1, ANY),
     ("optimization", "clip_norm"): (0, ANY),
-    ("optimizer", "weight_decay"): (0, ANY),
+    ("optimizer", "weight_decay"): (0, _LARGEST_FLOAT),
     ("optimizer", "adam_eps"): (0, ANY),
     ("optimizer", "momentum"): (0, 1),
     ("lr_scheduler", "warmup_updates"): (0, ANY),
@@ -56,6 +57,8 @@ def check_training(cfg: Any) -> None:
     schedule = cfg.get("lr_scheduler")
     if getattr(schedule, "_name", None) == "inverse_sqrt":
         check_range("warmup_updates", [schedule.warmup_updates], 1)
+    if getattr(schedule, "_name", None) == "triangular":
+        check_range("lr_period_updates", [schedule.lr_period_updates], 1)
     if getattr(schedule, "_name", None) == "reduce_lr_on_plateau":
         check_share("lr_shrink", schedule.lr_shrink)
     check_share("label_smoothing", getattr(cfg.get("criterion"), "label_smoothing", None))

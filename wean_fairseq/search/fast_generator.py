@@ -21,7 +21,7 @@ from ..errors import UserError
 from ..models.base import StepDecoder
 from ..modules import Memory, State
 from ..modules.copying import NEVER
-from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known
+from .generator import PaperSequenceGenerator, TopAwareBeamSearch, log_known, not_finite
 from .hypotheses import Finished, Grown, trace
 from .packed_linear import int8_is_exact
 from .packed_model import PackedModel
@@ -193,6 +193,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         search.tensors.append(tensors)
         # ``finish`` adds copies or mixes in other scores, which changes the normaliser.
         normaliser = search.decoder.finish(*arguments)
+        if normaliser.isnan().any():
+            raise not_finite()
         # Penalties are applied to the scores, but not to the normaliser, as in fairseq. Only ``renormalise``
         # redistributes the probability of <unk>.
         special = search.special.expand(len(log_sum), -1)

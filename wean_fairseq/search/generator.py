@@ -25,6 +25,14 @@ def log_known(log_unknown: Tensor) -> Tensor:
     return torch.log1p(-log_unknown.exp().clamp(max=1 - 1e-6))
 
 
+def not_finite() -> UserError:
+    """Return the error about a model of which no output has a finite score."""
+    return UserError(
+        "the scores of the model are not finite, because its parameters are too large: its training diverged, and its "
+        "outputs mean nothing; use an earlier checkpoint."
+    )
+
+
 class TopAwareBeamSearch(BeamSearch):
     """Beam search that records the values that the stop rules need.
 
@@ -195,14 +203,17 @@ class PaperSequenceGenerator(SequenceGenerator):
         """Search. The hypotheses of each sentence are sorted, best first.
 
         Raises:
-            UserError: if all outputs of ``min_len`` words repeat an n-gram, or none can have all constraints.
+            UserError: if all outputs of ``min_len`` words repeat an n-gram, none can have all constraints, or no score
+                is finite.
         """
         longest = self._longest(sample["net_input"])
         if self.min_len > longest:
             raise UserError(f"--min-len {self.min_len} is more than the {longest} words that an output may have.")
         try:
             finalized: list[list[dict[str, Any]]] = super().generate(models, sample, **kwargs)
-        except AssertionError as error:  # no hypothesis could end at the last step
+        except (AssertionError, RuntimeError) as error:  # no hypothesis could end at the last step, or no word be drawn
+            if isinstance(error, RuntimeError) and "multinomial" not in str(error):
+                raise
             blocker = self.repeat_ngram_blocker
             if kwargs.get("constraints") is not None:
                 repeats = "" if blocker is None else ", or repeat an n-gram of --no-repeat-ngram-size"
@@ -211,7 +222,7 @@ class PaperSequenceGenerator(SequenceGenerator):
                     "give fewer or shorter constraints, or raise --max-len-b."
                 ) from error
             if blocker is None:
-                raise
+                raise not_finite() from error
             raise UserError(
                 f"every output of --min-len {self.min_len} words repeats an n-gram of --no-repeat-ngram-size "
                 f"{blocker.no_repeat_ngram_size}: lower --min-len, or raise --no-repeat-ngram-size."

@@ -164,6 +164,8 @@ def bpe(path: Path, mark: str = "") -> TextStep:
         if version.startswith("#version:") and len(version) > _LONGEST_VERSION:
             raise ValueError(f"its version has more than {_LONGEST_VERSION} characters")
         coder = applier.BPE(file)
+        if coder.version not in ((0, 1), (0, 2)):  # of others it cannot split a word
+            raise ValueError(f"it has version {version[9:].strip()}, and not 0.1 or 0.2")
 
     def pieces(token: str) -> list[str]:
         word = token.strip(mark) if mark else token

@@ -266,6 +266,11 @@ def test_a_checkpoint_whose_methods_are_no_methods_is_read(tmp_path, attributes)
         "common.seed": {"cfg": {"common": {"seed": [1]}}},
         "optimizer_history": {"optimizer_history": []},
         "optimizer_history[0].num_updates": {"optimizer_history": [{"num_updates": True}]},
+        "optimizer_history[0].num_updates ": {"optimizer_history": [{"num_updates": -1}]},
+        "extra_state.train_iterator.epoch ": {"extra_state": {"train_iterator": {"epoch": -1}}},
+        "extra_state.train_iterator.iterations_in_epoch": {
+            "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 1 << 62}}
+        },
         "extra_state.train_iterator.epoch": {"extra_state": {"train_iterator": {"iterations_in_epoch": 3}}},
         "extra_state.best": {"extra_state": {"best": "2.9"}},
         "task_state.dictionaries.src.sorted": {"task_state": {"dictionaries": {"src": {"size": 9, "words": "0"}}}},
@@ -275,7 +280,9 @@ def test_a_checkpoint_whose_methods_are_no_methods_is_read(tmp_path, attributes)
 )
 def test_a_member_of_another_type_is_damage_and_named(tmp_path, named, member):
     torch.save(state(**member), tmp_path / "c.pt")
-    with pytest.raises(Damaged, match=rf"was not written by fairseq-train: its {re.escape(named)} has the wrong type"):
+    with pytest.raises(
+        Damaged, match=rf"was not written by fairseq-train: its {re.escape(named.strip())} has the wrong type"
+    ):
         read_checkpoint(tmp_path / "c.pt")
 
 
@@ -521,6 +528,13 @@ def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
     assert read_checkpoint(tmp_path / "good.pt")["model"]["weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+@pytest.mark.parametrize("lazily", [False, True])
+def test_a_checkpoint_whose_name_is_not_utf8_is_intact(tmp_path, lazily):
+    """torch maps no such file into memory, and wean-average said that the second checkpoint was damaged."""
+    torch.save(state(), tmp_path / "c\udcff.pt")
+    assert read_checkpoint(tmp_path / "c\udcff.pt", lazily)["model"].keys() == state()["model"].keys()
+
+
 def nested(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
@@ -545,12 +559,13 @@ ODD_TENSORS = {
     "compressed rows": torch.eye(2).to_sparse_csr(),
     "quantised": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
     **{f"attribute {name}": with_attribute(name) for name in ("numel", "to", "shape_of", "detach")},
+    "tensors of other sizes": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
     "larger than its memory": torch.ones(1).expand(10**6, 10**6),
     "nested too deeply": nested(200),
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*Sparse CSR", "ignore:.*quantiz")
+@pytest.mark.filterwarnings("ignore:.*Sparse CSR", "ignore:.*quantiz", "ignore:.*nested tensors")
 @pytest.mark.parametrize("place", ["model", "last_optimizer_state", "extra_state"])
 @pytest.mark.parametrize("value", ODD_TENSORS.values(), ids=ODD_TENSORS)
 def test_values_that_fairseq_does_not_write_are_refused_by_their_place(tmp_path, value, place):

@@ -172,6 +172,10 @@ CHANGES: dict[str, Any] = {
     "a line is missing": lambda folder: remove_middle(folder / "out.txt.part"),
     "shorter": lambda folder: os.truncate(folder / "out.txt.part", 5),
     "empty": lambda folder: os.truncate(folder / "out.txt.part", 0),
+    "sparse": lambda folder: [
+        change_state(folder, bytes=1 << 43),
+        os.truncate(folder / "out.txt.part", 1 << 43),
+    ],
     "fewer lines are recorded": lambda folder: change_state(folder, lines=4),
     "no input hash": lambda folder: change_state(folder, input=7),
     "negative": lambda folder: change_state(folder, bytes=-1, lines=8),

@@ -294,6 +294,13 @@ def test_bpe_codes_with_a_long_version_are_refused(tmp_path):
         steps.bpe(tmp_path / "codes")
 
 
+def test_bpe_codes_of_another_version_are_refused(tmp_path):
+    """subword-nmt knows the versions 0.1 and 0.2."""
+    (tmp_path / "codes").write_text("#version: 1.0\na b</w>\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"codes cannot be read \(it has version 1.0, and not 0.1 or 0.2\): restore it"):
+        steps.bpe(tmp_path / "codes")
+
+
 def test_steps_are_undone_in_the_reverse_order():
     undo = Text(TextSettings(bpe=True, truecase=True, unit="moses")).restore
     assert undo("the ca@@ t saw &@@ lt;unk&@@ gt; .") == "The cat saw <unk>."

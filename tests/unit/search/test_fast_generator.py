@@ -316,6 +316,16 @@ def test_copying_with_a_temperature_is_left_to_fairseq():
     compare(model, make_sample(model), temperature=1.4)
 
 
+@pytest.mark.parametrize("case", ["wean_lstm", "copynet", "copy_transformer"])
+def test_scores_that_are_not_finite_are_one_sentence(case, stock_is_not_used):
+    """All words have the same score then, and padding beyond the dictionary was chosen."""
+    model = make_model(*FAMILIES[case])
+    for parameter in model.parameters():
+        parameter.data.fill_(3e38)
+    with pytest.raises(UserError, match="the scores of the model are not finite"):
+        search(FastSequenceGenerator, [model], make_sample(model))
+
+
 def test_the_longest_output_must_be_as_long_as_the_shortest():
     model = make_model("wean_lstm", {})
     with pytest.raises(UserError, match="--min-len 9 is more than the 8 words that an output may have"):

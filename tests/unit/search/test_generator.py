@@ -8,6 +8,7 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
+from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
 
 from tests.model_contract import EOS, make_dictionary
@@ -132,6 +133,23 @@ def test_outputs_that_cannot_be_so_long_without_a_repetition_are_refused(diction
     lengths = {"min_len": least, "max_len_b": least}
     generator = PaperSequenceGenerator([model], dictionary, beam_size=2, **lengths, no_repeat_ngram_size=size)
     with pytest.raises(UserError, match=f"every output of --min-len {least} words repeats an n-gram of .* {size}:"):
+        search(generator)
+
+
+class NotFinite(Stutter):
+    """Model whose parameters are so large that its scores are NaN."""
+
+    def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
+        scores, extra = super().forward(prev_output_tokens)
+        return scores * math.nan, extra
+
+
+@pytest.mark.parametrize("options", [{}, {"search_strategy": Sampling}, {"beam_sampling": True}], ids=str)
+def test_scores_that_are_not_finite_are_one_sentence(dictionary, options):
+    model = FairseqEncoderDecoderModel(Echo(dictionary), NotFinite(dictionary))
+    options = {name: value(dictionary) if name == "search_strategy" else value for name, value in options.items()}
+    generator = PaperSequenceGenerator([model], dictionary, beam_size=2, max_len_b=4, **options)
+    with pytest.raises(UserError, match="the scores of the model are not finite"):
         search(generator)
 
 

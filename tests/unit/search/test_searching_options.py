@@ -198,6 +198,12 @@ def test_a_search_out_of_range_is_refused(options, says):
     ("section", "options", "says"),
     [
         ("optimizer", {"adam_eps": -1.0}, "--adam-eps must be 0 or more"),
+        ("optimizer", {"weight_decay": 1e300}, r"--weight-decay must be from 0 to 1e\+30, but is 1e\+300"),
+        (
+            "lr_scheduler",
+            {"_name": "triangular", "lr_period_updates": 0.0},
+            "--lr-period-updates must be 1 or more, but is 0.0",
+        ),
         ("optimizer", {"momentum": float("nan")}, "--momentum must be from 0 to 1, but is nan"),
         ("lr_scheduler", {"_name": "inverse_sqrt", "warmup_updates": 0}, "--warmup-updates must be 1 or more"),
         ("lr_scheduler", {"_name": "reduce_lr_on_plateau", "lr_shrink": 1.0}, "--lr-shrink must be at least 0"),
