@@ -134,10 +134,16 @@ write_state() {
   die "$1 cannot be written: make room or choose another place, and start the recipe again."
 }
 
-# lock_run: one recipe at a time in a run directory, with all of its jobs. Killed ones have a moment to end.
+# lock_run: one recipe at a time in a run directory, with all of its jobs. Killed ones have a moment to end. A directory
+# with files of the user is no run directory, because a recipe overwrites files with its own names.
 lock_run() {
+  local file
   [[ -z ${JOB:-}${run_lock:-}$RECIPE_STAGE ]] || return 0
   mkdir -p -- "$TABLE" 2>/dev/null || return 0 # the next step names the reason
+  if [[ ! -e $TABLE/.run.lock && ! -e $TABLE/settings ]]; then
+    file=$(find "$TABLE/" -mindepth 1 -maxdepth 1 ! -name '.*' -print -quit)
+    [[ -z $file ]] || die "$file is not a file of a recipe: set RUN to a new or an empty directory."
+  fi
   [[ -w $TABLE ]] || return 0
   exec {run_lock}>>"$TABLE/.run.lock"
   flock -w 2 "$run_lock" ||
@@ -206,17 +212,6 @@ binary_data() { printf '%s' "${BIN:-${RUN:?}/bin}"; }
 # training_text: the directory of the training text: $RUN/text, or the recipe's TEXT.
 training_text() { printf '%s' "${TEXT:-${RUN:?}/text}"; }
 
-# remove_data FOLDER: remove a folder that has only files of fairseq-preprocess. The user may have named a directory RUN
-# that has a folder of this name.
-remove_data() {
-  local other
-  [[ -e $1 ]] || return 0
-  other=$(find "$1/" -mindepth 1 ! -name 'dict.*.txt' ! -name '*.src-tgt.*' ! -name preprocess.log ! -name checksums.sha256 \
-    ! -name .complete ! -name '.wean-*.partial' -print -quit)
-  [[ -z $other ]] || die "$other is not a file of this recipe: move it elsewhere, or set RUN to another directory."
-  rm -rf -- "$1"
-}
-
 # binarise WORDS THRESHOLD [ARGUMENTS...]: training_text -> binary_data, with one dictionary of at most WORDS words seen
 # THRESHOLD times. With --dataset-impl raw the data stays text, in which a model that copies can find words outside the
 # dictionary. CANDIDATES_FROM=source counts only the source side, as described in the WEAN paper. The default counts
@@ -233,7 +228,7 @@ binarise() {
   say "binary data: writing $bin (fairseq-preprocess)"
   mkdir -p "$RUN"
   if [[ ! -L $bin ]]; then
-    remove_data "$bin"
+    rm -rf "$bin"
   elif [[ -n $(ls -A -- "$bin/") ]]; then
     die "$bin is a link to a directory with other or incomplete files: empty it, or remove the link, and start again."
   fi
@@ -332,8 +327,7 @@ decoded() {
 lay_out_test() {
   local part=$1.part
   [[ ! -f $1/.complete ]] || return 0
-  remove_data "$1"
-  remove_data "$part"
+  rm -rf "$1" "$part"
   mkdir -p "$part"
   cp "$(binary_data)"/dict.{src,tgt}.txt "$part"
   cp "$2/test.src" "$part/test.src-tgt.src"
