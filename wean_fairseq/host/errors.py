@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import sys
-from traceback import walk_tb
+from traceback import extract_tb, walk_tb
 from types import TracebackType
 from typing import Any
 
@@ -23,8 +23,7 @@ _NO_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs")  #
 # fairseq's words for options that it does not accept, and NumPy's for the seed that fairseq gives it.
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
 _OF_OPTIONS = re.compile(
-    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|Pass-through|phase_ratio|"
-    r"world size is"
+    r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|world size is"
 )
 
 
@@ -54,7 +53,8 @@ def _report(
 def explain(error: BaseException) -> str | None:
     """Return the sentence that is shown instead of a traceback, or ``None`` for an unknown error."""
     message = printable(" ".join(str(error).split()))
-    module, function = _raised_by(error)
+    place, function = _raised_by(error)
+    module = place.partition(".")[0]
     is_no_package = module == "fairseq" and isinstance(error, ImportError) and "install" in message
     if is_no_package or (isinstance(error, RuntimeError | AssertionError) and _NO_GPU.search(message)):
         return f"an option, such as --profile for a GPU, needs what is not here: {message[:200]}."
@@ -65,6 +65,9 @@ def explain(error: BaseException) -> str | None:
         return "no sentence was decoded: all of them are longer than the model or the options allow."
     # fairseq raises errors of these types for options. Those of the operating system have a number.
     refuses = isinstance(error, AssertionError | ValueError | NotImplementedError | OSError)
+    if refuses and place.startswith("fairseq.optim.lr_scheduler"):
+        reason = message or extract_tb(error.__traceback__)[-1].line  # an assertion without a message
+        return f"the options of --lr-scheduler do not suit each other ({reason}): see fairseq-train --help."
     if refuses and getattr(error, "errno", None) is None and module in _REFUSING and _OF_OPTIONS.search(message):
         return f"{message.rstrip('.!')}."
     if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
@@ -81,8 +84,8 @@ def explain(error: BaseException) -> str | None:
 
 
 def _raised_by(error: BaseException) -> tuple[str, str]:
-    """Return the names of the package and of the function that raised an error."""
+    """Return the names of the module and of the function that raised an error."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     if not frames:
         return "", ""
-    return frames[-1].f_globals.get("__name__", "").partition(".")[0], frames[-1].f_code.co_name
+    return frames[-1].f_globals.get("__name__", ""), frames[-1].f_code.co_name

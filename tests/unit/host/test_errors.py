@@ -12,6 +12,7 @@ from fairseq import search
 from fairseq.data import Dictionary, data_utils, plasma_utils
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed.utils import _infer_single_node_init
+from fairseq.optim.lr_scheduler.tri_stage_lr_scheduler import TriStageLRSchedule, TriStageLRScheduleConfig
 
 from tests.model_contract import make_dictionary
 from wean_fairseq.errors import UserError, sentence_of
@@ -58,6 +59,24 @@ def test_messages_of_fairseq_about_options_are_a_sentence(call, arguments, says)
 )
 def test_similar_messages_of_other_code_keep_their_traceback(error):
     assert sentence_of(raised(ours, error)) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"phase_ratio": (1.0, 1.0, 1.0), "max_update": 5}, "phase ratios must add up to 1"),
+        ({"phase_ratio": (0.5, 0.25, 0.25), "max_update": 0}, "assert cfg.max_update > 0"),
+        (
+            {"phase_ratio": None, "warmup_steps": 0, "hold_steps": 0, "decay_steps": 0},
+            "please specify steps or phase_ratio",
+        ),
+    ],
+)
+def test_assertions_about_a_schedule_are_a_sentence(options, reason):
+    """The reasons are fairseq's messages, or the assertion if it has none."""
+    cfg = TriStageLRScheduleConfig(lr=[0.1], **options)
+    said = sentence_of(raised(TriStageLRSchedule, cfg, None))
+    assert said == f"the options of --lr-scheduler do not suit each other ({reason}): see fairseq-train --help."
 
 
 def test_a_missing_gpu_and_a_missing_package_are_a_sentence(monkeypatch):
