@@ -8,6 +8,7 @@ Legend: ``B`` = number of sentences still being searched, ``K`` = beam size, ``N
 first step, B * K afterwards), ``M`` = 2 * K candidates per sentence.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -193,8 +194,6 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         search.tensors.append(tensors)
         # ``finish`` adds copies or mixes in other scores, which changes the normaliser.
         normaliser = search.decoder.finish(*arguments)
-        if normaliser.isnan().any():
-            raise not_finite()
         # Penalties are applied to the scores, but not to the normaliser, as in fairseq. Only ``renormalise``
         # redistributes the probability of <unk>.
         special = search.special.expand(len(log_sum), -1)
@@ -233,6 +232,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         columns = (rows, parents[rows, places], sums, scores)
         ended_by_row: dict[int, list[Finished]] = {}
         for row, start, total, score in zip(*(column.tolist() for column in columns), strict=True):
+            if math.isnan(total):
+                raise not_finite()
             ended_by_row.setdefault(row, []).append(Finished(step, start, total, score))
         return {
             row

@@ -150,7 +150,10 @@ class VocabularyScores:
         )  # (B, m, BLOCK)
         best, places = block_totals.flatten(1).topk(count)
         chosen = places // BLOCK
-        return best, blocks.gather(1, chosen) * BLOCK + places % BLOCK, beams.gather(1, chosen)
+        words = blocks.gather(1, chosen) * BLOCK + places % BLOCK
+        if words.is_cpu:  # scores that are all NaN may choose a word behind the last one
+            words.clamp_(max=self.num_words - 1)
+        return best, words, beams.gather(1, chosen)
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
         """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)). Weights are (N,).
