@@ -196,7 +196,7 @@ class _ProductRecorder(TorchDispatchMode):
 
 
 class ProductsAlone:
-    """Only the matrix products of another step, with the same operators and tensors. No exact variant can be faster.
+    """Only the matrix products of another step, by the same operators. No variant with these products can be faster.
 
     Args:
         step: to record, with batch 0.

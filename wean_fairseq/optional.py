@@ -30,7 +30,7 @@ def import_optional(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise missing_library(module.partition(".")[0].replace("_", "-")) from error
-    except UnicodeDecodeError as error:  # of a matplotlibrc in the current folder
+    except UnicodeDecodeError as error:  # such as a matplotlibrc in the current folder
         raise UserError(f"{module} cannot be imported, as its settings are not UTF-8 ({error}): fix them.") from error
 
 

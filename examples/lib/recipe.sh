@@ -135,13 +135,13 @@ write_state() {
 }
 
 # lock_run: one recipe at a time in a run directory, with all of its jobs. Killed ones have a moment to end. A directory
-# with files of the user is no run directory, because a recipe overwrites files with its own names.
+# with files of the user is not a run directory, because a recipe overwrites files with its own names.
 lock_run() {
   local file
   [[ -z ${JOB:-}${run_lock:-}$RECIPE_STAGE ]] || return 0
   mkdir -p -- "$TABLE" 2>/dev/null || return 0 # the next step names the reason
-  if [[ ! -e $TABLE/.run.lock && ! -e $TABLE/settings ]]; then
-    file=$(find "$TABLE/" -mindepth 1 -maxdepth 1 ! -name '.*' -print -quit)
+  if [[ ! -e $TABLE/.run.lock && -z $(find "$TABLE/" -maxdepth 2 -name settings -print -quit) ]]; then
+    file=$(find "$TABLE/" -mindepth 1 -maxdepth 1 ! -name '.*' ! -name '*.log' ! -name '*.out' -print -quit)
     [[ -z $file ]] || die "$file is not a file of a recipe: set RUN to a new or an empty directory."
   fi
   [[ -w $TABLE ]] || return 0

@@ -18,7 +18,7 @@ def _show(kind: type[BaseException], error: BaseException, trace: TracebackType 
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
     else:
-        sys.__excepthook__(kind, error, trace)
+        _previous(kind, error, trace)
 
 
-sys.excepthook = _show
+_previous, sys.excepthook = sys.excepthook, _show

@@ -280,7 +280,7 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the manifest of an output directory, or an empty manifest if this module did not write one."""
-    with suppress(OSError, ValueError):  # of another type, too
+    with suppress(OSError, ValueError):  # also if a member has another type
         manifest: dict[str, Any] = read_json(path / MANIFEST)
         convert(manifest, _Manifest)
         return {"sources": [], **manifest}

@@ -20,10 +20,11 @@ from corpus.errors import InputError
 from corpus.json_values import JsonFile, Value, looks_like_json
 from corpus.preparation import Preparation
 from corpus.reading import opened, read_beginning
-from wean_fairseq.storage.files import LARGEST_RATIO, most_unpacked
+from wean_fairseq.storage.files import most_unpacked
 from wean_fairseq.storage.saved_tables import arrow_files
 
 _SAMPLE_LINES, _SAMPLE_CHARACTERS = 1000, 1 << 20
+_PARQUET_RATIO = 100  # times the size of the file, as text. Padded numbers of a tokenizer reach 75
 # Numbers of fields in the FlatBuffers of Arrow: of a message, of a batch of a dictionary, of a batch.
 _HEADER, _DICTIONARY, _COMPRESSION = 2, 1, 3
 _SQL = ("insert into", "create table", "drop table", "-- mysql", "-- phpmyadmin", "-- postgresql", "/*!40")
@@ -168,14 +169,14 @@ class _Parquet(Source):
                 )
                 names = [column[0] for column in result.description]
                 number = size = 0
-                most = most_unpacked(self.path.stat().st_size)
+                most = most_unpacked(self.path.stat().st_size, _PARQUET_RATIO)
                 while block := result.fetchmany(100):
                     for row in block:
                         number += 1
                         size += len(str(row))
                         if size > most:
                             raise InputError(
-                                f"{self.path} is {LARGEST_RATIO} times larger when it is unpacked: save it as CSV."
+                                f"{self.path} is {_PARQUET_RATIO} times larger when it is unpacked: save it as CSV."
                             )
                         yield Value(number, dict(zip(names, row, strict=True)))
         except duckdb.Error as error:

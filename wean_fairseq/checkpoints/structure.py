@@ -50,7 +50,7 @@ _CHECKPOINT = {
                 NoneType,
                 {
                     "version?": int,
-                    "epoch": range(1, 2**31),
+                    "epoch": range(2**31),
                     "iterations_in_epoch?": _COUNT,
                     "made_of?": {OTHERS: (int, str)},
                 },

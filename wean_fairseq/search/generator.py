@@ -7,6 +7,7 @@ Legend: ``B`` sentences that are still searched, ``K`` beam size, ``S`` padded s
 """
 
 import math
+from traceback import walk_tb
 from typing import Any
 
 import torch
@@ -18,6 +19,9 @@ from torch import Tensor
 
 from ..errors import UserError
 from .beam_sampling import CONTINUATIONS, BeamSampling
+
+# Modules whose errors in a search are about its scores.
+_SEARCHES = ("fairseq.sequence_generator", "fairseq.search", "wean_fairseq.search")
 
 
 def log_known(log_unknown: Tensor) -> Tensor:
@@ -211,8 +215,12 @@ class PaperSequenceGenerator(SequenceGenerator):
             raise UserError(f"--min-len {self.min_len} is more than the {longest} words that an output may have.")
         try:
             finalized: list[list[dict[str, Any]]] = super().generate(models, sample, **kwargs)
-        except (AssertionError, RuntimeError) as error:  # no hypothesis could end at the last step, or no word be drawn
-            if isinstance(error, RuntimeError) and "multinomial" not in str(error):
+        except (
+            AssertionError,
+            RuntimeError,
+        ) as error:  # no hypothesis can end, or no word can be drawn
+            *_, (frame, _) = walk_tb(error.__traceback__)
+            if not frame.f_globals.get("__name__", "").startswith(_SEARCHES):
                 raise
             blocker = self.repeat_ngram_blocker
             if kwargs.get("constraints") is not None:

@@ -25,7 +25,7 @@ _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
 _LARGEST_JSON = 1 << 26  # bytes
 _LARGEST_NUMBER = 1e30  # in JSON. No table, figure or model has larger ones
 _LARGE = 1 << 30  # bytes of a file that may be sparse
-_UNPACKED, LARGEST_RATIO = 1 << 22, 20  # bytes, and times the size of the packed file. Text is packed to a third
+_UNPACKED, _LARGEST_RATIO = 1 << 22, 50  # bytes, and times the size of the packed file. Most text is packed to a third
 LARGEST_TEXT = 1 << 28  # bytes of a dictionary, or of what the steps of a text have learnt
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load takes for an archive
 _OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # where a shell puts the pipes of <(...)
@@ -101,13 +101,13 @@ class Unpacked(gzip.GzipFile):
 
     def _checked(self, piece: bytes) -> bytes:
         if self.tell() > most_unpacked(self._file.tell()):  # of what has been read so far
-            raise OSError(errno.EFBIG, f"it is {LARGEST_RATIO} times larger when it is unpacked: unpack it first")
+            raise OSError(errno.EFBIG, f"it is {_LARGEST_RATIO} times larger when it is unpacked: unpack it first")
         return piece
 
 
-def most_unpacked(size: int) -> int:
+def most_unpacked(size: int, ratio: int = _LARGEST_RATIO) -> int:
     """Return the largest size of the content of a packed text with ``size`` bytes."""
-    return max(_UNPACKED, LARGEST_RATIO * size)
+    return max(_UNPACKED, ratio * size)
 
 
 def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:

@@ -100,7 +100,9 @@ def compare_settings(file: Path, lines: list[str]) -> list[str]:
         UserError: if the file has content, but none of the names, so that it belongs to the user.
     """
     try:
-        recorded = _values(read_regular(file).decode("utf-8", errors="replace").splitlines())
+        recorded = _values(
+            [printable(line) for line in read_regular(file).decode("utf-8", errors="replace").splitlines()]
+        )
     except FileNotFoundError:
         return []
     values = _values(lines)
