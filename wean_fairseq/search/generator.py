@@ -215,12 +215,10 @@ class PaperSequenceGenerator(SequenceGenerator):
             raise UserError(f"--min-len {self.min_len} is more than the {longest} words that an output may have.")
         try:
             finalized: list[list[dict[str, Any]]] = super().generate(models, sample, **kwargs)
-        except (
-            AssertionError,
-            RuntimeError,
-        ) as error:  # no hypothesis can end, or no word can be drawn
+        except (AssertionError, RuntimeError) as error:  # no hypothesis can end, or no word can be drawn
             *_, (frame, _) = walk_tb(error.__traceback__)
-            if not frame.f_globals.get("__name__", "").startswith(_SEARCHES):
+            is_of_scores = isinstance(error, AssertionError) or "multinomial" in str(error)
+            if not is_of_scores or not frame.f_globals.get("__name__", "").startswith(_SEARCHES):
                 raise
             blocker = self.repeat_ngram_blocker
             if kwargs.get("constraints") is not None:

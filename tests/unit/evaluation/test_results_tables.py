@@ -27,7 +27,7 @@ COMMIT = results.commit
 
 @pytest.fixture(autouse=True)
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in an empty folder with one recorded result and one document, as if this were no checkout."""
+    """Work in an empty folder with one recorded result and one document, outside a checkout."""
     monkeypatch.setattr(results, "commit", lambda: "unknown")
     monkeypatch.chdir(tmp_path)
     Path("scores.json").write_text(json.dumps(EVALUATION), encoding="utf-8")
