@@ -351,7 +351,7 @@ def test_parameters_are_counted():
         ('metrics = "simplification"', 'metrics = "simple"', "unknown metrics simple; choose from simplification"),
         ('paper = "WEAN"', 'paper = "Wean"', "unknown paper Wean; choose from WEAN, CopyNet"),
         ('cannot = "There were', 'compare = [{above = "a", below = "b"}]\ncannot = "There were', "has no comparisons"),
-        ('result = "wean_simplification_pwkp"', 'result = "none"', "results/none.json does not exist"),
+        ('result = "wean_simplification_pwkp_gpu"', 'result = "none"', "results/none.json does not exist"),
         ('metric = "paper:wean-pwkp/BLEU", ', "", "wean_lstm above PBMT-R: the signatures of bleu differ"),
         ('below = "seq2seq_lstm"', 'below = "seq2seq"', "has no system 'seq2seq'; choose from copy-source"),
     ],
