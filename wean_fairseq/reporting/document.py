@@ -10,7 +10,7 @@ figures are links to PNG files.
 import base64
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, groupby
@@ -42,6 +42,10 @@ class FigureBlock:
     caption: str
     notes: list[str] = field(default_factory=list)
     kind: ClassVar[str] = "figure"
+
+
+#: Function that draws a figure and writes it to a file: (draw, name, caption).
+Write = Callable[[Callable[[], Any], str, str], FigureBlock]
 
 
 @dataclass(frozen=True)

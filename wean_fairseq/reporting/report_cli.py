@@ -16,7 +16,7 @@ from ..evaluation.parameters import parameter_table
 from ..evaluation.score_file import SIGNIFICANT, Evaluation
 from ..evaluation.text_files import read_bytes, write_atomically
 from ..evaluation.training_log import LOWER_IS_BETTER, TrainingLog
-from . import comparison, context, figures, inside, scores
+from . import comparison, context, dump_figures, figures, scores
 from .document import Block, Document, FigureBlock, ListBlock, Section, html_page, markdown_page, slug
 from .runs import Run, find_runs, read_recorded, read_run
 from .samples import samples_block
@@ -157,11 +157,13 @@ class Report:
 
         for system in run.systems.values():
             try:
-                yield from inside.from_dumps(system, write)
+                yield from dump_figures.from_dumps(system, write)
             except UserError as error:
                 run.problems.append(f"{system.name}: {error}")
-        if self.checkpoints:
-            yield from inside.from_checkpoints(run, seed, write)
+        if self.checkpoints and any(system.checkpoint for system in run.systems.values()):
+            from . import checkpoint_figures  # noqa: PLC0415 - needs torch
+
+            yield from checkpoint_figures.from_checkpoints(run, seed, write)
 
     def _write_figure(self, draw: Callable[[], Any], name: str, caption: str) -> FigureBlock:
         png, svg = write_figure(draw, self.folder / slug(name, self._drawn))

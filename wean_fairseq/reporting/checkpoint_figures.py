@@ -1,60 +1,27 @@
-"""Figures of the insides of models: granularities, copying, layers of BERT, attention, and neighbours of words.
-
-The first two are read from dumps of the decoding, the others are computed from checkpoints.
-"""
+"""Figures computed from checkpoints: layers of BERT, attention, and neighbours of words."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ..errors import UserError
 from ..evaluation import granularity
+from ..evaluation.layer_mixture import load_mixture
+from ..evaluation.neighbours import load_embedding
 from ..evaluation.tables import Table
 from ..evaluation.text_files import read_lines
 from ..evaluation.tokenizers import has_chinese
-from . import figures
-from .document import Block, FigureBlock, ListBlock
-from .dumps import Attention, read_provenance
-from .runs import Run, TrainedSystem
+from . import figures, trace
+from .document import Block, ListBlock, Write
+from .dumps import Attention
+from .runs import Run
 
-#: Function that draws a figure and writes it to a file: (draw, name, caption).
-Write = Callable[[Callable[[], Any], str, str], FigureBlock]
-
-_SENTENCES = 6  # largest number of drawn sentences of a dump
-_LONGEST = 60  # largest number of words of a drawn sentence
 _ATTENDING = 30  # largest number of output words in the figure of attention
 _WORDS = 8  # number of words with neighbours
 _NEIGHBOURS = 4  # neighbours of each word
 _FREQUENT = 300  # number of frequent words from which they are chosen
 _DICTIONARY = "dict.src.txt"
-
-
-def from_dumps(system: TrainedSystem, write: Write) -> Iterator[Block]:
-    """Yield figures of the dumps of a system's decoding.
-
-    Raises:
-        UserError: if a dump is broken.
-    """
-    if "granularity" in system.dumps:
-        sentences = granularity.read_dump(str(system.dumps["granularity"]))
-        short = [sentence for sentence in sentences if 0 < len(sentence.words) <= _LONGEST]
-        shown = granularity.spread(short, _SENTENCES)
-        caption = f"{system.name}: granularity z of source words by layer"
-        if shown:
-            yield write(partial(figures.granularity, shown), f"{system.name} granularity", caption)
-        table = granularity.layer_table(sentences)
-        head = [name.replace("_", " ") for name in table.head]
-        caption = f"{system.name}: mean z of function and content words"
-        yield Table(head, [[text or "–" for text in row] for row in table.rows], caption=caption)
-    if "provenance" in system.dumps:
-        written = [item for item in read_provenance(system.dumps["provenance"]).values() if item.words]
-        small = [item for item in written if max(len(item.source), len(item.output)) <= _LONGEST]
-        copied = granularity.spread(small, _SENTENCES // 2)
-        caption = f"{system.name}: where the words of some outputs came from"
-        if copied:
-            yield write(partial(figures.provenance, copied), f"{system.name} provenance", caption)
 
 
 def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
@@ -82,8 +49,6 @@ def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
 
 def _mixture(checkpoint: str) -> list[list[float]]:
     """Return the mixing weights of BERT's layers in a checkpoint, or an empty list if there are none."""
-    from ..evaluation.layer_mixture import load_mixture  # noqa: PLC0415 - needs torch
-
     try:
         weights: list[list[float]] = load_mixture(checkpoint).tolist()
     except UserError:
@@ -115,8 +80,6 @@ def find_example(run: Run) -> tuple[Path, str] | None:
 def _attention(
     checkpoints: dict[str, Path], data: Path, line: str, write: Write, missing: list[str]
 ) -> Iterator[Block]:
-    from . import trace  # noqa: PLC0415 - needs torch
-
     for name, file in checkpoints.items():
         try:
             (traced,) = trace.trace_attention(trace.open_model(str(file), str(data)), [line])
@@ -135,8 +98,6 @@ def _attention(
 def _neighbours(
     run: Run, checkpoints: dict[str, Path], dictionary: Path, seed: str, missing: list[str]
 ) -> Iterator[Table]:
-    from ..evaluation.neighbours import load_embedding  # noqa: PLC0415 - needs torch
-
     columns: dict[str, list[str]] = {}
     asked: list[str] = []
     for name, file in checkpoints.items():

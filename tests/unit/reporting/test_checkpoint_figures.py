@@ -8,7 +8,7 @@ import torch
 from tests.unit.reporting.run_folder import make_run
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.tables import Table
-from wean_fairseq.reporting import inside, trace
+from wean_fairseq.reporting import checkpoint_figures, trace
 from wean_fairseq.reporting.document import FigureBlock, ListBlock
 from wean_fairseq.reporting.dumps import Attention
 from wean_fairseq.reporting.report_cli import main
@@ -42,7 +42,7 @@ def blocks(folder, monkeypatch, attention=None):
         drawn.append((name, draw))
         return FigureBlock(folder / "a.png", folder / "a.svg", caption)
 
-    return list(inside.from_checkpoints(read_run(folder), ", seed 1", write)), drawn
+    return list(checkpoint_figures.from_checkpoints(read_run(folder), ", seed 1", write)), drawn
 
 
 def test_neighbours_of_content_words_stand_in_a_table(folder, monkeypatch):
@@ -79,7 +79,7 @@ def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch)
     assert any(isinstance(block, FigureBlock) for block in found)
     (folder / "bin").rename(folder / "bin-test")
     (folder / "bin-test" / "test.src-tgt.src").write_text("pi@@ ano\n")
-    assert inside.find_example(read_run(folder)) == (folder / "bin-test", "pi@@ ano")
+    assert checkpoint_figures.find_example(read_run(folder)) == (folder / "bin-test", "pi@@ ano")
 
 
 def test_a_report_can_leave_the_checkpoints_out(folder, tmp_path):
