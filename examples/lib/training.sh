@@ -21,9 +21,13 @@ train() {
   # No batch has more pairs than tokens.
   set -- "$@" ${TOKENS:+--max-tokens "$TOKENS" --batch-size "$TOKENS"} "${flags[@]}" ${PATIENCE:+--patience "$PATIENCE"}
   if [[ -z $rates${DROPOUTS:-} ]]; then
+    [[ ! -d $RUN/$system/tries ]] ||
+      die "$RUN/$system has trainings with several RATES or DROPOUTS: give the same again, or set RUN to another directory."
     train_once "$system" "$arch" "$@"
     return
   fi
+  [[ -L $RUN/$system/train.log || ! -e $RUN/$system/train.log ]] ||
+    die "$RUN/$system was trained without RATES and DROPOUTS: leave them out, or set RUN to another directory."
   TRIED='' train_tries "${TRY_EPOCHS:-$EPOCHS}" "$system" "$arch" "$@"
   [[ -z ${only_check:-} ]] || return 0
   tool python -P -m wean_fairseq.training.trainings choose "$RUN/$system"

@@ -252,6 +252,25 @@ def test_the_best_rate_on_validation_is_kept_with_all_that_were_tried(run, tmp_p
     assert checkpoint.resolve().parent.name == "lr-0.002,dropout-own"
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        ({}, {"RATES": "0.001 0.002"}, "was trained without RATES and DROPOUTS: leave them out"),
+        ({"RATES": "0.001 0.002"}, {}, "has trainings with several RATES or DROPOUTS: give the same again"),
+    ],
+)
+def test_one_training_and_several_tries_do_not_share_a_folder(run, tmp_path, first, second, reason):
+    """Otherwise the link to the best try would replace the trained model, or the training would append to its log."""
+    assert run(SYSTEMS="first", **first).returncode == 0
+    folder = tmp_path / "run/first"
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    done = run(SYSTEMS="first", **second)
+    assert done.returncode == 1
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+
+
 def test_only_the_best_rate_is_trained_to_the_end(run, tmp_path):
     """Each rate is trained for TRY_EPOCHS; the stand-in notes each start."""
     assert run(SYSTEMS="first", RATES="0.001 0.002", TRY_EPOCHS=1, EPOCHS=4).returncode == 0
