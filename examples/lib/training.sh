@@ -28,6 +28,8 @@ train() {
   fi
   [[ -L $RUN/$system/train.log || ! -e $RUN/$system/train.log ]] ||
     die "$RUN/$system was trained without RATES and DROPOUTS: leave them out, or set RUN to another directory."
+  # All tries have the same other options, because the best of all of them is chosen.
+  keep_command "$RUN/$system/tries" --arch "$arch" --seed "$SEED" "$@"
   TRIED='' train_tries "${TRY_EPOCHS:-$EPOCHS}" "$system" "$arch" "$@"
   [[ -z ${only_check:-} ]] || return 0
   tool python -P -m wean_fairseq.training.trainings choose "$RUN/$system"

@@ -271,6 +271,16 @@ def test_one_training_and_several_tries_do_not_share_a_folder(run, tmp_path, fir
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
 
 
+def test_all_tries_of_a_system_have_the_same_other_options(run, tmp_path):
+    """Otherwise an earlier try with another size could be chosen."""
+    assert run(SYSTEMS="first", RATES="0.002").returncode == 0
+    done = run(SYSTEMS="first", RATES="0.004", TRAIN_FLAGS="--hidden-size 8")
+    assert done.returncode == 1
+    assert "was begun with other options (--hidden-size: not given -> 8): set RUN" in done.stderr
+    assert run(SYSTEMS="first", RATES="0.002 0.004").returncode == 0
+    assert trainings(tmp_path / "run")["first"]["chosen"] == "lr-0.002,dropout-own"
+
+
 def test_only_the_best_rate_is_trained_to_the_end(run, tmp_path):
     """Each rate is trained for TRY_EPOCHS; the stand-in notes each start."""
     assert run(SYSTEMS="first", RATES="0.001 0.002", TRY_EPOCHS=1, EPOCHS=4).returncode == 0
