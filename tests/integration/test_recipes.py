@@ -1,5 +1,6 @@
 """Test the recipes in examples/: an error without data, and (slow) a small run of each from text to scores."""
 
+import os
 import random
 import re
 import subprocess
@@ -96,6 +97,24 @@ def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
     assert done.stderr == ""  # no terminal, no bar
     assert (tmp_path / "out").read_text(encoding="utf-8") == "H-0\n"
     assert (tmp_path / "err").read_text(encoding="utf-8") == "oh\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "program", "reason"),
+    [
+        (["--output", "{0}/out", "--count", "["], sys.executable, "--count [: this is no regular expression"),
+        (["--output", "{0}/out", "--count", "a"], "no-such-program", "no-such-program cannot be read or written"),
+        (["--output", "{0}/none/out", "--count", "a"], sys.executable, "/none/out cannot be read or written"),
+        (["--output", "{0}/pipe", "--count", "a"], sys.executable, "it is not a regular file"),
+        (["--output", "{0}/out", "--errors", "{0}/pipe", "--count", "a"], sys.executable, "it is not a regular file"),
+    ],
+)
+def test_progress_reports_what_it_cannot_use_in_one_sentence(tmp_path, arguments, program, reason):
+    os.mkfifo(tmp_path / "pipe")
+    done = run_with_progress("--label", "x", *(text.format(tmp_path) for text in arguments), "--", program, "-c", "1")
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys):

@@ -379,3 +379,29 @@ def test_the_printed_commands_quote_the_run_directory(tmp_path):
     python, *options, program, folder = shlex.split(load)
     assert (python, options, folder) == ("python", ["-P", "-c"], f"{run}/model")
     compile(program, "program", "exec")
+
+
+def test_names_that_are_not_utf_8_are_recorded_and_compared(tmp_path):
+    """The names of files reach Python as bytes of any kind."""
+    line = [sys.executable, "-P", "-m", "wean_fairseq.training.state", tmp_path / "settings"]
+    environment = {"PYTHONPATH": str(ROOT)}
+    for value, status in ((b"/data/\xff", 0), (b"/data/\xff", 0), (b"/data/\xfe", 3)):
+        (tmp_path / "text").mkdir(exist_ok=True)
+        (tmp_path / "text" / "manifest.json").touch()  # something was made from the settings
+        done = subprocess.run(line, input=b"DATA=" + value + b"\n", env=environment, capture_output=True, timeout=60)
+        assert done.returncode == status, done.stderr
+    assert rb"DATA: /data/\xff -> /data/\xfe" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["archs", "none"], ["sizes", "many", "pairs"], ["options", "wean_lstm"]])
+def test_questions_about_defaults_that_have_no_answer(arguments):
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "wean_fairseq.training.defaults", *arguments],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("defaults: error: ")
+    assert done.stderr.count("\n") == 1

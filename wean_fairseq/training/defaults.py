@@ -8,11 +8,14 @@
 The last command prints one argument per line after its kind: ``criterion``, ``training``, ``search`` or ``score``.
 """
 
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ..console import exit_status
+from ..errors import UserError
 from ..storage.files import read_regular
 from ..storage.search import NO_UNKNOWN
 
@@ -170,17 +173,24 @@ def _lengths(file: Path) -> list[int]:
 
 
 def main(arguments: list[str]) -> str:
-    """Return what the recipe asks for, see above."""
-    what, *values = arguments
-    if what == "archs":
-        return " ".join({**ARCHS_OF, "bert": BERT_ARCHS}[values[0]])
-    if what == "dictionary":
-        return " ".join(map(str, dictionary_for(int(values[0]))))
-    if what == "sizes":
-        return " ".join(map(str, sizes_for(int(values[0]), values[1])))
-    arch, width, rate, text = values
+    """Return what the recipe asks for, as the docstring of the module describes.
+
+    Raises:
+        UserError: if the arguments are others.
+    """
+    try:
+        what, *values = arguments
+        if what == "archs":
+            return " ".join({**ARCHS_OF, "bert": BERT_ARCHS}[values[0]])
+        if what == "dictionary":
+            return " ".join(map(str, dictionary_for(int(values[0]))))
+        if what == "sizes":
+            return " ".join(map(str, sizes_for(int(values[0]), values[1])))
+        arch, width, rate, text = values
+    except (IndexError, KeyError, ValueError):
+        raise UserError(f"{shlex.join(arguments)} is not a question about defaults; see the docstring.") from None
     return "\n".join(options_for(arch, width, rate, Path(text)).lines())
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{main(sys.argv[1:])}\n")
+    sys.exit(exit_status("defaults", lambda: f"{main(sys.argv[1:])}\n"))

@@ -17,11 +17,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
+from typing import BinaryIO
 
 from tqdm import tqdm
 
+from ..console import command
+from ..errors import UserError
 from ..evaluation.training_log import parse_line
+from ..storage.files import open_growing
 
 _QUIET_SECONDS = 60  # between two lines without a terminal
 _PR_SET_PDEATHSIG = 1  # of Linux
@@ -118,13 +123,19 @@ def _on_sigterm(action: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGTERM, earlier or signal.SIG_DFL)  # None = a handler that Python has not set
 
 
+def _open_empty(path: Path) -> BinaryIO:
+    file = open_growing(path)
+    file.truncate(0)
+    return file
+
+
 def run_with_progress(
     command: list[str], output: Path, errors: Path | None, progress: Progress, env: dict[str, str] | None = None
 ) -> int:
     """Run ``command``, append its lines to ``output``, and return its exit status."""
     with (
-        output.open("a", encoding="utf-8") as log,
-        errors.open("w", encoding="utf-8") if errors else log as error_log,
+        TextIOWrapper(open_growing(output), encoding="utf-8") as log,
+        _open_empty(errors) if errors else log as error_log,
         subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -151,7 +162,8 @@ def run_with_progress(
     return child.returncode
 
 
-def main(arguments: list[str] | None = None) -> int:
+@command("progress")
+def main(arguments: list[str]) -> int:
     """Run the command line. Return the command's exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--label", required=True, help="description of the work")
@@ -164,10 +176,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", nargs="+", help="after --: the command")
     args = parser.parse_args(arguments)
     end_with_parent()
-    command = in_processes(args.command, args.processes)
-    return run_with_progress(
-        command, args.output, args.errors, Progress(args.label, args.total, args.count, args.epochs)
-    )
+    try:
+        progress = Progress(args.label, args.total, args.count, args.epochs)
+    except re.error as error:
+        raise UserError(f"--count {args.count}: this is no regular expression ({error}).") from None
+    return run_with_progress(in_processes(args.command, args.processes), args.output, args.errors, progress)
 
 
 if __name__ == "__main__":
