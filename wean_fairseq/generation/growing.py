@@ -58,6 +58,7 @@ class GrowingFile:
     ) -> None:
         self.path: Path | None = None
         self._part = self._state_file = Path()  # next to ``path``
+        self._new = True  # there was no ``self._part`` before
         self._written: list[Path | int] = []  # paths, or the descriptor of an open file
         self._given = given
         self._asked = asked
@@ -84,6 +85,7 @@ class GrowingFile:
                 self._written = [self.path, self._part, self._state_file]
             self.check_reads(self._reads)
             if self.path is not None:
+                self._new = not os.path.lexists(self._part)
                 self._resume(self.path)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -112,7 +114,7 @@ class GrowingFile:
         try:
             self._adopt(file, size)
         except BaseException:
-            if size == 0:
+            if self._new:
                 self._part.unlink()
             file.close()
             raise
@@ -222,7 +224,7 @@ class GrowingFile:
             os.replace(self._part, self.path)
             self._state_file.unlink(missing_ok=True)
         elif self.path is not None and not self.done:
-            for path in (self._part, self._state_file):
+            for path in (self._part, self._state_file)[not self._new :]:
                 path.unlink(missing_ok=True)
         # Closing writes the buffered rest again, which may fail again.
         with nullcontext() if error is None else suppress(OSError):

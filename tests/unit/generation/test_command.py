@@ -403,6 +403,10 @@ def test_nothing_is_overwritten(model: TextModel, given: Path, tmp_path: Path, c
     assert generate("--input", given, "--output", tmp_path / "new.txt", "--overwrite") == 2
     assert "are not an unfinished output of wean-generate: move them away" in capsys.readouterr().err
     assert part.read_text() == "mine too\n"
+    os.truncate(part, 0)
+    with pytest.raises(UserError, match="no model"), GrowingFile(str(tmp_path / "new.txt"), {}):
+        raise UserError("no model")
+    assert part.exists()
     assert generate("--input", given, "--output", out, "--overwrite") == 0
     assert len(out.read_text(encoding="utf-8").splitlines()) == 25
     assert generate("--input", given, "--output", os.devnull) == 0
