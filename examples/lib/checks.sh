@@ -134,8 +134,7 @@ check_variables() {
   done
   [[ -z $SBATCH || (-d $(dirname -- "$SBATCH") && ! -d $SBATCH) ]] ||
     die "SBATCH must be a file in a folder that exists, but is $SBATCH."
-  [[ ! -e $SBATCH && ! -L $SBATCH ]] || { [[ -f $SBATCH ]] && head -c 1000 -- "$SBATCH" | grep -qa '^#SBATCH --job-name='; } ||
-    die "SBATCH must be a new file or an older job array, but $SBATCH is another file: choose another name."
+  [[ ! -e $SBATCH && ! -L $SBATCH ]] || die "SBATCH must be a new file, but there is $SBATCH already: choose another name."
   [[ $RUN != *:* && $RUN != *\$\{* ]] || die "RUN has : or \${ in its name, which fairseq splits or replaces: choose another than $RUN."
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }

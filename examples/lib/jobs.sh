@@ -50,7 +50,7 @@ train_side_by_side() {
       "start this recipe again without SBATCH for the scores"
     # The computer where a job is submitted often has no GPU, although those of the cluster have.
     [[ $GPUS != 0 || " ${GIVEN_NAMES[*]} " == *' GPUS '* ]] ||
-      say "no GPU was found here, so the jobs use the CPU. To give each job a GPU, write the file again with GPUS=1"
+      say "no GPU was found here, so the jobs use the CPU. To give each job a GPU, remove the file and write it again with GPUS=1"
     exit 0
   fi
   say "${#jobs[@]} trainings, $JOBS at a time (a log each in $TABLE/jobs)"

@@ -320,7 +320,7 @@ decoded() {
   local outputs=$RUN/$1/$2
   shift 2
   [[ -f $outputs.log && ! ${outputs%/*}/checkpoint_best.pt -nt $outputs.log ]] || return
-  [[ -f $outputs.search && $(<"$outputs.search") == "$(kept_search "$@")" ]]
+  kept_search "$@" | cmp -s -- - "$outputs.search"
 }
 
 # lay_out_test FOLDER TEXT: the test set in TEXT, with the dictionaries, in the form of fairseq's raw text -> FOLDER.
@@ -352,7 +352,7 @@ generate() {
   lay_out_test "$raw" "${TEXT:-$RUN/text-$set}"
   rm -f "$folder/$set.log.part"
   beside_others python -P -m wean_fairseq.training.progress --label "$system, $set" --output "$folder/$set.log.part" --errors "$folder/$set.err" \
-    --count '^S-' --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
+    --count S- --total "$(wc -l <"$raw/test.src-tgt.src")" -- \
     fairseq-generate "$raw" --user-dir "$ROOT/wean_fairseq" --task "$task" --source-lang src --target-lang tgt \
     --dataset-impl raw --path "$folder/checkpoint_best.pt" --seed "$SEED" "${device[@]}" "${search[@]}" \
     --batch-size 64 --no-progress-bar "$@" "${flags[@]}" ||
@@ -361,7 +361,9 @@ generate() {
   # The search of the first decoded set is stored next to the checkpoint, for later use
   # (wean_fairseq/storage/search.py).
   [[ -s $folder/search.set ]] || write_state "$folder/search.set" <<<"$set"
-  [[ $(<"$folder/search.set") != "$set" ]] || search_arguments "$@" | write_state "$folder/search.txt"
+  if cmp -s -- "$folder/search.set" - <<<"$set"; then
+    search_arguments "$@" | write_state "$folder/search.txt"
+  fi
   kept_search "$@" | write_state "$folder/$set.search"
 }
 
