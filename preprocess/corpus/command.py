@@ -223,6 +223,8 @@ def prepare(
     steps.check_language(options.unit, options.language or "en")
     if options.bpe and options.unit == "characters":
         raise InputError("--bpe splits words, and the text of --unit characters has no words: leave --bpe out.")
+    if options.wordpiece_vocab is not None and options.unit != "wordpiece":
+        raise InputError("--wordpiece-vocab is for --unit wordpiece: leave it out, or add that unit.")
     sources = list(dict.fromkeys(sources + [options.wordpiece_vocab] * (options.wordpiece_vocab is not None)))
     output = Output(
         options.output,

@@ -36,6 +36,13 @@ def test_characters_become_tokens(pair, tmp_path):
     assert (tmp_path / "out" / "train.src").read_text(encoding="utf-8").splitlines()[0] == "T h e C a t s a t ."
 
 
+def test_word_pieces_of_another_unit_are_refused(pair, tmp_path):
+    result = run("--output", tmp_path / "out", "--wordpiece-vocab", pair[0], "--unit", "moses", "--train", *pair)
+    assert result.returncode == 2
+    assert result.stderr.startswith("parallel_text: error: --wordpiece-vocab is for --unit wordpiece: leave it out")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("changing", [("--unit", "characters"), ("--bpe", "5"), ("--truecase",)])
 def test_an_unknown_word_that_would_be_changed_is_refused(pair, tmp_path, changing):
     result = run("--output", tmp_path / "out", "--unknown", "B", *changing, "--train", *pair)
