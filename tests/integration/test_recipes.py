@@ -91,7 +91,7 @@ def test_a_failing_step_shows_its_log(tmp_path):
 
 def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
     script = "import sys; print('H-0'); print('oh', file=sys.stderr); sys.exit(7)"
-    arguments = ["--output", tmp_path / "out", "--errors", tmp_path / "err", "--count", "^H-", "--total", 1]
+    arguments = ["--output", tmp_path / "out", "--errors", tmp_path / "err", "--count", "H-", "--total", 1]
     done = run_with_progress("--label", "x", *arguments, "--", sys.executable, "-c", script)
     assert done.returncode == 7
     assert done.stderr == ""  # no terminal, no bar
@@ -102,7 +102,6 @@ def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "program", "reason"),
     [
-        (["--output", "{0}/out", "--count", "["], sys.executable, "--count [: this is no regular expression"),
         (["--output", "{0}/out", "--count", "a"], "no-such-program", "no-such-program cannot be read or written"),
         (["--output", "{0}/none/out", "--count", "a"], sys.executable, "/none/out cannot be read or written"),
         (["--output", "{0}/pipe", "--count", "a"], sys.executable, "it is not a regular file"),

@@ -1,7 +1,7 @@
 """Run a command with its output in a file and its progress as one bar on the terminal.
 
     python -m wean_fairseq.training.progress --label TEXT --output FILE --epochs N --processes N -- fairseq-train ...
-    python -m wean_fairseq.training.progress --label TEXT --output FILE --count '^H-' --total N -- fairseq-generate ...
+    python -m wean_fairseq.training.progress --label TEXT --output FILE --count H- --total N -- fairseq-generate ...
 
 The exit status is the command's. Without a terminal, it prints a line from time to time instead of the bar.
 """
@@ -9,7 +9,6 @@ The exit status is the command's. Without a terminal, it prints a line from time
 import argparse
 import ctypes
 import math
-import re
 import signal
 import subprocess
 import sys
@@ -23,8 +22,7 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
-from ..console import command
-from ..errors import UserError
+from ..console import command, whole_number
 from ..evaluation.training_log import parse_line
 from ..storage.files import open_growing
 
@@ -47,14 +45,14 @@ class Progress:
     Args:
         label: description of the work.
         total: expected number of matches of ``count``. 0 for a training, whose lines contain its progress.
-        count: pattern of the lines to count. Empty for a training.
+        count: beginning of the lines to count. Empty for a training.
         epochs: epochs of the training.
     """
 
     def __init__(self, label: str, total: int, count: str, epochs: int) -> None:
         self.label = label
         self.epochs = epochs
-        self.count = re.compile(count) if count else None
+        self.count = count
         self.bleu = ""
         self.first: tuple[int, float] | None = None  # first update of the training in the output, and its time
         self.terminal = sys.stderr.isatty()
@@ -72,8 +70,8 @@ class Progress:
 
     def read(self, line: str) -> None:
         """Process one line of the command's output."""
-        if self.count is not None:
-            self.bar.update(1 if self.count.match(line) else 0)
+        if self.count:
+            self.bar.update(line.startswith(self.count))
             return
         parsed = parse_line(line)
         if parsed is None:
@@ -169,17 +167,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--label", required=True, help="description of the work")
     parser.add_argument("--output", type=Path, required=True, help="file to append the command's output to")
     parser.add_argument("--errors", type=Path, help="separate file for its standard error")
-    parser.add_argument("--epochs", type=int, default=1, help="epochs of a training")
-    parser.add_argument("--processes", type=int, default=1, help="processes of a training")
-    parser.add_argument("--count", default="", help="regular expression of the output lines to count")
-    parser.add_argument("--total", type=int, default=0, help="expected number of these lines")
+    parser.add_argument("--epochs", type=whole_number(1), default=1, help="epochs of a training")
+    parser.add_argument("--processes", type=whole_number(1), default=1, help="processes of a training")
+    parser.add_argument("--count", default="", help="beginning of the output lines to count")
+    parser.add_argument("--total", type=whole_number(0), default=0, help="expected number of these lines")
     parser.add_argument("command", nargs="+", help="after --: the command")
     args = parser.parse_args(arguments)
     end_with_parent()
-    try:
-        progress = Progress(args.label, args.total, args.count, args.epochs)
-    except re.error as error:
-        raise UserError(f"--count {args.count}: this is no regular expression ({error}).") from None
+    progress = Progress(args.label, args.total, args.count, args.epochs)
     return run_with_progress(in_processes(args.command, args.processes), args.output, args.errors, progress)
 
 

@@ -152,7 +152,7 @@ def test_sigterm_ends_the_program_again_after_its_command(tmp_path):
     """The handler is for the command alone. In the next steps, the signal would otherwise be lost."""
     earlier = signal.getsignal(signal.SIGTERM)
     kill = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
-    bar = run.progress.Progress("x", 1, "^H-", 1)
+    bar = run.progress.Progress("x", 1, "H-", 1)
     status = run.progress.run_with_progress([sys.executable, "-c", kill], tmp_path / "out", None, bar)
     assert status == -signal.SIGTERM  # passed on to the command
     assert signal.getsignal(signal.SIGTERM) is earlier
