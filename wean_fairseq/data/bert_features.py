@@ -271,7 +271,7 @@ def load_transformer(path: str) -> tuple[Any, Any]:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         if "weights_only" in reason:  # torch advises to load it all the same
             reason = "its weights would call other functions than a file of weights needs"
-        raise UserError(f"the BERT in {path} cannot be loaded: {reason or type(error).__name__}.") from error
+        raise UserError(f"the model in {path} cannot be loaded: {reason or type(error).__name__}.") from error
     if type(tokenizer.model_max_length) not in (int, float):
         raise UserError(f"the tokenizer in {path} has no number as its model_max_length: give the original files.")
     _check_weights(path, report)
@@ -300,7 +300,7 @@ def _check_weights(path: str, report: dict[str, Any]) -> None:
     first_problem = next((f"{names[0]} {fault}" for fault, names in problems.items() if names), "")
     if first_problem:
         raise UserError(
-            f"the weights in {path} do not fit its config.json ({first_problem}): give --bert files of one model."
+            f"the weights in {path} do not fit its config.json ({first_problem}): give the files of one model."
         )
 
 

@@ -114,9 +114,16 @@ def score(kind: str, settings: MetricSettings) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (overlap, "cannot be loaded"),
-        (lambda folder: (folder / "model.safetensors").write_bytes(b""), "cannot be loaded"),
-        (lambda folder: (folder / "tokenizer.json").write_bytes(bytes(1 << 27)), "cannot be read .File too large"),
+        (overlap, r"^the model in \S*bert cannot be loaded: "),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b""), r"^the model in \S*bert cannot be loaded: "),
+        (
+            lambda folder: (folder / "config.json").unlink(),
+            r"^\S*bert has no config.json: give --(bert|sentence)-model a",
+        ),
+        (
+            lambda folder: (folder / "tokenizer.json").write_bytes(bytes(1 << 27)),
+            r"^\S*tokenizer.json cannot be read .File too large.: give --(bert|sentence)-model ",
+        ),
         (
             lambda folder: rewrite_weights(folder, lambda own: own.pop("bert.encoder.layer.1.output.dense.bias")),
             "missing",
@@ -133,6 +140,37 @@ def test_damaged_models_give_one_sentence_and_no_score(
     with pytest.raises(UserError, match=message) as caught:
         score(kind, settings)
     assert "\n" not in str(caught.value)
+
+
+def test_metrics_of_one_folder_load_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wean_fairseq.data import bert_features
+
+    loaded = []
+    load = bert_features.load_transformer
+    monkeypatch.setattr(bert_features, "load_transformer", lambda path: [loaded.append(path), load(path)][1])
+    folder = str(write_bert(tmp_path / "bert", list("abcdef")))
+    for kind in ("bertscore", "similarity-reference", "similarity-source", "bertscore"):
+        build_metric(kind, MetricSettings(bert_model=folder, sentence_model=folder))
+    assert loaded == [folder]
+
+
+@pytest.mark.parametrize("kind", ["bertscore", "similarity-reference"])
+def test_outputs_for_padding_may_be_infinite(encoder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The expected value is the score with the finite outputs that the model has for padding."""
+    metric, changed = (
+        build_metric(kind, MetricSettings(bert_model=str(encoder), sentence_model=str(encoder))) for _ in range(2)
+    )
+    model = metric._model
+
+    def forward(attention_mask: Any, **inputs: Any) -> Any:
+        outputs = model(attention_mask=attention_mask, **inputs)
+        for states in outputs.hidden_states:
+            states[attention_mask == 0] = math.nan
+        return outputs
+
+    monkeypatch.setattr(changed, "_model", forward)
+    expected, found = (one.corpus_score(OUTPUTS, [REFERENCES]).score for one in (metric, changed))
+    assert found == pytest.approx(expected)
 
 
 def test_models_that_do_not_fit_are_refused(encoder: Path, tmp_path: Path) -> None:
