@@ -16,7 +16,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,21 @@ _BATCH = 64
 _MAX_POSITIONS = 512
 _TENSORS = {"padding": True, "truncation": True, "return_special_tokens_mask": True, "return_tensors": "pt"}
 _REMEDY = "give a complete copy of the model"
+_Type = Literal[
+    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta"
+]
+_Count = Annotated[int, Meta(ge=0, le=1000)]
+
+
+class _Encoder(Struct):
+    """The part of a config.json that determines the time to build the model. Its other sizes are those of weights."""
+
+    model_type: _Type
+    num_hidden_layers: _Count = 0
+    n_layers: _Count = 0  # of distilbert. The two next are of albert
+    num_hidden_groups: _Count = 0
+    inner_group_num: _Count = 0
+    num_labels: _Count = 0
 
 
 @lru_cache(maxsize=1)
@@ -80,6 +95,8 @@ class EmbeddingMetric(MeanMetric):
         from ...data.bert_features import model_files  # noqa: PLC0415 - scoring must not wait for fairseq
 
         model_files(Path(model_folder), option, any_tokenizer=True)
+        remedy = f"give {option} a model of one of the types {', '.join(get_args(_Type))}"
+        read_typed_json(Path(model_folder, "config.json"), _Encoder, remedy)
         self._pieces, self._model = load_model(model_folder)
         items: SignatureItems = {
             "model": Path(model_folder).name,
