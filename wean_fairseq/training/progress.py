@@ -6,7 +6,6 @@
 The exit status is the command's. Without a terminal, it prints a line from time to time instead of the bar.
 """
 
-import argparse
 import ctypes
 import math
 import re
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from ..console import OneLineParser
 from ..evaluation.training_log import parse_line
 
 _QUIET_SECONDS = 60  # between two lines without a terminal
@@ -153,7 +153,7 @@ def run_with_progress(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line. Return the command's exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = OneLineParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--label", required=True, help="description of the work")
     parser.add_argument("--output", type=Path, required=True, help="file to append the command's output to")
     parser.add_argument("--errors", type=Path, help="separate file for its standard error")
