@@ -102,9 +102,9 @@ setup(
         "tensorboard": ["tensorboard"],
         "wandb": ["wandb"],
         "ctranslate2": ["ctranslate2"],
-        "arrow": ["pyarrow"],
+        "arrow": ["pyarrow>=14.0.1"],
         "dev": [
-            "pyarrow",
+            "pyarrow>=14.0.1",
             "pytest",
             "pytest-xdist",
             "coverage",  # chooses the tests of mutants

@@ -15,6 +15,7 @@ from corpus.errors import InputError
 from corpus.outputs import outputs_parser, rewrite_outputs
 
 from wean_fairseq.text import Text, read_text_settings
+from wean_fairseq.text.settings import BPE_CODES, MANIFEST, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise InputError(f"{args.prepared} has no manifest.json of a script of this folder.")
         return map(Text(settings, args.prepared).restore, outputs)
 
-    reads = list(args.prepared.iterdir()) if args.prepared.is_dir() else []
+    reads = [args.prepared / name for name in (MANIFEST, MODEL_TEXT, BPE_CODES, TRUECASE_MODEL, WORDPIECES)]
     return rewrite_outputs("undo_text", args, restored, reads)
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from .errors import UserError, printable, sentence_of, similar
 from .ranges import LARGEST
@@ -36,6 +36,13 @@ class OneLineParser(argparse.ArgumentParser):
             hint = similar(unknown.partition(" ")[0].partition("=")[0], known)
             message += hint or f": choose from {', '.join(known)}" * bool(known)
         self.exit(2, f"{self.prog}: {UserError(message)}; see --help.\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Print a help text, the version or an error. If standard output cannot be written, exit with a message."""
+        if file is sys.stderr:  # where all errors are printed
+            super()._print_message(message, file)
+        elif status := exit_status(self.prog, lambda: message):
+            sys.exit(status)
 
 
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:

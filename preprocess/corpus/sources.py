@@ -25,6 +25,7 @@ from wean_fairseq.storage.saved_tables import arrow_files
 
 _SAMPLE_LINES, _SAMPLE_CHARACTERS = 1000, 1 << 20
 _PARQUET_RATIO = 100  # times the size of the file, as text. Padded numbers of a tokenizer reach 75
+_SAFE_PYARROW = 14, 0, 1  # older versions run code that a column of an extension type names (CVE-2023-47248)
 # Numbers of fields in the FlatBuffers of Arrow: of a message, of a batch of a dictionary, of a batch.
 _HEADER, _DICTIONARY, _COMPRESSION = 2, 1, 3
 _SQL = ("insert into", "create table", "drop table", "-- mysql", "-- phpmyadmin", "-- postgresql", "/*!40")
@@ -198,8 +199,12 @@ class _Saved(Source):
         del count  # text in Arrow is always UTF-8
         try:
             import pyarrow as pa  # only needed for these files
+
+            if tuple(map(int, pa.__version__.split(".")[:3])) < _SAFE_PYARROW:
+                raise ImportError(pa.__version__)
         except ImportError as error:
-            message = f"{self.path} is read with pyarrow, which is not installed: run `pip install pyarrow`."
+            package = f"pyarrow>={'.'.join(map(str, _SAFE_PYARROW))}"
+            message = f"{self.path} is read with {package}, which is not installed: run `pip install '{package}'`."
             raise InputError(message) from error
         number = 0
         for file in self.files:

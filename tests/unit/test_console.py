@@ -52,6 +52,37 @@ def test_closed_output() -> None:
     assert run_in_shell(">&- 2>&-") == (2, "")
 
 
+#: Prints its help, its version or an error about its arguments.
+HELP = """
+import sys
+from wean_fairseq.console import OneLineParser
+parser = OneLineParser(prog="prog", description="x" * 20_000 if "--long" in sys.argv else "")
+parser.add_argument("--version", action="version", version="prog 1")
+parser.parse_args([argument for argument in sys.argv[1:] if argument != "--long"])
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["--help"], ["--help", "--long"], ["--version"]], ids=str)
+def test_help_that_cannot_be_printed_is_one_error(arguments: list[str]) -> None:
+    """argparse ignores the error, and Python exits with status 0 or 120, depending on the length of the text."""
+
+    def run(redirection: str) -> tuple[int, str]:
+        line = ["bash", "-c", f'"$0" -c "$@" {redirection}', sys.executable, HELP, *arguments]
+        result = subprocess.run(line, capture_output=True, text=True, check=False)
+        return result.returncode, result.stderr
+
+    full = "prog: error: cannot write to standard output: No space left on device; make room, or send it elsewhere.\n"
+    closed = (
+        "prog: error: standard output is closed, so the results cannot be printed; send it to a file or terminal.\n"
+    )
+    assert run(">/dev/full") == (2, full)
+    assert run(">&-") == (2, closed)
+    assert run(">/dev/full 2>/dev/full")[0] == 2
+    assert run(">/dev/null 2>&-") == (0, "")
+    assert run("--wrong >&-")[0] == 2
+
+
 def test_control_characters_of_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     """A system or a file may be called ESC ] 0 ; title BEL, which would set the title of a terminal."""
     print_text("system\tBLEU\nWEAN\x1b]0;x\x07\t3.00\n")

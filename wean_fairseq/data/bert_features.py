@@ -50,6 +50,7 @@ _TOKENIZER_FILES = (
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # transformers loads the first kind that exists
 _LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # bytes
 _LARGEST_PARAMETER = 16  # bytes in a file of weights for each counted parameter. About a third is not counted
+_SMALL = 1 << 24  # number of parameters of a model that fits into memory in any case
 _LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer's pieces
 
 
@@ -204,14 +205,13 @@ def model_files(folder: Path, option: str, any_tokenizer: bool = False) -> list[
     if not folder.is_dir():
         raise UserError(f"there is no BERT directory {str(folder)!r}: give {option} a local transformers directory.")
     tokenizer = [folder / name for name in _TOKENIZER_FILES if (folder / name).is_file()]
-    weights = next(
-        (files_of_kind for files_of_kind in (sorted(folder.glob(kind)) for kind in _WEIGHTS) if files_of_kind), []
-    )
-    missing = [] if (folder / "config.json").is_file() else ["config.json"]
-    missing += [] if weights else ["weights (model.safetensors or pytorch_model.bin)"]
-    has_tokenizer = any_tokenizer or any(path.name in _TOKENIZER_FILES[:2] for path in tokenizer)
-    missing += [] if has_tokenizer else ["vocab.txt or tokenizer.json"]
-    if missing:
+    weights = next(filter(None, (sorted(folder.glob(kind)) for kind in _WEIGHTS)), [])
+    is_present = {
+        "config.json": (folder / "config.json").is_file(),
+        "weights (model.safetensors or pytorch_model.bin)": bool(weights),
+        "vocab.txt or tokenizer.json": any_tokenizer or any(path.name in _TOKENIZER_FILES[:2] for path in tokenizer),
+    }
+    if missing := [name for name, present in is_present.items() if not present]:
         raise UserError(
             f"{folder} has no {', no '.join(missing)}: give {option} a directory with all files of a transformers BERT."
         )
@@ -255,6 +255,12 @@ def load_transformer(path: str) -> tuple[Any, Any]:
     transformers = import_optional("transformers")
     try:
         with _silence(transformers):  # its warnings quote the configuration, control characters too
+            config = transformers.AutoConfig.from_pretrained(path, **LOCAL_AND_NO_CODE)
+            with torch.device("meta"):  # a model without memory
+                parameters = transformers.AutoModel.from_config(config).num_parameters()
+            size = sum(file.stat().st_size for kind in _WEIGHTS for file in Path(path).glob(kind))
+            if parameters > max(size, _SMALL):
+                raise ValueError(f"its config.json has {parameters:,} parameters, but its weights have {size:,} bytes")
             tokenizer = transformers.AutoTokenizer.from_pretrained(path, **LOCAL_AND_NO_CODE)
             model, report = transformers.AutoModel.from_pretrained(
                 path,
@@ -271,7 +277,7 @@ def load_transformer(path: str) -> tuple[Any, Any]:
         reason = str(error).strip().partition("\n")[0].rstrip(".")
         if "weights_only" in reason:  # torch advises to load it all the same
             reason = "its weights would call other functions than a file of weights needs"
-        raise UserError(f"the BERT in {path} cannot be loaded: {reason or type(error).__name__}.") from error
+        raise UserError(f"the model in {path} cannot be loaded: {reason or type(error).__name__}.") from error
     if type(tokenizer.model_max_length) not in (int, float):
         raise UserError(f"the tokenizer in {path} has no number as its model_max_length: give the original files.")
     _check_weights(path, report)
@@ -300,7 +306,7 @@ def _check_weights(path: str, report: dict[str, Any]) -> None:
     first_problem = next((f"{names[0]} {fault}" for fault, names in problems.items() if names), "")
     if first_problem:
         raise UserError(
-            f"the weights in {path} do not fit its config.json ({first_problem}): give --bert files of one model."
+            f"the weights in {path} do not fit its config.json ({first_problem}): give the files of one model."
         )
 
 

@@ -13,6 +13,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
+from ..console import OneLineParser
 from ..errors import UserError, similar
 from .patches import Original
 
@@ -124,7 +125,7 @@ def _list(registry: Mapping[str, Any]) -> str:
 
 def _print_help(command: str, named: Namespace) -> None:
     """Print the options of an arch, and of the given task and criterion, with their defaults."""
-    parser = ArgumentParser(
+    parser = OneLineParser(
         prog=command,
         usage=f"{command} DATA --user-dir {_PACKAGE} --arch {named.arch} ...",
         description="Options of the selected arch, task and criterion. "

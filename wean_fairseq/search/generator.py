@@ -221,14 +221,15 @@ class PaperSequenceGenerator(SequenceGenerator):
             if not is_of_scores or not frame.f_globals.get("__name__", "").startswith(_SEARCHES):
                 raise
             blocker = self.repeat_ngram_blocker
-            if kwargs.get("constraints") is not None:
+            is_constrained = kwargs.get("constraints") is not None
+            if not ((is_constrained or blocker) and self._begins_finite(sample["net_input"])):
+                raise not_finite() from error
+            if is_constrained:
                 repeats = "" if blocker is None else ", or repeat an n-gram of --no-repeat-ngram-size"
                 raise UserError(
                     f"the constraints of a line do not fit into the {longest} words that an output may have{repeats}: "
                     "give fewer or shorter constraints, or raise --max-len-b."
                 ) from error
-            if blocker is None:
-                raise not_finite() from error
             raise UserError(
                 f"every output of --min-len {self.min_len} words repeats an n-gram of --no-repeat-ngram-size "
                 f"{blocker.no_repeat_ngram_size}: lower --min-len, or raise --no-repeat-ngram-size."
@@ -238,6 +239,13 @@ class PaperSequenceGenerator(SequenceGenerator):
                 for hypothesis in hypotheses:
                     hypothesis["alignment"] = self._source_positions(tokens, hypothesis["attention"])
         return finalized
+
+    def _begins_finite(self, net_input: dict[str, Any]) -> bool:
+        """Return True if a word has a finite score at the first step of each sentence, whatever the options forbid."""
+        begin = torch.full_like(net_input["src_tokens"][:, :1], self.eos)
+        encoded = self.model.forward_encoder(net_input)
+        scores, _ = self.model.forward_decoder(begin, encoded, [{} for _ in self.model.models], self.temperature)
+        return bool(scores.isfinite().any(dim=1).all())
 
     def _longest(self, net_input: dict[str, Any]) -> int:
         """Maximum number of words of an output, as in fairseq."""

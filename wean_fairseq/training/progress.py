@@ -6,7 +6,6 @@
 The exit status is the command's. Without a terminal, it prints a line from time to time instead of the bar.
 """
 
-import argparse
 import ctypes
 import math
 import signal
@@ -22,7 +21,7 @@ from typing import BinaryIO
 
 from tqdm import tqdm
 
-from ..console import command, whole_number
+from ..console import OneLineParser, command, whole_number
 from ..evaluation.training_log import parse_line
 from ..storage.files import open_growing
 
@@ -163,7 +162,7 @@ def run_with_progress(
 @command("progress")
 def main(arguments: list[str]) -> int:
     """Run the command line. Return the command's exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = OneLineParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--label", required=True, help="description of the work")
     parser.add_argument("--output", type=Path, required=True, help="file to append the command's output to")
     parser.add_argument("--errors", type=Path, help="separate file for its standard error")

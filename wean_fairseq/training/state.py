@@ -9,7 +9,6 @@ and nothing is written. Settings from which nothing was made yet are replaced, s
 corrected.
 """
 
-import argparse
 import fcntl
 import sys
 from collections import Counter
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ..console import print_text
+from ..console import OneLineParser, print_text
 from ..errors import UserError, printable, sentence_of
 from ..storage.files import open_growing, read_regular, sha256_of, write_text
 
@@ -49,7 +48,7 @@ class PreparedText(Struct):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line. Return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = OneLineParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("file", type=Path, help="file that records the settings")
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="input to hash")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")

@@ -9,7 +9,6 @@ setting was better by then, and "cut" if anything else ended it. With ``--contin
 note is printed for each training that was cut, and stored in trainings.json. It names the command that continues it.
 """
 
-import argparse
 import json
 import os
 import re
@@ -17,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..console import command, print_text
+from ..console import OneLineParser, command, print_text
 from ..errors import UserError
 from ..evaluation.corpus import describe_file
 from ..evaluation.results import commit
@@ -30,7 +29,7 @@ _METRIC = re.compile(r"^--best-checkpoint-metric (\S+)$", re.MULTILINE)
 @command("trainings")
 def main(arguments: list[str]) -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = OneLineParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=["choose", "describe", "note"])
     parser.add_argument("run", type=Path, help="folder of a system that was tried, or of a run")
     parser.add_argument("systems", nargs="*", help="systems of the run")

@@ -114,9 +114,16 @@ def score(kind: str, settings: MetricSettings) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (overlap, "cannot be loaded"),
-        (lambda folder: (folder / "model.safetensors").write_bytes(b""), "cannot be loaded"),
-        (lambda folder: (folder / "tokenizer.json").write_bytes(bytes(1 << 27)), "cannot be read .File too large"),
+        (overlap, r"^the model in \S*bert cannot be loaded: "),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b""), r"^the model in \S*bert cannot be loaded: "),
+        (
+            lambda folder: (folder / "config.json").unlink(),
+            r"^\S*bert has no config.json: give --(bert|sentence)-model a",
+        ),
+        (
+            lambda folder: (folder / "tokenizer.json").write_bytes(bytes(1 << 27)),
+            r"^\S*tokenizer.json cannot be read .File too large.: give --(bert|sentence)-model ",
+        ),
         (
             lambda folder: rewrite_weights(folder, lambda own: own.pop("bert.encoder.layer.1.output.dense.bias")),
             "missing",
@@ -133,6 +140,112 @@ def test_damaged_models_give_one_sentence_and_no_score(
     with pytest.raises(UserError, match=message) as caught:
         score(kind, settings)
     assert "\n" not in str(caught.value)
+
+
+def test_metrics_of_one_folder_load_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from wean_fairseq.data import bert_features
+
+    loaded = []
+    load = bert_features.load_transformer
+    monkeypatch.setattr(bert_features, "load_transformer", lambda path: [loaded.append(path), load(path)][1])
+    folder = str(write_bert(tmp_path / "bert", list("abcdef")))
+    for kind in ("bertscore", "similarity-reference", "similarity-source", "bertscore"):
+        build_metric(kind, MetricSettings(bert_model=folder, sentence_model=folder))
+    assert loaded == [folder]
+
+
+@pytest.mark.parametrize("kind", ["bertscore", "similarity-reference"])
+def test_outputs_for_padding_may_be_infinite(encoder: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The expected value is the score with the finite outputs that the model has for padding."""
+    metric, changed = (
+        build_metric(kind, MetricSettings(bert_model=str(encoder), sentence_model=str(encoder))) for _ in range(2)
+    )
+    model = metric._model
+
+    def forward(attention_mask: Any, **inputs: Any) -> Any:
+        outputs = model(attention_mask=attention_mask, **inputs)
+        for states in outputs.hidden_states:
+            states[attention_mask == 0] = math.nan
+        return outputs
+
+    monkeypatch.setattr(changed, "_model", forward)
+    expected, found = (one.corpus_score(OUTPUTS, [REFERENCES]).score for one in (metric, changed))
+    assert found == pytest.approx(expected)
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    """Change members of the config.json of a model."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | changes), encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", ["bertscore", "similarity-reference"])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "gpt2", "n_layer": 10**9}, "Invalid enum value 'gpt2'"),
+        ({"model_type": "t5", "d_model": 10**9}, "Invalid enum value 't5'"),
+        ({"model_type": "longformer", "attention_window": [10**9] * 3}, "Invalid enum value 'longformer'"),
+        ({"model_type": "xmod", "languages": ["a"] * 10**5}, "Invalid enum value 'xmod'"),
+        ({"model_type": "distilbert", "n_layers": 10**9}, r"Expected `int` <= 1000 - at `\$.n_layers`"),
+        ({"model_type": "albert", "num_hidden_groups": 10**9}, r"Expected `int` <= 1000 - at `\$.num_hidden_groups`"),
+        ({"model_type": "albert", "inner_group_num": 10**9}, r"Expected `int` <= 1000 - at `\$.inner_group_num`"),
+        ({"num_hidden_layers": 10**9}, r"Expected `int` <= 1000 - at `\$.num_hidden_layers`"),
+        ({"num_labels": 10**9}, r"Expected `int` <= 1000 - at `\$.num_labels`"),
+        ({"model_type": None}, r"Expected `str`, got `null` - at `\$.model_type`"),
+    ],
+)
+def test_other_types_of_models_and_endless_ones_are_refused(
+    tmp_path: Path, kind: str, changes: dict[str, Any], message: str
+) -> None:
+    """The names of the types are of the documentation of transformers."""
+    change_config(copy := write_bert(tmp_path / "bert", list("abcdef")), **changes)
+    types = "albert, bert, camembert, deberta, deberta-v2, distilbert, electra, mpnet, roberta, xlm-roberta"
+    with pytest.raises(UserError, match=f"{message}.*; give --[a-z]*-model a model of one of the types {types}.$"):
+        score(kind, MetricSettings(bert_model=str(copy), sentence_model=str(copy)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("albert", "embedding_size"),
+        ("bert", "intermediate_size"),
+        ("electra", "embedding_size"),
+        ("mpnet", "relative_attention_num_buckets"),
+    ]
+    + [("deberta", "max_relative_positions"), ("deberta-v2", "conv_kernel_size"), ("distilbert", "hidden_dim")]
+    + [("roberta", "max_position_embeddings"), ("xlm-roberta", "type_vocab_size"), ("camembert", "vocab_size")],
+)
+def test_models_that_are_much_larger_than_their_weights_take_no_memory(tmp_path: Path, kind: str, name: str) -> None:
+    """10^10 rows of 10 numbers of four bytes would take 400 GB."""
+    copy = write_bert(tmp_path / "bert", list("abcdef"))
+    sizes = {"dim": 10, "n_layers": 3, "n_heads": 2} if kind == "distilbert" else {}
+    more = {"relative_attention": True, "position_buckets": -1, "embedding_size": 10}
+    change_config(copy, **(sizes | more | {"model_type": kind, name: 10**10}))
+    with pytest.raises(
+        UserError, match=r"cannot be loaded: its config\.json has [0-9,]{14,} parameters, but its weights"
+    ):
+        score("bertscore", MetricSettings(bert_model=str(copy)))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    "albert bert camembert deberta deberta-v2 distilbert electra mpnet roberta xlm-roberta".split(),
+)
+def test_every_supported_type_scores_its_own_texts(tmp_path: Path, kind: str) -> None:
+    """Text is as similar to itself as possible, whatever the weights are."""
+    import transformers
+
+    copy = write_bert(tmp_path / "bert", list("abcdef"))
+    names = {"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"}
+    sizes = {"hidden_size": 10, "num_hidden_layers": 2, "num_attention_heads": 2}
+    if kind == "distilbert":
+        sizes = {names[name]: size for name, size in sizes.items()}
+    config = transformers.AutoConfig.for_model(kind, vocab_size=11, max_position_embeddings=24, **sizes)
+    transformers.AutoModel.from_config(config).save_pretrained(copy)
+    for metric in ("bertscore", "similarity-reference"):
+        settings = MetricSettings(bert_model=str(copy), sentence_model=str(copy))
+        assert build_metric(metric, settings).corpus_score(["a b c", "d"], [["a b c", "d"]]).score == pytest.approx(100)
 
 
 def test_models_that_do_not_fit_are_refused(encoder: Path, tmp_path: Path) -> None:

@@ -127,12 +127,29 @@ def test_learnt_steps_keep_the_lines_and_are_undone(tmp_path):
     assert run("undo_text", *undo[:-1], steps, "--overwrite") == 2  # nor are the steps
     assert steps.read_bytes() == before
     assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
+    write(tmp_path / "out" / "plain", ["old"])  # the script does not read this file
+    assert run("undo_text", *undo[:-1], tmp_path / "out" / "plain", "--overwrite") == 0
+    assert (tmp_path / "out" / "plain").read_text() == (tmp_path / "a").read_text()
     # fairseq-generate numbers its outputs, which come in the order of batches.
     write(tmp_path / "log", [f"H-{number}\t-0.5\t{found['valid.src'][number]}" for number in reversed(range(30))])
     undo[2:4] = ["--generated", tmp_path / "log"]
     assert run("undo_text", *undo) == 2  # an older file is not replaced
     assert run("undo_text", *undo, "--overwrite") == 0
     assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"), [("x" * 300, "ile name"), ("loop", "[Ss]ymbolic link"), ("file", "Not a directory")]
+)
+def test_a_prepared_folder_that_cannot_be_read_is_one_sentence(tmp_path, capsys, folder, message):
+    write(tmp_path / "hyp", ["a"])
+    write(tmp_path / "file", ["a"])
+    (tmp_path / "loop").symlink_to("loop")
+    line = ["--prepared", tmp_path / folder, "--input", tmp_path / "hyp", "--output", tmp_path / "plain"]
+    assert run("undo_text", *line) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("undo_text: error: ") and error.count("\n") == 1 and re.search(message, error)
+    assert not (tmp_path / "plain").exists()
 
 
 def test_nothing_to_learn_from_is_one_sentence(tmp_path, capsys):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -474,11 +475,22 @@ def test_saved_splits_that_lead_back_are_refused(tmp_path: Path, capsys, split: 
     assert "save the table again." in capsys.readouterr().err
 
 
-def test_without_pyarrow_its_package_is_named(tmp_path: Path, capsys, monkeypatch):
+@pytest.mark.parametrize("version", [None, "0.17.1", "9.0.0", "14.0.0", "14.0.0.dev3"])
+def test_without_a_safe_pyarrow_its_package_is_named(tmp_path: Path, capsys, monkeypatch, version: str | None):
+    """CVE-2023-47248 names the versions 0.14.0 to 14.0.0."""
     save(tmp_path / "saved", PAIRS)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", version and SimpleNamespace(__version__=version))
     assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 2
-    assert "is read with pyarrow, which is not installed: run `pip install pyarrow`." in capsys.readouterr().err
+    message = "is read with pyarrow>=14.0.1, which is not installed: run `pip install 'pyarrow>=14.0.1'`.\n"
+    error = capsys.readouterr().err
+    assert error.endswith(message) and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("version", ["14.0.1", "15.0.0", "26.0.1"])
+def test_safe_versions_of_pyarrow_are_taken(tmp_path: Path, monkeypatch, version: str):
+    save(tmp_path / "saved", PAIRS)
+    monkeypatch.setattr(pa, "__version__", version)
+    assert prepare("--data", tmp_path / "saved", "--output", tmp_path / "out") == 0
 
 
 def test_a_text_that_is_no_sentence_is_refused(tmp_path: Path, capsys):

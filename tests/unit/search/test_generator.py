@@ -8,8 +8,9 @@ import pytest
 import torch
 from fairseq.data import Dictionary
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
-from fairseq.search import Sampling
+from fairseq.search import LexicallyConstrainedBeamSearch, Sampling
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.token_generation_constraints import pack_constraints
 
 from tests.model_contract import EOS, make_dictionary
 from wean_fairseq.errors import UserError
@@ -57,9 +58,10 @@ def model(dictionary: Dictionary) -> FairseqEncoderDecoderModel:
     return FairseqEncoderDecoderModel(Echo(dictionary), Sure(dictionary))
 
 
-def search(generator: SequenceGenerator, sentences: int = 2) -> list[list[dict[str, Any]]]:
+def search(generator: SequenceGenerator, sentences: int = 2, **more: Any) -> list[list[dict[str, Any]]]:
     tokens = torch.tensor([[5, 6, EOS]]).repeat(sentences, 1)
-    return generator.generate([], {"net_input": {"src_tokens": tokens, "src_lengths": torch.full((sentences,), 3)}})
+    net_input = {"src_tokens": tokens, "src_lengths": torch.full((sentences,), 3)}
+    return generator.generate([], {"net_input": net_input}, **more)
 
 
 @pytest.mark.parametrize("len_penalty", [0.0, 0.5, 1.0, 2.0])
@@ -144,13 +146,25 @@ class NotFinite(Stutter):
         return scores * math.nan, extra
 
 
+@pytest.mark.parametrize("more", [{}, {"no_repeat_ngram_size": 2}, {"min_len": 3, "no_repeat_ngram_size": 1}], ids=str)
 @pytest.mark.parametrize("options", [{}, {"search_strategy": Sampling}, {"beam_sampling": True}], ids=str)
-def test_scores_that_are_not_finite_are_one_sentence(dictionary, options):
+def test_scores_that_are_not_finite_are_one_sentence(dictionary, options, more):
     model = FairseqEncoderDecoderModel(Echo(dictionary), NotFinite(dictionary))
     options = {name: value(dictionary) if name == "search_strategy" else value for name, value in options.items()}
-    generator = PaperSequenceGenerator([model], dictionary, beam_size=2, max_len_b=4, **options)
+    generator = PaperSequenceGenerator([model], dictionary, beam_size=2, max_len_b=4, **options, **more)
     with pytest.raises(UserError, match="the scores of the model are not finite"):
         search(generator)
+
+
+@pytest.mark.parametrize("size", [0, 2])
+def test_scores_that_are_not_finite_are_not_blamed_on_the_constraints(dictionary, size):
+    """The constraint of one word fits into the four words of an output."""
+    model = FairseqEncoderDecoderModel(Echo(dictionary), NotFinite(dictionary))
+    strategy = LexicallyConstrainedBeamSearch(dictionary, "ordered")
+    options = {"search_strategy": strategy, "max_len_b": 4, "no_repeat_ngram_size": size}
+    generator = PaperSequenceGenerator([model], dictionary, beam_size=2, **options)
+    with pytest.raises(UserError, match="the scores of the model are not finite"):
+        search(generator, constraints=pack_constraints([[torch.tensor([5])]] * 2))
 
 
 def test_the_limit_of_the_length_is_not_taken_for_a_repetition(model, dictionary):

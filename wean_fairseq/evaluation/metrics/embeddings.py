@@ -16,7 +16,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -38,21 +38,36 @@ _BATCH = 64
 _MAX_POSITIONS = 512
 _TENSORS = {"padding": True, "truncation": True, "return_special_tokens_mask": True, "return_tensors": "pt"}
 _REMEDY = "give a complete copy of the model"
+_Type = Literal[
+    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta"
+]
+_Count = Annotated[int, Meta(ge=0, le=1000)]
+
+
+class _Encoder(Struct):
+    """The part of a config.json that determines the time to build the model. Its other sizes are those of weights."""
+
+    model_type: _Type
+    num_hidden_layers: _Count = 0
+    n_layers: _Count = 0  # of distilbert. The two next are of albert
+    num_hidden_groups: _Count = 0
+    inner_group_num: _Count = 0
+    num_labels: _Count = 0
 
 
 @lru_cache(maxsize=1)
-def load_model(folder: str, option: str = "--bert-model") -> tuple[Any, Any]:
+def load_model(folder: str) -> tuple[Any, Any]:
     """Return tokenizer and model of a local folder, which the metrics of the folder share.
 
     If the folder has no tokenizer, transformers returns an empty one. Every word would be unknown and every score about
-    100, so a tokenizer that does not fit the model raises UserError. So does a folder that FrozenBert would refuse.
+    100, so a tokenizer that does not fit the model raises UserError. ``model_files`` has to look at the files first.
     """
-    from ...data.bert_features import load_transformer, model_files  # noqa: PLC0415 - scoring must not wait for fairseq
+    from ...data.bert_features import load_transformer  # noqa: PLC0415 - scoring must not wait for fairseq
 
-    model_files(Path(folder), option, any_tokenizer=True)
     pieces, model = load_transformer(folder)
     if 2 * len(pieces) < model.config.vocab_size:  # the rows of an embedding are padded at times, but not doubled
-        raise UserError(f"its tokenizer knows {len(pieces)} pieces, the model {model.config.vocab_size}")
+        size = model.config.vocab_size
+        raise UserError(f"{folder}: its tokenizer knows {len(pieces)} pieces, the model {size}; {_REMEDY}.")
     return pieces, model
 
 
@@ -74,13 +89,15 @@ class EmbeddingMetric(MeanMetric):
         max_length: int = _MAX_POSITIONS,
         options: SignatureItems | None = None,
     ) -> None:
-        if model_folder is None or not Path(model_folder, "config.json").is_file():
+        if model_folder is None:
             raise UserError(f"{label} needs a folder with a transformers model; give it with {option} FOLDER.")
         version = transformers.__version__  # the command that installs it is named if it is missing
-        try:
-            self._pieces, self._model = load_model(model_folder, option)
-        except (ImportError, UserError) as error:  # a broken installation or a broken model
-            raise UserError(f"{label}: the model in {model_folder} cannot be loaded ({error}).") from error
+        from ...data.bert_features import model_files  # noqa: PLC0415 - scoring must not wait for fairseq
+
+        model_files(Path(model_folder), option, any_tokenizer=True)
+        remedy = f"give {option} a model of one of the types {', '.join(get_args(_Type))}"
+        read_typed_json(Path(model_folder, "config.json"), _Encoder, remedy)
+        self._pieces, self._model = load_model(model_folder)
         items: SignatureItems = {
             "model": Path(model_folder).name,
             "config": sha256_of(Path(model_folder, "config.json"))[:8],
@@ -114,9 +131,9 @@ class EmbeddingMetric(MeanMetric):
             special = inputs.pop("special_tokens_mask").bool()
             with torch.inference_mode():
                 hidden = self._model(**inputs, output_hidden_states=True).hidden_states
-            if not hidden[-1].isfinite().all():
-                raise UserError(f"{self.label}: the outputs of the model are not finite numbers; {_REMEDY}.")
             used = inputs["attention_mask"].bool()
+            if not hidden[-1][used].isfinite().all():
+                raise UserError(f"{self.label}: the outputs of the model are not finite numbers; {_REMEDY}.")
             for text, embedding in zip(batch, self.embeddings(hidden, used, special), strict=True):
                 self._embedded[text] = embedding
 
@@ -223,8 +240,8 @@ class Similarity(EmbeddingMetric):
         super().__init__(label, model_folder, "--sentence-model", longest, {"pool": "mean", "max": longest})
 
     def embeddings(self, hidden: Any, used: Any, special: Any) -> list[Vectors | None]:
-        weights = used.unsqueeze(-1).float()  # B x T x 1
-        mean = (hidden[-1].float() * weights).sum(dim=1) / weights.sum(dim=1)
+        states = hidden[-1].float().masked_fill(~used.unsqueeze(-1), 0)  # B x T x dimension
+        mean = states.sum(dim=1) / used.sum(dim=1, keepdim=True)
         unit = torch.nn.functional.normalize(mean, dim=-1)
         empty = special.all(dim=1)
         return [None if nothing else vector.numpy() for vector, nothing in zip(unit, empty, strict=True)]
