@@ -1,4 +1,4 @@
-"""The commands ``wean-*``. Each is imported when it is called, so that Ctrl-C during the import also prints one line."""
+"""The commands ``wean-*``. Each is imported when it is called, so Ctrl-C during the import also prints one line."""
 
 import signal
 from collections.abc import Callable

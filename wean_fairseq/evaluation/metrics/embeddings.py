@@ -1,11 +1,11 @@
 """Metrics that compare embeddings of a transformers model from a local folder: BERTScore, and similarity of sentences.
 
-They need an extra (``pip install wean_fairseq[bert]``) and never download a model. The number depends on model and
-transformers version, so both are in the signature.
+They need an extra (``pip install wean_fairseq[bert]``) and never download a model. The scores depend on the model and
+the version of transformers, so both are in the signature.
 
 BERTScore (Zhang et al., 2020) is the F1 of greedily matched embeddings of tokens, without idf weights and without
-baseline rescaling. With the layer that the package bert_score takes for a model (``--bert-layer``), this is the number
-of that package: special tokens are not matched, but other tokens may be matched with them.
+baseline rescaling. With the layer that the package bert_score uses for a model (``--bert-layer``), the score equals
+that of the package: special tokens are not matched, but other tokens may be matched with special tokens.
 
 The similarity of a sentence encoder is the cosine of mean-pooled embeddings (Reimers and Gurevych, 2019). A copy of
 the source is as similar to the source as possible, so read it together with self-BLEU or PINC. A paraphrase has a high
@@ -31,7 +31,7 @@ from .base import MeanMetric, SignatureItems, SourceOnlyMixin
 
 torch = LazyModule("torch")
 transformers = LazyModule("transformers")
-#: Unit vectors, shape (tokens, dimension) or (dimension,); single precision, because there are many.
+#: Unit vectors, shape (tokens, dimension) or (dimension,), in single precision because there are many.
 Vectors = npt.NDArray[np.floating[Any]]
 
 _BATCH = 64
@@ -42,16 +42,17 @@ _REMEDY = "give a complete copy of the model"
 
 @lru_cache(maxsize=1)
 def load_model(folder: str, option: str = "--bert-model") -> tuple[Any, Any]:
-    """Return tokenizer and model of a local folder, which the metrics of the folder share.
+    """Return tokenizer and model of a local folder. All metrics of the folder share them.
 
-    If the folder has no tokenizer, transformers returns an empty one. Every word would be unknown and every score about
-    100, so a tokenizer that does not fit the model raises UserError. So does a folder that FrozenBert would refuse.
+    If the folder has no tokenizer, transformers returns an empty tokenizer. Every word would be unknown and every score
+    about 100. Therefore a tokenizer that does not match the model raises UserError, as does a folder that FrozenBert
+    would refuse.
     """
     from ...data.bert_features import load_transformer, model_files  # noqa: PLC0415 - scoring must not wait for fairseq
 
     model_files(Path(folder), option, any_tokenizer=True)
     pieces, model = load_transformer(folder)
-    if 2 * len(pieces) < model.config.vocab_size:  # the rows of an embedding are padded at times, but not doubled
+    if 2 * len(pieces) < model.config.vocab_size:  # the rows of an embedding may be padded, but not doubled
         raise UserError(f"its tokenizer knows {len(pieces)} pieces, the model {model.config.vocab_size}")
     return pieces, model
 
@@ -61,8 +62,8 @@ class EmbeddingMetric(MeanMetric):
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
-        option: name of the option that gives the folder.
-        max_length: number of word pieces after which a text is cut.
+        option: name of the command-line option for the folder.
+        max_length: maximum number of word pieces. Longer texts are truncated.
         options: further signature entries.
     """
 
@@ -76,7 +77,7 @@ class EmbeddingMetric(MeanMetric):
     ) -> None:
         if model_folder is None or not Path(model_folder, "config.json").is_file():
             raise UserError(f"{label} needs a folder with a transformers model; give it with {option} FOLDER.")
-        version = transformers.__version__  # the command that installs it is named if it is missing
+        version = transformers.__version__  # if it is missing, the error names the command that installs it
         try:
             self._pieces, self._model = load_model(model_folder, option)
         except (ImportError, UserError) as error:  # a broken installation or a broken model
@@ -99,7 +100,7 @@ class EmbeddingMetric(MeanMetric):
         kept = {text for info in self._ref_cache or [] for text in info["references"]}
         self._embed(sorted((texts | kept) - self._embedded.keys(), key=len))
         statistics = super()._extract_corpus_statistics(hypotheses, None)
-        self._embedded = {text: self._embedded[text] for text in kept}  # the next system has other outputs
+        self._embedded = {text: self._embedded[text] for text in kept}  # the next system has different outputs
         return statistics
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
@@ -149,7 +150,7 @@ class Tokens:
 
 
 def greedy_f1(output: Tokens, reference: Tokens) -> float:
-    """F1 of the best cosine of every token, eqs. 1 and 2 of the paper."""
+    """Return F1 of the best cosine of every token, eqs. 1 and 2 of the paper."""
     if not output.words.any() or not reference.words.any():
         return 0.0
     cosines = output.vectors @ reference.vectors.T  # output tokens x reference tokens
@@ -163,10 +164,10 @@ class BertScore(EmbeddingMetric):
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
-        layer: number of the hidden states that are compared, 0 for the embeddings, -1 for the last layer.
+        layer: number of the layer whose hidden states are compared. 0 = embeddings, -1 = last layer.
     """
 
-    definition = 2  # in 1 special tokens were left out altogether
+    definition = 2  # definition 1 ignored special tokens completely
 
     def __init__(self, label: str = "BERTScore", model_folder: str | None = None, layer: int = -1) -> None:
         super().__init__(label, model_folder, "--bert-model", options={"layer": layer, "idf": "no"})
@@ -187,16 +188,16 @@ class BertScore(EmbeddingMetric):
 
 
 class _Limit(Struct):
-    """Longest text that a model reads, in word pieces. 0 and None = the limit of the architecture."""
+    """Maximum length of a model's input, in word pieces. 0 and None = the limit of the architecture."""
 
     max_seq_length: Annotated[int, Meta(ge=0)] | None = None
 
 
 def read_pooling(folder: Path) -> dict[str, Any]:
-    """Read the settings of sentence-transformers next to a model: kind of pooling and longest text.
+    """Read the sentence-transformers settings of a model: kind of pooling and maximum length.
 
     Raises:
-        UserError: if the model pools in another way than by the mean.
+        UserError: if the model does not use mean pooling.
     """
     settings: dict[str, Any] = {}
     for name in ("1_Pooling/config.json", "sentence_bert_config.json"):
@@ -214,7 +215,7 @@ class Similarity(EmbeddingMetric):
     """Mean cosine of output and reference, as a percentage. It is 0 if one of them is empty.
 
     Args:
-        model_folder: folder of a transformers model with mean pooling, as all-MiniLM-L6-v2.
+        model_folder: folder of a transformers model with mean pooling, such as all-MiniLM-L6-v2.
     """
 
     def __init__(self, label: str = "sim-ref", model_folder: str | None = None) -> None:
@@ -234,6 +235,6 @@ class Similarity(EmbeddingMetric):
 
 
 class SourceSimilarity(SourceOnlyMixin, Similarity):
-    """Mean cosine of output and source, as a percentage: how much of the meaning was kept."""
+    """Mean cosine of output and source, as a percentage. It measures how much of the meaning was kept."""
 
     direction = None
