@@ -263,7 +263,7 @@ class ParaphraseTask(SearchingTask):
         return finalized
 
     def _writable(self, prefix_tokens: torch.Tensor, models: list[torch.nn.Module]) -> torch.Tensor:
-        """Return forced prefixes (B, T) that ``models`` can write, because fairseq fails on a word with probability 0."""
+        """Return forced prefixes (B, T) that ``models`` can write, because fairseq fails on words of probability 0."""
         dictionary = self.target_dictionary
         if not any(capabilities_of(model).copies for model in models):
             prefix_tokens = base_ids(prefix_tokens, dictionary.first_slot, dictionary.unk())

@@ -140,7 +140,7 @@ class SearchingTask(GuardedTask):
 
 
 def _check_own_loop(models: list[torch.nn.Module], factors: str, preset: str, *, is_fast: bool) -> None:
-    """Raise ``UserError`` if the models or the rounding of scores need the fast generator's loop, but it is not used."""
+    """Raise ``UserError`` if the models or the rounding of scores need the fast generator's loop but do not get it."""
     ranks = any(capabilities_of(model).ranks for model in models)
     if ranks and not (is_fast and preset == "fairseq"):
         raise UserError(
