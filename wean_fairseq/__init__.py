@@ -25,7 +25,7 @@ _failures: list[BaseException] = []  # the error that ended a registration
 
 
 def register() -> None:
-    """Patch fairseq and register the criterions, models, optimisers, tasks and scorers. A second call does nothing.
+    """Patch fairseq, and register the criterions, models, optimisers, tasks and scorers. A second call does nothing.
 
     Raises:
         ImportError: if an earlier call failed, because fairseq accepts no name twice.

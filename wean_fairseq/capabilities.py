@@ -1,4 +1,4 @@
-"""Capabilities of models beyond scoring words. Tasks, criterions and search know nothing more of a family."""
+"""Capabilities of models beyond scoring words. Tasks, criterions and search know nothing else about a family."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ from typing import Any
 class Capabilities:
     """Declared by a model class, and replaced on a model whose options decide."""
 
-    computes_loss: bool = True  # its forward takes targets (criterions/model_loss.py)
-    adds_losses: bool = False  # to the loss of the words. fairseq's criterions would omit them
-    shares_words: bool = True  # source and target need the same dictionary
+    computes_loss: bool = True  # its forward accepts targets (criterions/model_loss.py)
+    adds_losses: bool = False  # adds losses to the loss of the words, which fairseq's criterions would omit
+    shares_words: bool = True  # source and target must use the same dictionary
     copies: bool = False  # writes source words that are not in the dictionary, so the task adds slots to it
     normalises: bool = False  # its scores are log-probabilities, to which no temperature can be applied
     ranks: bool = False  # its search adds terms that are not log-probabilities, so no rule may stop it early
     inputs: tuple[str, ...] = ()  # names of the extra inputs that it reads (data/extra_inputs.py)
-    needs_length: bool = False  # plans the output for a length, which the task gives (net_input["essay_lengths"])
-    granular_from: int = 0  # first layer whose words have granularities, counted from 1. 0 = none
+    needs_length: bool = False  # plans the output for a length, which the task passes (net_input["essay_lengths"])
+    granular_from: int = 0  # number (from 1) of the first layer whose words have granularities. 0 = none
 
 
-FAIRSEQ_MODELS = Capabilities(computes_loss=False, shares_words=False)  # of the models that are not ours
+FAIRSEQ_MODELS = Capabilities(computes_loss=False, shares_words=False)  # for models of fairseq itself
 
 
 def capabilities_of(model: Any) -> Capabilities:
-    """Capabilities of a model, a model class, or a model wrapped for distributed training."""
+    """Return the capabilities of a model, a model class, or a model wrapped for distributed training."""
     found: Capabilities = getattr(model, "capabilities", FAIRSEQ_MODELS)
     return found
 

@@ -1,4 +1,4 @@
-"""The commands ``wean-*``. Each is imported when it is called, so that Ctrl-C is one line even then."""
+"""The commands ``wean-*``. Each is imported when it is called, so Ctrl-C during the import also prints one line."""
 
 import signal
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from .console import exit_status
 
 
 def _run(program: str, function: str) -> int:
-    """Import the function of a command and call it. Returns the exit status.
+    """Import the function of a command, call it, and return the exit status.
 
-    The function handles the errors of its work, as ``console.command`` has decorated it.
+    The function is decorated with ``console.command``, so it handles the errors of its work.
     """
     main: list[Callable[[], int]] = []
     status = exit_status(program, lambda: main.append(resolve_name(f"{__package__}.{function}"))) or main[0]()

@@ -1,4 +1,4 @@
-"""The parts that all command lines share: argument types, messages, and errors as one sentence with exit status 2."""
+"""Argument types, messages and errors for all command lines. An error is one sentence with exit status 2."""
 
 import argparse
 import logging
@@ -16,19 +16,19 @@ from .ranges import LARGEST
 
 _FOLDERS = re.compile(r"(?<![^\s='\"])/(?:[^\s/]+/)+")  # of absolute paths
 
-#: Exit status of a program whose output is no longer read, as a shell reports one that SIGPIPE ended: 128 + 13.
+#: Exit status if the reader of the output has closed it: 128 + 13, the status that a shell reports for SIGPIPE.
 BROKEN_PIPE = 141
 #: Exit status after Ctrl-C: 128 + 2.
 INTERRUPTED = 130
 LARGEST_SEED = 2**63 - 1
-_WHOLE = re.compile("-?[0-9]{1,19}")  # Python also takes digits of other scripts, underscores and spaces
+_WHOLE = re.compile("-?[0-9]{1,19}")  # int() also accepts digits of other scripts, underscores and spaces
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line without control characters: argparse prints the usage before them."""
+    """A parser whose errors are one line without control characters. argparse would print the usage first."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error message and exit with status 2. An unknown option gets a similar one, or all options."""
+        """Print the error message and exit with status 2. Suggest a similar option for an unknown one."""
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message and unknown.startswith("-"):
             shown = [action for action in self._actions if action.dest != "help" and action.help != argparse.SUPPRESS]
@@ -46,13 +46,13 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def command_parser(program: str, description: str, examples: str) -> argparse.ArgumentParser:
-    """Return the parser of a command. Its help ends with ``examples``, in the lines that they have."""
+    """Return the parser of a command. Its help ends with ``examples``, whose line breaks are kept."""
     shape = argparse.RawDescriptionHelpFormatter
     return OneLineParser(prog=program, description=description, epilog=examples, formatter_class=shape)
 
 
 def whole_number(minimum: int, most: int = LARGEST) -> Callable[[str], int]:
-    """Return an argparse type: a whole number of ``minimum`` or more, and ``most`` or less."""
+    """Return an argparse type for a whole number from ``minimum`` to ``most``."""
 
     def parse(text: str) -> int:
         if not _WHOLE.fullmatch(text) or not minimum <= int(text) <= most:
@@ -66,7 +66,7 @@ SEED = whole_number(-LARGEST_SEED, LARGEST_SEED)
 
 
 def number(text: str) -> float:
-    """Return an argparse type: a number. It may be infinite or NaN, which later checks of the range name."""
+    """Parse a number (an argparse type). It may be infinite or NaN, which later range checks report."""
     with suppress(ValueError):
         if text.isascii() and "_" not in text:
             return float(text)
@@ -74,7 +74,7 @@ def number(text: str) -> float:
 
 
 def positive_number(text: str) -> float:
-    """Return an argparse type: a finite number above 0."""
+    """Parse a finite number above 0 (an argparse type)."""
     with suppress(argparse.ArgumentTypeError):
         if 0 < (value := number(text)) < math.inf:
             return value
@@ -85,11 +85,11 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
     """Split ``NAME=FILE``.
 
     Args:
-        option: that it was given to, if any.
-        value: stands for the second part in the usage.
+        option: the option whose argument this is, if any.
+        value: name of the second part in the usage.
 
     Raises:
-        UserError: if it is not of this form.
+        UserError: if the argument does not have this form.
     """
     name, _, found = argument.partition("=")
     if not name or not found:
@@ -153,7 +153,7 @@ def print_text(text: str) -> None:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # see exit_status
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # see `exit_status`
         raise UserError(
             f"cannot write to standard output: {error.strerror}; make room, or send it elsewhere."
         ) from None
@@ -165,7 +165,7 @@ def printable_cells(line: str) -> str:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Return True if an error is a Ctrl-C or was caused by one, as when a library is imported."""
+    """Return True if an error is a Ctrl-C or was caused by Ctrl-C, for example while a library was imported."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -174,7 +174,7 @@ def is_interrupt(error: BaseException | None) -> bool:
 def command(program: str) -> Callable[[Callable[[list[str]], str | int | None]], Callable[..., int]]:
     """Return a decorator for the function of a program, which gets the arguments as a list.
 
-    The decorated function takes the arguments, by default those of the process, and returns the exit status of
+    The decorated function accepts the arguments (default: the arguments of the process), and returns the result of
     ``exit_status``.
     """
 
@@ -193,7 +193,7 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
 
     Returns:
         The number that ``work`` returns, or 0. 2 after a user's error, which is printed in one sentence. `BROKEN_PIPE`
-        if the reader of the text has ended. `INTERRUPTED` after Ctrl-C.
+            if the reader of the text has closed the pipe. `INTERRUPTED` after Ctrl-C.
     """
     try:
         result = work()
@@ -201,10 +201,10 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
             return result
         if result:
             print_text(result)
-    except BrokenPipeError:  # the reader of the output has ended
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         # Python writes the rest of its buffer when it exits, and would print a traceback then.
         if sys.stdout is not None:
-            with suppress(OSError):  # it has no descriptor
+            with suppress(OSError):  # if it has no file descriptor
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except (KeyboardInterrupt, Exception) as error:
@@ -213,7 +213,7 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
             return INTERRUPTED
         sentence = sentence_of(error)
         if sentence is None and isinstance(error, OSError):
-            # Matplotlib's error without a folder for its cache has no text of the system.
+            # If matplotlib finds no folder for its cache, its error has no message from the operating system.
             reason = printable(error.strerror or str(error))
             sentence = f"a file cannot be read or written ({reason}): look at its disk."
         if sentence is None:

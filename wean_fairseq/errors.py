@@ -1,4 +1,4 @@
-"""Errors that users can cause and fix: one sentence that says what is wrong, what was expected and what to do."""
+"""Errors that users can cause and fix. Each is one sentence that says what is wrong and what to do."""
 
 import errno
 import re
@@ -8,15 +8,15 @@ from difflib import get_close_matches
 
 # Characters that end a line, move the cursor, start a terminal's commands or change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_LONGEST = 4000  # characters of a message, which may quote names of any length
+_LONGEST = 4000  # maximum length of a message in characters, because it may quote names of any length
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 
-# What Python, torch, the loader of libraries and the operating system say.
+# Messages of Python, torch, the loader of libraries and the operating system.
 _NO_MEMORY = re.compile(
     "allocate memory|out of memory|unable to mmap|DefaultCPUAllocator|failed to map segment|start new thread|bad_alloc",
     re.IGNORECASE,
 )
-#: Functions that explain errors of libraries: they return a sentence, or ``None`` for an error that they do not know.
+#: Functions that explain errors of libraries. They return a sentence, or ``None`` for an error that they do not know.
 explanations: list[Callable[[BaseException], str | None]] = []
 
 
@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the ``repr`` of a value of any type, or the name of its type if Python cannot make one.
+    """Return the ``repr`` of a value of any type, or the name of its type if its ``repr`` fails.
 
     Python refuses whole numbers of more than 4,300 digits and lists that are nested too deeply.
     """
@@ -70,7 +70,7 @@ def user_errors() -> Iterator[None]:
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """Return the sentence to show instead of a traceback. ``None`` for an error that is not explained."""
+    """Return the sentence to show instead of a traceback, or ``None`` for an error that is not explained."""
     if type(error) is Exception and isinstance(error.__context__, UserError):
         error = error.__context__  # fairseq's trainer wraps errors that occur while it loads a checkpoint
     if isinstance(error, UserError):
@@ -86,7 +86,7 @@ def sentence_of(error: BaseException) -> str | None:
         return f"a file cannot be written ({error.strerror}): make room, or raise the limits of ulimit."
     if isinstance(error, ValueError) and str(error).startswith("embedded null "):
         return "a file name has the character NUL, which no file has: give another name."
-    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):  # of Path.resolve
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):  # raised by Path.resolve
         return (
             f"{printable(str(error)[18:])} is a symbolic link that leads to itself: remove it, or name another place."
         )

@@ -1,4 +1,4 @@
-"""Options of archs, tasks, criterions and optimisers, as fields of fairseq's dataclasses."""
+"""Define options of archs, tasks, criterions and optimisers as fields of fairseq's dataclasses."""
 
 from dataclasses import field, fields
 from enum import EnumType
@@ -11,21 +11,21 @@ from .ranges import ANY, check_positive, check_range, check_share
 
 
 def option(default: Any, text: str, **metadata: Any) -> Any:
-    """Return a field of which fairseq makes a flag.
+    """Return a dataclass field that fairseq turns into a command-line flag.
 
     Args:
-        default: its value, for booleans ``False``, because fairseq turns ``True`` into a flag that switches it off.
+        default: default value. It is ``False`` for booleans, because fairseq turns ``True`` into a flag that disables
+            the option.
         text: help text.
-        metadata: further properties. ``least`` and ``most``: the smallest and the largest value that ``check_values``
-            accepts. ``is_share=True``:
-            at least 0 and below 1. ``is_positive=True``: above 0. ``reads_file=True``: it names a file to begin a
-            training with.
+        metadata: further properties. ``least`` and ``most`` are the smallest and the largest value that
+            ``check_values`` accepts. ``is_share=True`` means at least 0 and below 1, ``is_positive=True`` means above
+            0. ``reads_file=True`` means that the value names a file that initialises a training.
     """
     return field(default=default, metadata={"help": text, **metadata})
 
 
 def check_values(config: type, cfg: Any) -> None:
-    """Refuse numbers out of range and unknown choices. Raises ``UserError``, naming the option."""
+    """Raise ``UserError`` for a number out of range or an unknown choice, naming the option."""
     for item in fields(config):
         value = getattr(cfg, item.name, None)
         if value is None:
@@ -37,13 +37,13 @@ def check_values(config: type, cfg: Any) -> None:
         if item.metadata.get("is_positive"):
             check_positive(item.name, [value])
         choices = [str(choice) for choice in item.type] if isinstance(item.type, EnumType) else []
-        if choices and str(value) not in choices:  # fairseq checks only its command lines
+        if choices and str(value) not in choices:  # fairseq checks choices only on the command line
             name = f"--{item.name.replace('_', '-')}"
             raise UserError(f"{name} must be one of {', '.join(choices)}, but is {value}.")
 
 
 def start_files() -> set[str]:
-    """Return the names of the options of all archs, fairseq's own too, that name files to begin a training with."""
+    """Return the options of all archs, including fairseq's own, whose values name files that initialise a training."""
     declared = {
         item.name
         for config in MODEL_DATACLASS_REGISTRY.values()

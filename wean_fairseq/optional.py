@@ -1,4 +1,4 @@
-"""Libraries that are slow to import or that only some options need. They are imported when they are used."""
+"""Import libraries only when they are used, because they are slow to import or only some options need them."""
 
 import sys
 from collections.abc import Iterable
@@ -7,8 +7,8 @@ from typing import Any
 
 from .errors import UserError
 
-#: Arguments of transformers' ``from_pretrained``: fetch nothing, and neither run the code that a directory may bring
-#: along nor ask whether it shall be run, because lines of text on the standard input would answer.
+#: Arguments of transformers' ``from_pretrained``. It must not download files or run code in a model directory, nor ask
+#: whether to run it, because lines of text on the standard input would answer the question.
 LOCAL_AND_NO_CODE = {"local_files_only": True, "trust_remote_code": False}
 _EXTRAS = {"jieba": "zh", "gensim": "vectors", "nltk": "meteor", "readability": "fkgl", "ctranslate2": "ctranslate2"}
 _EXTRAS |= {"tokenizers": "bert", "transformers": "bert", "starlette": "inspect", "uvicorn": "inspect"}
@@ -30,7 +30,7 @@ def import_optional(module: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise missing_library(module.partition(".")[0].replace("_", "-")) from error
-    except UnicodeDecodeError as error:  # such as a matplotlibrc in the current folder
+    except UnicodeDecodeError as error:  # for example in a matplotlibrc in the current folder
         raise UserError(f"{module} cannot be imported, as its settings are not UTF-8 ({error}): fix them.") from error
 
 
@@ -54,15 +54,15 @@ def versions_of(libraries: Iterable[str]) -> dict[str, str]:
 
 
 def hide_broken_torchaudio() -> None:
-    """Make a torchaudio that cannot be loaded look like one that is not installed.
+    """Make a torchaudio that cannot be loaded look as if it were not installed.
 
-    fairseq requires torchaudio, and the installed one may be built for another torch. transformers finds it and imports
-    it even for text models, which do not need it. Without this function, the text model fails to load.
+    fairseq requires torchaudio, and the installed version may be built for another torch. transformers finds it and
+    imports it even for text models, which do not need it. Without this function, the text model fails to load.
     """
     try:
         import_module("torchaudio")
     except (ImportError, OSError, RuntimeError, AttributeError):
-        sys.modules["torchaudio"] = None  # type: ignore[assignment] # for Python it is not installed
+        sys.modules["torchaudio"] = None  # type: ignore[assignment] # Python then treats it as not installed
         checks = sys.modules.get("transformers.utils.import_utils")
         if checks is not None:  # transformers is imported already and remembers that it found torchaudio
             checks.is_torchaudio_available.cache_clear()

@@ -7,7 +7,7 @@ from typing import Any
 from .errors import UserError
 
 ANY = math.inf
-LARGEST = 2**31 - 1  # of whole numbers, which libraries count in 32 bits
+LARGEST = 2**31 - 1  # maximum of whole numbers, because libraries use 32 bits for them
 
 
 def values_of(value: Any) -> Iterable[Any]:
@@ -32,13 +32,13 @@ def check_range(name: str, values: Iterable[Any], least: float, most: float = AN
 
 
 def check_share(name: str, value: Any) -> None:
-    """Refuse a number that is not at least 0 and below 1. Raises ``UserError``."""
+    """Raise ``UserError`` for a number that is not at least 0 and below 1."""
     if isinstance(value, int | float) and not 0 <= value < 1:
         raise UserError(f"--{name.replace('_', '-')} must be at least 0 and below 1, but is {value}.")
 
 
 def check_positive(name: str, values: Iterable[Any]) -> None:
-    """Refuse values that are not finite numbers above 0. Raises ``UserError``."""
+    """Raise ``UserError`` for values that are not finite numbers above 0."""
     for value in values:
         if not 0 < value < math.inf:
             raise UserError(f"--{name.replace('_', '-')} must be a finite number above 0, but is {value}.")

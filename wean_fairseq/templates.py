@@ -1,4 +1,4 @@
-"""Pages from templates, in which every text is escaped."""
+"""Render pages from templates. Every text is escaped."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +9,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 def render_template(
     package: str, name: str, *, folder: str = "", finalize: Callable[[Any], Any] | None = None, **values: Any
 ) -> str:
-    """Return the page that a template makes of values.
+    """Return a template filled with values.
 
     Args:
-        folder: folder of the package that the file is in.
+        folder: folder of the template file within the package.
         finalize: changes each value before it is written.
-        values: by the names that the template has for them.
+        values: the values by their names in the template.
     """
     environment = Environment(
         loader=PackageLoader(package, folder),

@@ -1,4 +1,4 @@
-"""Checkpoints: written whole, read safely, resumed only if intact, averaged and exported."""
+"""Write checkpoints atomically, read them safely, resume only from intact ones, and average and export them."""
 
 from .. import register
 

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool = True) -> None:
-    """Write the mean of checkpoints: the first one's content, with averaged parameters and no optimiser state.
+    """Write the content of the first checkpoint with averaged parameters and without optimiser state.
 
     Args:
         paths: checkpoints.
@@ -27,8 +27,8 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
         overwrite: replace an older file.
 
     Raises:
-        UserError: if they are fewer than two, are not of the same model, or have parameters that are not finite, or if
-            ``output`` must not be written.
+        UserError: if there are fewer than two checkpoints, if they are of different models or have parameters that are
+            not finite, or if ``output`` must not be written.
     """
     if len(paths) < 2:
         raise UserError(f"an average is of two checkpoints or more, but {len(paths)} was given.")
@@ -56,7 +56,7 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
     for path in dict.fromkeys(path for number, path in enumerate(paths) if real[number] in real[:number]):
         logger.warning("%s is given more than once, so it has more weight than the others: give each once", path)
     result["model"] = {name: model[same.get(name, name)] for name in model}
-    result.pop("last_optimizer_state", None)  # it belongs to one of them alone
+    result.pop("last_optimizer_state", None)  # it belongs to only one of the checkpoints
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
     writing.save(result, Path(output))
 
@@ -92,7 +92,7 @@ def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_n
 
 
 def newest(folder: str | Path, number: int) -> list[Path]:
-    """Return the ``number`` newest checkpoints of a training's folder by updates, each update once.
+    """Return the ``number`` newest checkpoints of a training's folder by updates, one per update.
 
     Raises:
         UserError: if there are fewer checkpoints.

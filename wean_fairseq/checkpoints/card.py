@@ -16,7 +16,7 @@ from ..text.settings import MANIFEST, Text, small_splits
 
 CARD = "README.md"
 _SIZES = ("width", "dim", "size", "layers", "heads", "dropout")
-_SHOWN = 500  # characters of a value
+_SHOWN = 500  # maximum number of characters of a value
 
 
 class _Column(Struct):
@@ -36,7 +36,7 @@ class _Data(Struct):
 
 
 class _Scores(Struct):
-    """The part of the JSON of ``wean-evaluate`` that a card shows."""
+    """The part of ``wean-evaluate``'s JSON that a card shows."""
 
     columns: dict[str, _Column]
     systems: dict[str, dict[str, _Score]]
@@ -58,7 +58,7 @@ class _Split(Struct):
 
 
 class _Manifest(Struct):
-    """The part of the manifest of a training text that a card shows."""
+    """The part of a training text's manifest that a card shows."""
 
     script: str = ""
     sources: list[_Source] = []
@@ -87,7 +87,7 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
         words: size of the target dictionary.
         text: the text steps and the folder with their manifest, if they are known.
         scores: a JSON file of ``wean-evaluate``.
-        note: for users of the model.
+        note: note for users of the model.
     """
     cfg = state["cfg"]
     model = cfg["model"] if isinstance(cfg["model"], dict) else vars(cfg["model"])
@@ -122,7 +122,7 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
 
 
 def _manifest(text: Text | None) -> _Manifest:
-    """Return the record of the training text. Empty if there is none, or if it is of another form."""
+    """Return the record of the training text. It is empty if there is none, or if it has another form."""
     if text is not None and text.folder is not None:
         with suppress(OSError, ValueError, ValidationError):
             return convert(read_json(text.folder / MANIFEST), _Manifest)
@@ -130,7 +130,7 @@ def _manifest(text: Text | None) -> _Manifest:
 
 
 def _markdown(value: Any) -> Markup:
-    """Return a value as text of Markdown, in which it has no markup."""
+    """Return a value as Markdown text with its markup escaped."""
     if isinstance(value, Markup):
         return value
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Read dictionaries, and compare them with those of a checkpoint: the same words must have the same numbers."""
+"""Read dictionaries, and compare them with the dictionaries of a checkpoint. Words must have the same numbers."""
 
 import hashlib
 from typing import Any
@@ -9,11 +9,11 @@ from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from ..storage.files import check_size
 
-_SHOWN = 150  # characters of fairseq's message, which can be a paragraph
+_SHOWN = 150  # maximum characters shown of fairseq's message, which can be a paragraph
 
 
 def load_dictionary(path: str) -> Dictionary:
-    """Read a dictionary of fairseq-preprocess. Raises ``UserError`` if it is not valid."""
+    """Read a dictionary of fairseq-preprocess. Raise ``UserError`` if it is not valid."""
     try:
         check_size(path)
         dictionary = Dictionary.load(path)
@@ -21,23 +21,23 @@ def load_dictionary(path: str) -> Dictionary:
     except OSError as error:
         wrong = str(error.strerror)
     except Exception as error:  # noqa: BLE001 - fairseq replaces UnicodeError by Exception
-        wrong = " ".join(str(error).partition(": ")[0].split())[:_SHOWN]  # a line of the file follows
+        wrong = " ".join(str(error).partition(": ")[0].split())[:_SHOWN]  # without the line of the file that follows
     if wrong is not None:
         raise UserError(f"{path} is not a dictionary ({wrong}): restore it, or preprocess the data again.")
     return dictionary
 
 
 def padding_words(dictionary: Dictionary) -> list[str]:
-    """Return the entries that fairseq adds to fill a dictionary up to a multiple of 8 entries.
+    """Return the entries that fairseq adds to pad a dictionary to a multiple of 8 entries.
 
-    A word of this form that the text has is not among them, because it has a count.
+    A word of the text with the same form is not among them, because it has a count.
     """
     entries = zip(dictionary.symbols, dictionary.count, strict=False)
     return [word for word, count in entries if count == 0 and word.startswith("madeupword")]
 
 
 def fingerprint(dictionary: Dictionary) -> dict[str, Any]:
-    """Return the number of words, and their SHA-256 in their own and in alphabetical order, without slots."""
+    """Return the number of words without slots, and their SHA-256 in the given and in alphabetical order."""
     words = dictionary.symbols[: num_base_words(dictionary)]
     return {"size": len(words), "words": _digest(words), "sorted": _digest(sorted(words))}
 
@@ -47,7 +47,7 @@ def _digest(words: list[str]) -> str:
 
 
 def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str, data: str) -> None:
-    """Refuse dictionaries in which words have other numbers than in training. Their counts may differ.
+    """Refuse dictionaries whose words have other numbers than in training. Their counts may differ.
 
     Args:
         trained: result of ``fingerprint`` in training, by side. A missing side is not checked.

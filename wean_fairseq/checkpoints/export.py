@@ -1,8 +1,8 @@
-"""Write a trained model as plain files, with the data that it needs to read and write untokenised text, and read them.
+"""Write and read a trained model as plain files, with the data that it needs to read and write untokenised text.
 
-Weights are safetensors. The configuration and the steps from text to tokens are JSON. Dictionaries and the learnt data
-of these steps are text. Tensors that share memory (tied embeddings) are written once, and ``config.json`` maps their
-other names to them.
+Weights are stored as safetensors, the configuration and the steps from text to tokens as JSON. Dictionaries and the
+learnt data of these steps are text. Tensors that share memory (tied embeddings) are written once, and ``config.json``
+maps their other names to them.
 """
 
 import json
@@ -50,14 +50,14 @@ WEIGHTS, CONFIG, TEXT, NOTE = "model.safetensors", "config.json", MODEL_TEXT, "n
 CTRANSLATE2 = "ctranslate2"
 _NAMES = (WEIGHTS, CONFIG, TEXT, NOTE, CARD, EXAMPLE, CHECKSUMS, TRUECASE_MODEL, BPE_CODES, WORDPIECES, "model.bin")
 _WRITTEN = re.compile("|".join([r"dict\..+\.txt|(source|target|shared)_vocabulary\.json", *map(re.escape, _NAMES)]))
-EXPORT_FORMAT = 1  # of the configuration
-_LARGEST_CONFIG = 1 << 23  # bytes
+EXPORT_FORMAT = 1  # version of the configuration's format
+_LARGEST_CONFIG = 1 << 23  # maximum size in bytes
 _ADVICE = "export the model again"
-_KEPT = ("task", "model", "criterion", "generation")  # of the configuration. The other sections describe the training
+_KEPT = ("task", "model", "criterion", "generation")  # exported sections. Other sections describe the training
 
 
 def is_export(path: str | Path) -> bool:
-    """Return True if ``path`` is a folder of ``export``, or names weights as they are in one."""
+    """Return True if ``path`` is a folder of ``export``, or a weights file with the name used in such a folder."""
     return str(path).endswith(".safetensors") or (Path(path) / WEIGHTS).is_file()
 
 
@@ -79,25 +79,26 @@ def export(
 
     Args:
         checkpoint: a file of fairseq-train.
-        folder: must not exist, or be empty, unless ``overwrite``.
-        data: directory of the dictionaries (default: that of the training).
+        folder: path that must not exist or be an empty folder, unless ``overwrite`` is set.
+        data: directory of the dictionaries (default: the data directory of the training).
         text: output directory of the ``preprocess/`` script for the training text (default: recorded in the data).
-        search: generation options by name, search_preset and essay_length, which replace those of the checkpoint and
-            of the file next to it.
+        search: generation options by name, search_preset and essay_length. They replace the options in the checkpoint
+            and in the file next to it.
         ctranslate2: also write ``folder``/ctranslate2 for that library.
         example: write a sentence of the validation data to example.txt, if the text is known.
-        note: text for note.txt, such as that the training had not converged. Absolute paths lose their folders.
+        note: text for note.txt, for example that the training had not converged. Absolute paths are shortened to names.
         verify: load the new folder, and write nothing if that fails. A model whose BERT is missing cannot be loaded.
         scores: a JSON file of ``wean-evaluate``, for the model card.
         documents: further text files, by name.
-        overwrite: replace a folder that has only files of an export and ``documents``, when the new one is complete.
+        overwrite: replace a folder that contains only files of an export and ``documents``, when the new folder is
+            complete.
 
     Returns:
         True if the steps from text to the model's tokens are known. Otherwise there is no text.json.
 
     Raises:
-        UserError: if the checkpoint or the dictionaries are not valid, the folder has files, or CTranslate2 does not
-            support the model.
+        UserError: if the checkpoint or the dictionaries are not valid, the folder contains files, or CTranslate2 does
+            not support the model.
     """
     folder = Path(folder).resolve()
     _check_free(folder, overwrite, documents or {})
@@ -114,7 +115,7 @@ def export(
     check_stored({name: search[name] for name in stored}, f": fix {Path(checkpoint).parent / SEARCH_FILE}")
     if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
         raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
-    # The task has the options of this package's searches, and fairseq's generation options have the rest.
+    # The task contains the options of this package's searches, and fairseq's generation options contain the rest.
     task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
     if search:
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
@@ -123,7 +124,7 @@ def export(
     # The card is composed before the folder exists, so that an unreadable file of scores leaves nothing behind.
     card = write_card(state, read_regular(sources[-1]).count(b"\n"), prepared, scores, note)
     try:
-        # The files are written to a hidden folder, which gets its name when all of them are complete. A killed export
+        # The files are written to a hidden folder, which is renamed when all files are complete. A killed export
         # leaves no folder that looks like a model.
         with whole_folder(folder, replace=overwrite) as partial:
             if prepared is not None:
@@ -144,7 +145,7 @@ def export(
 
 
 def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
-    """Read a checkpoint that has everything that an exported model needs. Raises ``UserError`` if it has not."""
+    """Read a checkpoint. Raise ``UserError`` if it lacks anything that an exported model needs."""
     state = read_checkpoint(checkpoint)
     cfg = state["cfg"] or {}
     complete = isinstance(cfg.get("task"), dict) and isinstance(cfg.get("model"), dict | Namespace)
@@ -153,7 +154,7 @@ def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
     # A model that diverged would load without an error and write nonsense.
     if (name := writing.not_finite(state["model"])) is not None:
         raise UserError(f"{checkpoint} cannot be exported: {name} is not finite; export another checkpoint.")
-    # An exported model is not resumed from, so it needs no state of the learning-rate schedule.
+    # No training resumes from an exported model, so it needs no state of the learning-rate schedule.
     history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
     kept = {"optimizer_history": history, "task_state": state.get("task_state") or {}}
     state |= checked_options(Path(checkpoint), kept, dict)
@@ -170,7 +171,7 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
             "exported model with --overwrite."
         )
     recorded = Manifest(folder).digests
-    if not {WEIGHTS, CONFIG} <= recorded.keys():  # folders of data and of checkpoints have recorded checksums, too
+    if not {WEIGHTS, CONFIG} <= recorded.keys():  # folders of data and of checkpoints also have recorded checksums
         raise UserError(f"{folder} is not an exported model: delete it, or choose another directory.")
     others = sorted(set(_foreign_files(folder, recorded.keys(), documents)) - {CTRANSLATE2})
     if (folder / CTRANSLATE2).is_dir():
@@ -181,7 +182,7 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
 
 
 def _foreign_files(folder: Path, recorded: Collection[str], documents: Collection[str]) -> list[str]:
-    """Return the names in a folder that ``export`` did not write. wean-checksum can list other files, too."""
+    """Return the names in a folder that ``export`` did not write. wean-checksum may also have listed other files."""
     known = {CHECKSUMS, *recorded}
     return [
         path.name
@@ -220,7 +221,7 @@ def _record_checksums(folder: Path) -> None:
 
 
 def _verify(folder: Path, checkpoint: str, ctranslate2: bool) -> None:
-    """Load the new folder like its users, and convert the model. Raises ``UserError`` if that fails."""
+    """Load the new folder as users do, and convert the model. Raise ``UserError`` if that fails."""
     try:
         models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
         check_generation(cfg.generation, len(task.target_dictionary))
@@ -232,7 +233,7 @@ def _verify(folder: Path, checkpoint: str, ctranslate2: bool) -> None:
 
 
 def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of an arch without a dataclass, whose section also has the options of all others."""
+    """Return the options of an arch without a dataclass, whose section also contains the options of other parts."""
     parts = [part for section, part in cfg.items() if section not in ("task", "model")]
     known = {"data"}.union(*(vars(part) if isinstance(part, Namespace) else part or {} for part in parts))
     return {name: value for name, value in vars(cfg["model"]).items() if name not in known}
@@ -252,7 +253,7 @@ def sides_of(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], checkpoint: str) -> list[Path]:
-    """Return the dictionaries of both sides, which must be those of the training."""
+    """Return the dictionaries of both sides, which must equal the dictionaries of the training."""
     sides = [cfg["source_lang"], cfg["target_lang"]]
     paths = [folder / f"dict.{side}.txt" for side in dict.fromkeys(sides)]
     if not folder.is_dir():
@@ -274,13 +275,13 @@ def read_model(path: str | Path) -> dict[str, Any]:
     """Return the content of a checkpoint of fairseq-train, or of an export.
 
     Raises:
-        UserError: if it is neither, is damaged, or would run code.
+        UserError: if the file is neither of these, is damaged, or would run code.
     """
     return read_export(path) if is_export(path) else read_checkpoint(path)
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """Return the steps from text to tokens of an export, or ``None``. Raises ``UserError`` if it is damaged."""
+    """Return the steps from text to tokens of an export, or ``None``. Raise ``UserError`` for damaged files."""
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
     if not os.path.lexists(folder / TEXT):
         return None
@@ -307,7 +308,7 @@ def _check_header(weights: Path) -> None:
 
 
 def _complete_manifest(folder: Path) -> Manifest:
-    """Return the checksums of a folder. Warn if it has none. Raises ``Damaged`` if a file is missing."""
+    """Return the checksums of a folder. Warn if there are none. Raise ``Damaged`` if a file is missing."""
     manifest = Manifest(folder)
     if not manifest.digests:
         steps = "" if (folder / TEXT).exists() else f" Without {TEXT} its input must be tokens between spaces."
@@ -316,7 +317,7 @@ def _complete_manifest(folder: Path) -> Manifest:
             f"folder again.{steps}"
         )
     for name in manifest.digests:
-        # A folder from elsewhere may list any name, and a name with a directory would lead out of the folder.
+        # A foreign folder may list any name, and a name with a directory would lead out of the folder.
         if Path(name).name != name or not (folder / name).is_file():
             raise Damaged(f"{folder} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
     return manifest
@@ -326,8 +327,8 @@ def read_export(path: str | Path) -> dict[str, Any]:
     """Read a folder of ``export`` as a checkpoint of fairseq-train without the state of its optimiser.
 
     Raises:
-        Damaged: if something in the directory has changed, or is not what ``export`` writes.
-        UserError: if it is not there.
+        Damaged: if a file has changed, or contains something that ``export`` does not write.
+        UserError: if the folder does not exist.
     """
     weights = Path(path) / WEIGHTS if Path(path).is_dir() else Path(path)
     config_file = weights.with_name(CONFIG)
@@ -336,7 +337,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
             raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
     manifest = _complete_manifest(weights.parent)
     try:
-        # Sizes come first, because a sparse file of a few bytes can claim to be larger than the memory. The weights
+        # Check sizes first, because a sparse file of a few bytes can claim to be larger than the memory. The weights
         # have their size in their header.
         _check_header(weights)
         for name in manifest.digests:
@@ -355,7 +356,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)
-        if "arch" in cfg["model"]:  # it has no dataclass
+        if "arch" in cfg["model"]:  # an arch without a dataclass
             cfg["model"] = Namespace(**cfg["model"], data=str(weights.parent))
         state = {
             "args": None,
@@ -371,7 +372,7 @@ def read_export(path: str | Path) -> dict[str, Any]:
         raise
     except OSError as error:
         raise UserError(f"{weights.parent} cannot be read ({error.strerror}): export the model again.") from error
-    # The folder has all of its files, so a failure of any of these types is due to their content.
+    # The folder is complete, so errors of these types are due to the content of its files.
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(f"{weights.parent} is damaged, or was not written by wean-export: export it again.") from error
     return state

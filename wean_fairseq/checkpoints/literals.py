@@ -1,7 +1,7 @@
 """Read literals of Python without running code. ``host/patches.py`` replaces fairseq's ``eval`` by ``read_literal``.
 
 fairseq evaluates the text of some options (``--adam-betas "(0.9, 0.98)"``, the layers of its convolutional archs as
-``[(512, 10, 5)] + [(512, 3, 2)] * 4``), also if a checkpoint contains the text. This module reads numbers, strings,
+``[(512, 10, 5)] + [(512, 3, 2)] * 4``), even if the text comes from a checkpoint. This module reads numbers, strings,
 True, False, None, lists, tuples and dictionaries, with + and * between them. It refuses other expressions and large
 values.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 from ..errors import UserError
 
-LONGEST_LITERAL = 100_000  # characters of a literal
-MOST_ITEMS = 10_000  # items of a list after + or *, and digits of a number
+LONGEST_LITERAL = 100_000  # maximum number of characters of a literal
+MOST_ITEMS = 10_000  # maximum number of items of a list after + or *, and of digits of a number
 
 
 class NoLiteral(UserError):
@@ -27,7 +27,7 @@ def read_literal(text: Any, *_namespaces: Any) -> Any:
 
     Raises:
         NoLiteral: if the text is not a literal, or is too large.
-        TypeError: if it is not a text, as ``eval`` does.
+        TypeError: if the argument is not a text, as in ``eval``.
     """
     if not isinstance(text, str):
         raise TypeError(f"a literal is a string, not {type(text).__name__}")
@@ -95,7 +95,7 @@ def _check_items(items: Any) -> Any:
 
 
 def _size(value: Any) -> int:
-    """Return the number of values in a value, including nested ones: a list that repeats a long list is also long."""
+    """Return the number of values in a value, including nested values, because a list may repeat a long list."""
     if isinstance(value, dict):
         return 1 + sum(_size(key) + _size(item) for key, item in value.items())
     return 1 + sum(map(_size, value)) if isinstance(value, list | tuple | set) else 1

@@ -1,4 +1,4 @@
-"""Load a trained model for use: a checkpoint of fairseq-train, or a folder of ``wean-export``."""
+"""Load a trained model for use from a checkpoint of fairseq-train or a folder of ``wean-export``."""
 
 from argparse import Namespace
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ MODELS = "a folder of wean-export, or a checkpoint of fairseq-train"
 
 
 def missing_model(path: str | Path) -> UserError:
-    """Return the error about a path that has no model. The model of a run directory is suggested."""
+    """Return the error about a path without a model. It suggests the model of a run directory."""
     inside = Path(path) / "model"
     advice = f"did you mean {inside}?" if is_export(inside) else f"name {MODELS}."
     return UserError(f"there is no model {path}: {advice}")
@@ -32,7 +32,7 @@ def chosen_search(generation: Mapping[str, Any], task: Mapping[str, Any]) -> dic
 
     Args:
         generation: generation options of fairseq.
-        task: options of the task, among them those of the search.
+        task: options of the task, including its search options.
     """
     usual = vars(GenerationConfig())
     given = {name: generation.get(name) for name in ("beam", "replace_unk", *GENERATION)}
@@ -72,19 +72,19 @@ class StoredModel:
 
     @cached_property
     def identity(self) -> str:
-        """A checksum of the model. Empty if there is no such file. Raises ``Damaged`` if a checkpoint is damaged."""
+        """A checksum of the model. Empty if the file does not exist. Raises ``Damaged`` if a checkpoint is damaged."""
         path = Path(self.path)
         folder = path.parent if path.name == WEIGHTS else path
         file = folder / CHECKSUMS if self.is_export else path
         if file == path and path.is_file():
-            check_intact(path)  # before all of a file is read that only looks large
+            check_intact(path)  # checked before reading a sparse file that only looks large
         return sha256_of(file) if file.is_file() else ""
 
     def load(self, **options: Any) -> Loaded:
         """Load the model.
 
         Args:
-            options: options of the task. They replace options of the search, which replace options of the training.
+            options: options of the task. They replace stored search options, which replace options of the training.
 
         Raises:
             UserError: if a file is missing or damaged, or the files do not match.

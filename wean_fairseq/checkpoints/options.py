@@ -1,4 +1,4 @@
-"""The configuration of a checkpoint: plain containers, and literals wherever fairseq evaluates an option.
+"""Check the configuration of a checkpoint: plain containers, and literals in all options that fairseq evaluates.
 
 fairseq writes dictionaries, lists, tuples, strings, numbers and ``argparse.Namespace``, with all interpolations
 resolved. Anything else is refused, so that later checks see all values.
@@ -9,11 +9,11 @@ from typing import Any
 
 from .literals import LONGEST_LITERAL, NoLiteral, read_literal
 
-DEEPEST_OPTIONS = 20  # containers in containers
+DEEPEST_OPTIONS = 20  # maximum depth of nested containers
 MOST_VALUES = 10_000  # maximum number of values. A fairseq configuration has about 300, or about 1,500 with an old arch
-MOST_IN_LIST = 1_000  # fairseq takes seconds to read longer ones of an old arch
-LARGEST = 2**63  # of whole numbers
-# The options of archs, criterions, tasks and optimisers that fairseq evaluates. A test reads them in its source.
+MOST_IN_LIST = 1_000  # maximum list length. fairseq takes seconds to read longer lists of an old arch
+LARGEST = 2**63  # maximum of whole numbers
+# The options of archs, criterions, tasks and optimisers that fairseq evaluates. A test compares them with its source.
 EVALUATED = {
     *("adafactor_eps", "adam_betas", "adamax_betas", "lamb_betas", "adaptive_input_cutoff", "adaptive_softmax_cutoff"),
     *("character_filters", "conv_aggregator_layers", "conv_feature_layers", "feature_encoder_spec"),
@@ -29,10 +29,10 @@ class Refused(ValueError):
 
 
 def plain(options: Any) -> Any:
-    """Return a copy of options that has only containers made here.
+    """Return a copy of options in new plain containers.
 
     Raises:
-        Refused: if there is anything in them that is not plain, too large, or may be evaluated.
+        Refused: if a value is not plain, too large, or may be evaluated.
     """
     return _Copy().copy(options, "", 0)
 
@@ -42,7 +42,7 @@ class _Copy:
         self.values = 0
 
     def copy(self, value: Any, name: str, depth: int) -> Any:
-        """Return a copy of ``value``, which is ``depth`` containers down at the option ``name``."""
+        """Return a copy of ``value``, which is inside ``depth`` containers at the option ``name``."""
         self.values += 1
         if depth > DEEPEST_OPTIONS or self.values > MOST_VALUES:
             raise Refused(f"has containers nested in each other without end, or more than {MOST_VALUES} values")

@@ -28,7 +28,7 @@ _ORDINARY = re.compile(
     r"torch\.(_utils\._rebuild_\w+|\w+Storage|Size|device|b?float\d*|u?int\d+)|collections\.\w+|_codecs\.encode"
     r"|(builtins|__builtin__)\.(dict|int|list|set)"
 )
-_SLOW = "omegaconf."  # types that take a millisecond for each value in them. Only messages between processes have them
+_SLOW = "omegaconf."  # types that need a millisecond per value. Only messages between processes contain them
 _ADVICE = "use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory
 
@@ -69,12 +69,12 @@ def check_intact(path: Path) -> None:
     """Compare a checkpoint with its checksum in the manifest next to it, or else with its own checksums.
 
     Raises:
-        Damaged: if they differ.
+        Damaged: if the checksums differ.
     """
     advice = "it is damaged or was replaced; use another checkpoint, or, if you replaced it, run wean-checksum on it"
     if path.stat().st_size == 0:
         raise Damaged(f"{path} is empty: {_ADVICE}.")
-    known = check_file(path, advice, copies=True) or seen_intact(path)  # the best one may have been copied to the last
+    known = check_file(path, advice, copies=True) or seen_intact(path)  # fairseq may have copied the best to the last
     _check_archive(path)
     if known:
         return
@@ -91,7 +91,7 @@ def _check_archive(path: Path) -> None:
 
 
 def read_unchecked(path: Path, lazily: bool = True) -> dict[str, Any]:
-    """Like ``read_checkpoint``, for a file whose checksums are compared earlier or later."""
+    """Read a checkpoint like ``read_checkpoint``, but without comparing checksums."""
     with _readable(path):
         _check_archive(path)
     return _load(path, lazily)
@@ -103,11 +103,11 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
         raise _refusal(path, names)
     if danger:
         raise Damaged(f"{path} {danger}: {_ADVICE}.")
-    # torch cannot leave tensors in files of torch < 1.6, and opens no other names than UTF-8.
+    # torch cannot leave tensors in files of torch < 1.6, and only opens UTF-8 names.
     lazily = lazily and zipfile.is_zipfile(path) and is_utf8(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
-    except Exception as error:  # other files can make it raise any error
+    except Exception as error:  # other files can cause any error
         if _NO_MEMORY.search(str(error)):
             raise UserError(f"{path} cannot be read into memory ({error}): make room for it.") from error
         raise _refusal(path, names) from error
@@ -121,12 +121,12 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
 
 
 def is_utf8(path: Path) -> bool:
-    """Return True if the name of a file is UTF-8. safetensors and torch's memory maps open no other names."""
+    """Return True if the name of a file is UTF-8. safetensors and torch's memory maps only open such names."""
     return not any("\ud800" <= sign <= "\udfff" for sign in str(path))
 
 
 def check_members(path: Path, content: dict[str, Any]) -> None:
-    """Refuse the content of a checkpoint or an export if fairseq does not write such members or options.
+    """Refuse the content of a checkpoint or an export with members or options that fairseq does not write.
 
     Raises:
         Damaged: if a member is invalid. The message names it.
@@ -139,9 +139,9 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
 
 
 def _refusal(path: Path, names: Sequence[str]) -> UserError:
-    """Return the error for a file that names these functions and types, and that is not loaded.
+    """Return the error for a file that names these functions and types, and is therefore not loaded.
 
-    It may also be hostile if it has an unknown protocol.
+    A file with an unknown protocol may also be hostile.
     """
     known = torch.serialization.get_safe_globals()
     allowed = {kind[1] if isinstance(kind, tuple) else f"{kind.__module__}.{kind.__qualname__}" for kind in known}
@@ -158,7 +158,7 @@ def checked_options(path: Path, options: Any, kind: type) -> Any:
     """Return the options of a file as plain containers, which fairseq neither evaluates nor resolves.
 
     Args:
-        options: its configuration, or ``None``.
+        options: configuration in the file, or ``None``.
         kind: type that fairseq writes.
 
     Raises:
@@ -176,7 +176,7 @@ def checked_options(path: Path, options: Any, kind: type) -> Any:
 
 
 def options_of(content: dict[str, Any], section: str) -> dict[str, Any]:
-    """Return a section of a checkpoint's configuration, also for old archs. Empty if there is none."""
+    """Return a section of a checkpoint's configuration, even for old archs. Empty if there is none."""
     options = (content.get("cfg") or {}).get(section) or {}
     return vars(options) if isinstance(options, Namespace) else options
 

@@ -1,6 +1,6 @@
-"""Choose the checkpoint to resume from: the last one, or the newest intact one with a warning.
+"""Choose the checkpoint to resume from: the last one, or else the newest intact checkpoint with a warning.
 
-A folder with checkpoints of which none is intact is an error, never a new start.
+A folder with only damaged checkpoints causes an error, never a new start.
 """
 
 import logging
@@ -32,7 +32,7 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
     """Return the checkpoint to resume from or to start from, or ``None`` for a training from scratch.
 
     Raises:
-        UserError: if the named one is missing or not intact, or if there are checkpoints of which none is intact.
+        UserError: if a named checkpoint is missing or not intact, or if all existing checkpoints are damaged.
     """
     if is_named(cfg):
         path = Path(cfg.restore_file)
@@ -74,7 +74,7 @@ def updates_of(state: dict[str, Any]) -> int:
 
 
 def others_of(cfg: CheckpointConfig) -> list[Path]:
-    """Return the checkpoints of fairseq-train in the training's folder except the last one. Empty if one was named."""
+    """Return the checkpoints of fairseq-train in the training's folder except the last. Empty if the user named one."""
     if is_named(cfg):
         return []
     return [path for path in sorted(Path(cfg.save_dir).glob("checkpoint*.pt")) if _OTHERS.fullmatch(path.name)]
@@ -86,7 +86,7 @@ def is_named(cfg: CheckpointConfig) -> bool:
 
 
 def is_average(state: dict[str, Any]) -> bool:
-    """Return True if ``wean-average`` wrote it, so that no training can resume from it."""
+    """Return True if ``wean-average`` wrote the checkpoint, so that no training can resume from it."""
     return AVERAGE_OF in (state.get("extra_state") or {})
 
 

@@ -16,17 +16,17 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-DEEPEST_CONTENT = 50  # containers in containers
+DEEPEST_CONTENT = 50  # maximum depth of nested containers
 OTHERS = "any other"  # represents members of a dictionary without fixed names
-_MOST_SHARED = 2  # bytes of the different tensors of a storage, for each of its bytes
+_MOST_SHARED = 2  # maximum ratio of the bytes of a storage's distinct tensors to its own bytes
 _NUMBER = (int, float)
 _COUNT = range(2**62)
 _DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
 _DTYPES |= {torch.int8, torch.int16, torch.int32, torch.int64}
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
-# Members that fairseq-train and the tasks here write. A dictionary describes one with these members ("?" = optional), a
-# list describes one that is not empty and has such values, a tuple is a choice between types, and a range has the
-# least and the largest of whole numbers.
+# Members that fairseq-train and the tasks here write. A dictionary describes a dictionary with these members ("?" =
+# optional), a list describes a non-empty list of such values, a tuple is a choice between types, and a range contains
+# the minimum and the maximum of whole numbers.
 _CHECKPOINT = {
     "model": {OTHERS: Tensor},
     "args?": (NoneType, Namespace),
@@ -70,9 +70,9 @@ def odd_value(content: Any) -> str | None:
     """Return the place of a tensor that fairseq-train does not write, or of values nested too deeply, or ``None``.
 
     fairseq writes dense tensors in ordinary memory. Others (meta, sparse, quantised) fail in most operations. A file
-    can also give a tensor attributes, which replace its methods, and let a few bytes be views of any size.
+    can also set attributes of a tensor, which replace its methods, and turn a few bytes into views of any size.
     """
-    views: dict[int, dict[Any, int]] = {}  # of each storage: the bytes of the tensors in it. Tied ones count once
+    views: dict[int, dict[Any, int]] = {}  # storage -> bytes of its tensors. Tied tensors count once
     waiting: list[tuple[Any, str, int]] = [(content, "content", 0)]
     seen: set[int] = set()
     while waiting:
@@ -96,14 +96,14 @@ def odd_value(content: Any) -> str | None:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Return True if a tensor is dense, in ordinary memory, and has no attributes, which are checked first."""
+    """Return True if a tensor is dense, in ordinary memory, and without attributes. Attributes are checked first."""
     if type(tensor) not in (Tensor, Parameter) or vars(tensor) or tensor.is_nested or tensor.dtype not in _DTYPES:
         return False
     return tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
 
 
 def wrong_member(content: Any) -> str | None:
-    """Return the first member that fairseq-train does not write like this, such as "extra_state.best", or ``None``."""
+    """Return the first member in a form that fairseq-train does not write, such as "extra_state.best", or ``None``."""
     wrong = _wrong(content, _CHECKPOINT, "")
     return wrong or next(
         (f"model.{name}" for name, tensor in content["model"].items() if _is_no_weight(name, tensor)), None
@@ -111,7 +111,7 @@ def wrong_member(content: Any) -> str | None:
 
 
 def _is_no_weight(name: str, tensor: Tensor) -> bool:
-    """Return True if a parameter has integers, which would be rounded weights of another model."""
+    """Return True if a parameter contains integers, which would be rounded weights of another model."""
     return name.rpartition(".")[2].startswith(("weight", "bias")) and not tensor.is_floating_point()
 
 
@@ -125,7 +125,7 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
         parts = [(item, expected[0], f"{place}[{number}]") for number, item in enumerate(value)] if fits else []
     elif isinstance(expected, dict):
         fits = isinstance(value, dict) and all(isinstance(name, str) for name in value)
-        # Of an OrderedDict a file may set attributes, also where its methods are. torch sets this one.
+        # A file may set attributes of an OrderedDict, which can replace its methods. torch sets this attribute.
         fits = fits and getattr(value, "__dict__", {}).keys() <= {"_metadata"}
         parts = _members(value, expected, place) if fits else []
     elif isinstance(expected, range):
@@ -148,9 +148,9 @@ def _members(content: dict[str, Any], expected: dict[str, Any], place: str) -> l
 
 
 def wrong_option(cfg: dict[str, Any]) -> str | None:
-    """Return the first option of a configuration that is not of the type of its section, such as "model.dropout".
+    """Return the first option of a configuration with the wrong type, such as "model.dropout", or ``None``.
 
-    Returns ``None`` if there is none. The section of an old arch is a ``Namespace``, whose types are unknown.
+    The section of an old arch is a ``Namespace``, whose types are unknown.
     """
     for section, options in cfg.items():
         if not isinstance(options, dict):
@@ -158,7 +158,7 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
         if not isinstance(options.get("_name"), str | None):
             return f"{section}._name"
         for side in ("source_lang", "target_lang") if section == "task" else ():
-            if "/" in str(options.get(side)):  # it is part of the names of files
+            if "/" in str(options.get(side)):  # it becomes part of file names
                 return f"task.{side}"
         kinds = _kinds(section, options.get("_name"))
         for name in sorted(options.keys() & kinds.keys()):
@@ -173,7 +173,7 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
 
 
 def _kinds(section: str, name: str | None) -> DictConfig:
-    """Return the options of a section, which accept values of their types only. Empty if the types are unknown."""
+    """Return the options of a section, which only accept values of their types. Empty if the types are unknown."""
     named = {"model": MODEL_DATACLASS_REGISTRY, "task": TASK_DATACLASS_REGISTRY}
     named |= {registry: found["dataclass_registry"] for registry, found in REGISTRIES.items()}
     if section in named:
@@ -185,13 +185,13 @@ def _kinds(section: str, name: str | None) -> DictConfig:
 
 
 def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
-    """Return the first part of an optimiser's loaded state with which it cannot make a step, or ``None``.
+    """Return the first part of a loaded optimiser state that prevents a step, or ``None``.
 
-    Its options have the types of their defaults, and an entry has the same type for all parameters that have one.
+    Options must have the types of their defaults. An entry must have the same type for all parameters with this entry.
     """
     for group in optimizer.param_groups:
-        for name, default in getattr(optimizer, "defaults", {}).items():  # one of several optimisers has none
-            # Switches that a version of PyTorch has added are not in the checkpoints of another.
+        for name, default in getattr(optimizer, "defaults", {}).items():  # a combination of optimisers has no defaults
+            # Checkpoints of one version of PyTorch lack switches that another version has added.
             if not _alike(group.get(name, default if isinstance(default, bool) else None), default):
                 return str(name)
     kinds: dict[str, type] = {}

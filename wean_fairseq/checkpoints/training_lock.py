@@ -10,8 +10,8 @@ from pathlib import Path
 from ..errors import UserError
 
 LOCK_FILE = ".training.lock"
-_WAIT = 5.0  # seconds, in which a killed training can free its memory
-_held: dict[Path, int] = {}  # descriptors of this process. Closing one would end its lock
+_WAIT = 5.0  # maximum time in seconds for a killed training to free its memory
+_held: dict[Path, int] = {}  # folder -> descriptor of this process. Closing a descriptor would end its lock
 
 
 def acquire(folder: Path) -> None:
@@ -40,7 +40,7 @@ def acquire(folder: Path) -> None:
                 "stop it, or choose another --save-dir."
             )
         time.sleep(0.1)
-    with contextlib.suppress(OSError):  # on a full disk the lock has no name
+    with contextlib.suppress(OSError):  # on a full disk, the lock does not name its owner
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
 

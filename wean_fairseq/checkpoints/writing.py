@@ -25,7 +25,7 @@ def save(state: dict[str, Any], path: Path) -> None:
 
 
 def copy(source: Path, path: Path) -> None:
-    """Copy a checkpoint. Raises ``UserError`` if it cannot be written."""
+    """Copy a checkpoint. Raise ``UserError`` if it cannot be written."""
     _write(path, lambda file: copy_into(source, file))
 
 

@@ -1,7 +1,7 @@
 """``model_loss``: the loss that a model computes in its own forward, with the auxiliary losses of its paper.
 
-The model's forward gets the target and returns summed losses. So distributed training sees that every parameter is
-used, and a model can compute the loss of a large vocabulary without building all its scores.
+The model's forward gets the target and returns summed losses. Therefore distributed training sees that every parameter
+is used, and a model can compute the loss of a large vocabulary without building all its scores.
 """
 
 import math
@@ -29,7 +29,7 @@ _PER_TOKEN = "per_token:"  # prefix of a sum that is logged as an average over t
 
 @dataclass
 class ModelLossConfig(FairseqDataclass):
-    """Options of the criterion. The papers train without label smoothing unless their recipe sets it."""
+    """Options of the criterion. The papers train without label smoothing, except where their recipes set it."""
 
     label_smoothing: float = option(
         0.0, "probability mass spread over the other words, as in label_smoothed_cross_entropy; 0 = none"
@@ -50,9 +50,9 @@ class ModelLossCriterion(FairseqCriterion):
     """Computes sums over tokens. The division happens once, in ``reduce_metrics``.
 
     ``sentence_avg`` divides gradients by sentences instead of tokens. ``bf16_output`` (see
-    ``modules.output_matmul.bf16_products``) rounds in validation too. It does not affect additive scores, nor those of
-    ``dnpg`` with label smoothing. ``skip_first_target`` trains as the C-DNPG authors' code does, which removes [CLS]
-    from its targets and so never trains P(y_1). Validation excludes it too.
+    ``modules.output_matmul.bf16_products``) rounds in validation too. It does not affect additive scores, nor the
+    scores of ``dnpg`` with label smoothing. ``skip_first_target`` trains like the C-DNPG authors' code, which removes
+    [CLS] from its targets and therefore never trains P(y_1). Validation also excludes P(y_1).
     """
 
     def __init__(self, task: FairseqTask, cfg: ModelLossConfig) -> None:
@@ -62,7 +62,7 @@ class ModelLossCriterion(FairseqCriterion):
     def forward(
         self, model: BaseFairseqModel, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Loss of one batch.
+        """Compute the loss of one batch.
 
         Args:
             sample: fairseq's batch: ``net_input``, ``target`` (B, T), ``ntokens``.
@@ -121,5 +121,5 @@ class ModelLossCriterion(FairseqCriterion):
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Return True, because all of them are sums."""
+        """Return True, because all logged values are sums."""
         return True

@@ -1,7 +1,7 @@
 """``policy_gradient``: learning from rewards of sentences that the model generates (DRESS, EMNLP 2017).
 
-It works with every arch of this package: words are sampled with the steps of the decoder, and their probabilities come
-from the model's own forward. Auxiliary losses of a family are not used in training.
+It works with every arch of this package. Words are sampled with the steps of the decoder, and the model's forward
+computes their probabilities. Auxiliary losses of a family are not used in training.
 
 Legend: ``B`` sentences, ``T`` words, ``L`` given words, ``V`` dictionary size, ``D`` width of the features.
 """
@@ -27,13 +27,13 @@ from ..modules.policy_gradient import given_words, mean_of_others, policy_loss
 from .model_loss import ModelLossConfig, ModelLossCriterion
 from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
 
-_LONGEST = 1.2  # maximum sample length, as a multiple of the longest target; about the value of the authors' code
+_LONGEST = 1.2  # maximum sample length as a multiple of the longest target, close to the authors' value
 _REWARD = "reward:"  # prefix of a sum over the sentences with rewards
 
 
 @dataclass
 class PolicyGradientConfig(FairseqDataclass):
-    """Options of the criterion. The defaults are those of the authors' code for WikiLarge (train_dress.sh)."""
+    """Options of the criterion. The defaults follow the authors' code for WikiLarge (train_dress.sh)."""
 
     simplicity_weight: float = option(1.0, "weight of SARI in the reward; 0 = not used", least=0)
     relevance_weight: float = option(
@@ -67,10 +67,10 @@ class PolicyGradientConfig(FairseqDataclass):
 
 @register_criterion("policy_gradient", dataclass=PolicyGradientConfig)
 class PolicyGradientCriterion(ModelLossCriterion):
-    """In training, the loss of sampled sentences.
+    """Computes the loss of sampled sentences in training.
 
-    In validation, the loss of the targets, and the rewards of greedy outputs. Losses are sums over words. Gradients are
-    divided by sentences.
+    In validation, it computes the loss of the targets and the rewards of greedy outputs. Losses are sums over words.
+    Gradients are divided by the number of sentences.
 
     Raises:
         UserError: if an option is out of range, or a reward model is missing or unsuitable.
@@ -94,7 +94,8 @@ class PolicyGradientCriterion(ModelLossCriterion):
                 "SARI compares the words of both sides, and here they have two dictionaries: binarise the data with "
                 "--joined-dictionary, or give --simplicity-weight 0."
             )
-        # These are kept out of the module tree. Otherwise they would be trained and saved with the criterion.
+        # The reward models are kept out of the module tree. Otherwise they would be trained and saved with the
+        # criterion.
         self.auto_encoder = AutoEncoder(cfg.auto_encoder, "--auto-encoder", words) if cfg.auto_encoder else None
         self.language_model = (
             LanguageModel(cfg.language_model, "--language-model", words[1:]) if cfg.language_model else None
@@ -106,7 +107,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
             nn.init.zeros_(self.baseline.bias)
 
     def load_state_dict(self, state_dict: Mapping[str, Any] | None, strict: bool = True, assign: bool = False) -> Any:
-        """Load a baseline. A checkpoint of another criterion, from which a training may start, has none."""
+        """Load a baseline, if there is one. A training may start from a checkpoint of a criterion without baseline."""
         return super().load_state_dict(state_dict, strict, assign) if state_dict is not None else None
 
     def forward(
@@ -115,7 +116,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         """See ``ModelLossCriterion``."""
         if not isinstance(getattr(model, "decoder", None), StepDecoder):
             raise UserError(f"criterion policy_gradient is for the archs of this package, not {type(model).__name__}.")
-        sample = {**sample, "target": model.get_targets(sample, None)}  # in words that the model can write
+        sample = {**sample, "target": model.get_targets(sample, None)}  # with only words that the model can write
         if model.training:
             return self._policy_loss(model, sample)
         loss, size, logged = super().forward(model, sample, reduce)
@@ -124,7 +125,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return loss, size, logged | _sums(rewards, words.new_ones(len(words), dtype=torch.bool))
 
     def _policy_loss(self, model: BaseFairseqModel, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
-        # Sample a sentence per source. Its first words are those of the target.
+        # Sample a sentence per source. It starts with the first words of the target.
         given = given_words(self.task.epoch, self.cfg.given_words, self.cfg.fewer_words, self.cfg.fewer_every)
         words = self._draw(model, sample, given)  # (B, T)
         is_word = words.ne(self.padding_idx)
@@ -154,7 +155,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return loss, len(words), logged | _sums(rewards, rewarded)
 
     def _expected(self, features: Tensor) -> Tensor:
-        """b_t, linear in features (B, T, D), which get no gradient from it: (B, T)."""
+        """Return b_t (B, T), a linear map of features (B, T, D) that receive no gradient from it."""
         assert self.baseline is not None
         if features.size(2) != self.baseline.in_features:
             raise UserError(
@@ -194,7 +195,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Reduce the metrics of ``model_loss``, and average the rewards over the sentences that have some."""
+        """Reduce the metrics of ``model_loss``, and average the rewards over the sentences with rewards."""
         ModelLossCriterion.reduce_metrics(logging_outputs)
         names = sorted({key for log in logging_outputs for key in log if key.startswith(_REWARD)})
         count = sum(log.get("rewarded", 0) for log in logging_outputs)
@@ -204,7 +205,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
 
 def _sums(rewards: dict[str, Tensor], rewarded: Tensor) -> dict[str, Any]:
-    """Sums of the rewards, each of shape (B,), over the sentences with ``True`` in ``rewarded`` (B,), for the log."""
+    """Sum the rewards, each of shape (B,), over the sentences with ``True`` in ``rewarded`` (B,), for the log."""
     sums = {f"{_REWARD}{name}": (values * rewarded).sum() for name, values in rewards.items()}
     return {**sums, "rewarded": int(rewarded.sum())}
 
@@ -216,18 +217,18 @@ def draw(
     """Continue the prefix of each target word by word, sampled from P(y_t) without dropout and noise.
 
     Args:
-        model: its decoder is a ``StepDecoder``.
+        model: model whose decoder is a ``StepDecoder``.
         net_input: network input of the batch.
         target: (B, T), including the end symbol.
-        given: ``L``. A target of at most this length is given completely.
+        given: ``L``. A target of at most this length is used completely.
         longest: maximum number of words, including the end symbol.
-        greedy: take the most probable word instead of sampling.
+        greedy: choose the most probable word instead of sampling.
 
     Returns:
-        Words including the given ones, (B, T'), padded after the end symbol. A sentence that reached the maximum has
-        none.
+        Words including the given words, (B, T'), padded after the end symbol. A sentence that reached the maximum
+            length has no end symbol.
     """
-    # Sampling runs without dropout and with the search's steps, which are cheaper than a full forward for every word.
+    # Sampling uses no dropout, and the search's steps, which are cheaper than a full forward for every word.
     training = model.training
     model.eval()
     encoder: Any = model.encoder
@@ -239,14 +240,14 @@ def draw(
     words = target[:, :given]  # (B, L)
     next_words = torch.cat([target.new_full((len(target), 1), end), words], dim=1)
     done = (words.eq(end) | words.eq(padding)).any(dim=1)  # (B,)
-    # The first step reads the given words at once, every later one the word that was just sampled. A finished sentence
-    # is continued with padding until all are finished.
+    # The first step reads the given words at once. Every later step reads the word that was just sampled. A finished
+    # sentence is continued with padding until all sentences are finished.
     while words.size(1) < longest and not done.all():
         step, state = decoder.step(next_words, memory, state)
         scores = decoder.scores(step, memory)[:, -1:]
         lprobs = decoder.get_normalized_probs((scores, None), log_probs=True, sample=None)[:, 0]  # (B, V)
         lprobs[:, padding] = -torch.inf  # an untrained padding symbol may be as probable as a word
-        # For a diverged model any word is sampled. Its loss reports the divergence.
+        # For a diverged model, any word is sampled. Its loss reports the divergence.
         chosen = lprobs.argmax(dim=1) if greedy else lprobs.exp().nan_to_num(nan=1.0).multinomial(1).squeeze(1)
         next_words = chosen.masked_fill(done, padding).unsqueeze(1)
         words = torch.cat([words, next_words], dim=1)

@@ -4,10 +4,10 @@ Two kinds of models can be trained with it:
 
 * Models whose decoder has a ``QueryEmbedding`` (all models of this package that offer it). The model's forward gets the
   target and returns the summed losses, so that distributed training sees that every parameter is used.
-* fairseq's own decoders that take ``features_only`` and have an ``output_projection`` (such as ``--arch transformer``).
-  Their projection is a matrix product with the candidates' rows. With ``--share-decoder-input-output-embed`` it is the
-  paper's score ``dot``. An untied projection is used outside the model's forward, so do not train such a model with
-  --find-unused-parameters.
+* fairseq's own decoders that accept ``features_only`` and have an ``output_projection`` (such as ``--arch
+  transformer``). Their projection is a matrix product with the candidates' rows. With
+  ``--share-decoder-input-output-embed``, it equals the paper's score ``dot``. An untied projection is used outside the
+  model's forward, so do not train such a model with --find-unused-parameters.
 """
 
 from typing import Any

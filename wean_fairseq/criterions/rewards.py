@@ -1,6 +1,6 @@
 """Rewards of simplifications (Zhang and Lapata, EMNLP 2017): simplicity, relevance and fluency.
 
-A reward is computed from word ids, so no gradient can pass through it. The models of relevance and fluency are
+A reward is computed from word ids, so no gradient passes through it. The models of relevance and fluency are
 checkpoints of other trainings and stay frozen.
 
 Legend: ``B`` sentences, ``T`` words, ``L`` layers, ``H`` hidden width.
@@ -24,7 +24,7 @@ Sentences = Sequence[list[int]]  # without end symbols
 
 
 def simplicity(sources: Sentences, outputs: Sentences, targets: Sentences, forward: float) -> Tensor:
-    """r_S = beta SARI(X, Y', Y) + (1 - beta) SARI(X, Y, Y') with beta = ``forward``: (B,)."""
+    """Return r_S = beta SARI(X, Y', Y) + (1 - beta) SARI(X, Y, Y') with beta = ``forward``, shape (B,)."""
     return torch.tensor(
         [
             forward * sentence_sari(source, output, target) + (1 - forward) * sentence_sari(source, target, output)
@@ -44,11 +44,11 @@ class RewardModel:
         dictionaries: dictionaries of the words that the model will read.
 
     Raises:
-        UserError: if it cannot be loaded, is of another kind, or has another dictionary.
+        UserError: if it cannot be loaded, is another kind of model, or has another dictionary.
     """
 
     wanted: str  # description of the required model
-    kind: str  # an option that only the tasks of such models have
+    kind: str  # option that only the tasks of such models have
 
     def __init__(self, path: str, option: str, dictionaries: Sequence[Dictionary]) -> None:
         try:
@@ -57,7 +57,7 @@ class RewardModel:
             raise UserError(
                 f"{option} {path} needs the dictionary of its training ({error}): restore that file."
             ) from error
-        options = task.cfg or task.args  # language_modeling has only the old name
+        options = task.cfg or task.args  # language_modeling only has `args`, the old name
         if self.kind not in options:
             raise UserError(f"{option} {path} is of --task {options._name}, but must be {self.wanted}.")
         self.dictionary: Dictionary = task.source_dictionary
@@ -89,7 +89,7 @@ class AutoEncoder(RewardModel):
 
     @torch.no_grad()
     def __call__(self, sources: Sentences, outputs: Sentences, device: torch.device) -> Tensor:
-        """r_R = cos(q_X, q_Y'), q the last state of the top layer: (B,)."""
+        """Return r_R = cos(q_X, q_Y') (B,), where q is the last state of the top layer."""
         first, second = (
             self._encode(self._batch(sentences, device))["final_hidden"][-1] for sentences in (sources, outputs)
         )  # (B, H)
@@ -109,7 +109,7 @@ class LanguageModel(RewardModel):
 
     @torch.no_grad()
     def __call__(self, outputs: Sentences, device: torch.device) -> Tensor:
-        """r_F = exp(1/n sum_i log P(y_i)): (B,)."""
+        """Return r_F = exp(1/n sum_i log P(y_i)), shape (B,)."""
         target = self._batch(outputs, device)  # (B, T)
         end = target.new_full((len(target), 1), self.dictionary.eos())
         scores = self.model(torch.cat([end, target[:, :-1]], dim=1))

@@ -1,4 +1,4 @@
-"""Data of the tasks: checks of pairs and topics, length limits, copying's vocabulary, BERT features, word vectors."""
+"""Data of the tasks: checks of pairs and topics, length limits, vocabulary for copying, BERT features, word vectors."""
 
 from .. import register
 

@@ -1,10 +1,10 @@
 """Source words as BERT reads them: the outputs of all layers for each word of a sentence or of a list of topics.
 
-A sentence is ``[CLS] w1 w2 ... [SEP]``. BERT reads it without the marks of its tokens: the units of byte pair encoding
-are joined, and every unit has the features of its whole word.
+A sentence is ``[CLS] w1 w2 ... [SEP]``. BERT reads it without the marks of its tokens. The units of byte pair encoding
+are joined, and every unit gets the features of its whole word.
 
 Topics are one joint sequence ``[CLS] t1 [PAD] t2 ... [SEP]`` (PC-SAN, KSII TIIS 14(8), 2020, section 3.2). The paper
-draws the sequence, but does not define the separator of topics. Here the separator is an option, and it is attended to
+shows the sequence, but does not define the separator of topics. Here the separator is an option, and it is attended to
 like a word, because a masked separator would have no effect.
 
 BERT is frozen, so its outputs for given words never change. They are computed once, outside of the model
@@ -36,10 +36,10 @@ Words = tuple[str, ...]  # the words of one line
 STORED = np.float16  # half the disk space of float32. BERT's outputs are of order 1, so 3 digits remain correct
 
 UNKNOWN_WORD = "<unk>"  # fairseq's symbol for a word whose spelling is lost
-_CONTINUES = "@@"  # ends all units of a word but the last in byte pair encoding
+_CONTINUES = "@@"  # end of all units of a word except the last in byte pair encoding
 _LIMITS = ", or give --length-policy truncate --max-pair-length N"
 _BATCH = 64
-_MANY = 1000  # number of sentences that justifies a progress bar
+_MANY = 1000  # minimum number of sentences for a progress bar
 _TOKENIZER_FILES = (
     "tokenizer.json",
     "vocab.txt",
@@ -57,7 +57,7 @@ _LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer'
 class _BertConfig(Struct):
     """The sizes in a config.json. Members that may be missing are 0."""
 
-    model_type: Literal["bert"]  # other models have further sizes
+    model_type: Literal["bert"]  # other models have additional sizes
     num_hidden_layers: Annotated[int, Meta(ge=1, le=1000)]
     hidden_size: Annotated[int, Meta(ge=1, le=1 << 16)]
     vocab_size: Annotated[int, Meta(ge=1, le=1 << 24)]
@@ -144,7 +144,7 @@ class FrozenBert:
             if word != UNKNOWN_WORD:
                 # A word that is spelt like a special token is an ordinary word.
                 pieces = tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
-            pieces = pieces or [tokenizer.unk_token_id]  # BERT drops control characters
+            pieces = pieces or [tokenizer.unk_token_id]  # BERT removes control characters
             places += [slice(len(ids), len(ids) + len(pieces))] * units
             ids += pieces
         ids.append(tokenizer.sep_token_id)
@@ -162,7 +162,7 @@ class FrozenBert:
         device = self._model.device
         rows = [torch.tensor(ids) for ids in sequences]
         input_ids = pad_sequence(rows, batch_first=True, padding_value=self._tokenizer.pad_token_id)
-        # 0 only for padding of the batch: a [PAD] between topics is attended to.
+        # The mask is 0 only for padding of the batch. A [PAD] between topics is attended to.
         attended = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         out = self._model(input_ids=input_ids.to(device), attention_mask=attended.to(device), output_hidden_states=True)
         return torch.stack(out.hidden_states[1:], dim=2).float()
@@ -193,14 +193,14 @@ def _spelt(units: list[str]) -> str:
 
 
 def model_files(folder: Path, option: str, any_tokenizer: bool = False) -> list[Path]:
-    """Config, weights and tokenizer files of a directory, with the weights last.
+    """Return the config, tokenizer and weight files of a directory, with the weights last.
 
     Args:
-        option: gives the directory, for messages.
-        any_tokenizer: the tokenizer may have other files than that of a BERT.
+        option: name of the option for the directory, for messages.
+        any_tokenizer: accept tokenizers with other files than BERT's tokenizer.
 
     Raises:
-        UserError: if one is missing, too large or not regular.
+        UserError: if a file is missing, too large or not regular.
     """
     if not folder.is_dir():
         raise UserError(f"there is no BERT directory {str(folder)!r}: give {option} a local transformers directory.")
@@ -246,10 +246,10 @@ def _read_config(path: Path, size: int) -> _BertConfig:
 
 
 def load_transformer(path: str) -> tuple[Any, Any]:
-    """Tokenizer and model of a directory with weights for all parameters, without any download.
+    """Return tokenizer and model of a directory with weights for all parameters, without any download.
 
     Raises:
-        UserError: if it cannot be loaded. ``model_files`` has to look at the files first.
+        UserError: if it cannot be loaded. ``model_files`` must check the files first.
     """
     hide_broken_torchaudio()
     transformers = import_optional("transformers")
@@ -273,9 +273,9 @@ def load_transformer(path: str) -> tuple[Any, Any]:
             output = model.eval()(input_ids=torch.zeros(1, 2, dtype=torch.long))  # some invalid values fail only here
         if not isinstance(output, dict):
             raise TypeError("its config.json asks for outputs without names")
-    except Exception as error:  # a directory can make transformers raise anything
+    except Exception as error:  # a directory can cause any error in transformers
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        if "weights_only" in reason:  # torch advises to load it all the same
+        if "weights_only" in reason:  # torch's message advises to load it anyway
             reason = "its weights would call other functions than a file of weights needs"
         raise UserError(f"the model in {path} cannot be loaded: {reason or type(error).__name__}.") from error
     if type(tokenizer.model_max_length) not in (int, float):
@@ -311,7 +311,7 @@ def _check_weights(path: str, report: dict[str, Any]) -> None:
 
 
 def _check_tokenizer(path: str, tokenizer: Any, vocab_size: int) -> None:
-    """Reject the tokenizer of another model, and the empty one that transformers creates if the files contain none."""
+    """Reject the tokenizer of another model, and the empty tokenizer that transformers creates if files are missing."""
     pieces = len(tokenizer)
     if pieces > vocab_size or 2 * pieces < vocab_size or vocab_size - pieces >= _LARGEST_PADDING:
         raise UserError(

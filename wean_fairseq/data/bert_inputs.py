@@ -1,8 +1,8 @@
 """Features of source words from a frozen BERT, computed once and stored in memory-mapped files.
 
 A file contains the features of all distinct lines of a split, sorted. Its name is a checksum over BERT's digest, the
-separator of topics and the lines, so that any change selects another file. The file appears when it is complete; a
-second process that needs the same one waits for it. It uses half precision: 12 layers of 768 take 18 KiB per word.
+separator of topics and the lines, so that any change selects another file. The file appears when it is complete. A
+second process that needs the same file waits for it. Half precision is used: 12 layers of 768 take 18 KiB per word.
 
 Legend: ``B`` batch, ``S`` source length, ``N`` words of a split, ``L`` layers of BERT, ``H`` its width.
 """
@@ -41,7 +41,7 @@ _BLOCK = 1 << 24  # bytes per read for a checksum
 
 
 class StoredFeatures:
-    """The features of lines, read from files for prepared data sets, else computed immediately."""
+    """The features of lines, read from files for prepared data sets, otherwise computed immediately."""
 
     def __init__(self, bert: FrozenBert, folder: Path) -> None:
         self.bert = bert
@@ -76,7 +76,7 @@ class StoredFeatures:
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """Return the features of the words of a batch, at their positions. 0 at end symbols and padding.
+        """Return the features of the words of a batch at their positions, and 0 at end symbols and padding.
 
         Args:
             src_tokens: (B, S), padded on either side.
@@ -124,7 +124,7 @@ class BertConfig(FairseqDataclass):
 
 @dataclass
 class TopicBertConfig(BertConfig):
-    """The same for sources that are topics."""
+    """Options of tasks whose sources are topics and whose models read BERT's features."""
 
     topic_separator: str = option("[PAD]", "token that separates two topics in BERT's input; empty = none")
 
@@ -140,7 +140,7 @@ class BertInputs(ExtraInputs):
     def __init__(self, cfg: Any, dictionary: Dictionary) -> None:
         super().__init__(cfg, dictionary)
         folder = Path(cfg.bert_cache) if cfg.bert_cache else Path(split_paths(cfg.data)[0]) / "bert-features"
-        bert = FrozenBert(cfg.bert, getattr(cfg, "topic_separator", None))  # without one, sources are sentences
+        bert = FrozenBert(cfg.bert, getattr(cfg, "topic_separator", None))  # without a separator, sources are sentences
         self.features = StoredFeatures(bert, folder)
         self.attributes = {"bert": bert}
 
@@ -151,7 +151,7 @@ class BertInputs(ExtraInputs):
             raise UserError("--bert-cache is for --bert DIR, which is not given: leave it out.")
 
     def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
-        """Compute the features of sources that are not cached, except of pairs that are left out of training."""
+        """Compute the features of sources that are not cached, except for pairs that are omitted from training."""
         limits = PairLimits(self.cfg.max_pair_length, str(self.cfg.length_policy))
         longest = limits.length if training and limits.drops else sys.maxsize
         lines = set(word_ids((pairs.src[index] for index in range(len(pairs.src))), self.dictionary))
@@ -186,7 +186,7 @@ class _CacheFile:
     def read(self, *, warn: bool = False) -> np.ndarray | None:
         """Return the features, memory-mapped.
 
-        ``None`` if they are missing, damaged (logged with ``warn``) or others.
+        ``None`` if they are missing, damaged (logged with ``warn``) or belong to other data.
         """
         if not self.path.exists():
             return None

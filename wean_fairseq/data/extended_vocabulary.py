@@ -1,6 +1,6 @@
 """Words outside the dictionary that keep their spelling, and the slots through which models copy them.
 
-An ``ExtendedDictionary`` gives every unknown word that it reads its own id above those of the dictionary. These
+An ``ExtendedDictionary`` assigns every unknown word that it reads an id above the ids of the dictionary. These
 *spelling* ids exist only in this process and never reach a model. ``SlotMap`` turns them into the ids that models read:
 within a sentence pair the k-th distinct unknown word of the source is slot k, in the source and in the target. Words
 beyond the last slot, and unknown words of the target that are not in the source, become ``<unk>``. Training, generation
@@ -46,8 +46,8 @@ class ExtendedDictionary(Dictionary):
         """Remove all words outside the dictionary. A server that reads text for days must call this."""
         self._spellings: list[str] = []
         self._spelling_ids: dict[str, int] = {}
-        self._same: list[int] = []  # for each spelling the number of the first one that counts as the same word
-        self._same_numbers = torch.tensor(self._same)  # the same as a tensor, updated when it is needed
+        self._same: list[int] = []  # for each spelling, the number of the first spelling of the same word
+        self._same_numbers = torch.tensor(self._same)  # `_same` as a tensor, updated when it is needed
         self._folded: dict[str, int] = {}
 
     @property
@@ -83,9 +83,9 @@ class ExtendedDictionary(Dictionary):
         append_eos: bool = True,
         reverse_order: bool = False,
     ) -> Tensor:
-        """Encode a line like fairseq, but give an unknown word a spelling id. The dictionary never grows.
+        """Encode a line like fairseq, but assign a spelling id to an unknown word. The dictionary never grows.
 
-        A word that is spelt like a boundary symbol or a slot is an unknown word too.
+        A word that is spelt like a boundary symbol or a slot also counts as unknown.
         """
         words = line_tokenizer(line)
         if reverse_order:
@@ -116,7 +116,7 @@ class ExtendedDictionary(Dictionary):
         return str(super().string(tensor, *args, **kwargs))
 
     def same_word(self, tokens: Tensor) -> Tensor:
-        """Ids, of any shape, that are equal for words that share a slot."""
+        """Return ids of any shape that are equal for words that share a slot."""
         if not self.fold_case or not self._same:
             return tokens
         if len(self._same_numbers) != len(self._same):
@@ -134,7 +134,7 @@ class ExtendedDictionary(Dictionary):
 
 
 def num_base_words(dictionary: Dictionary) -> int:
-    """``V``: the size of the dictionary without slots."""
+    """Return ``V``, the size of the dictionary without slots."""
     return int(getattr(dictionary, "first_slot", len(dictionary)))
 
 
@@ -142,7 +142,7 @@ class SlotMap:
     """Maps spelling ids to slots and back, for one batch.
 
     Args:
-        target: dictionary of the target; the same object as ``source`` if it has slots.
+        target: dictionary of the target. It is the same object as ``source`` if it has slots.
         src_tokens: (B, S), with spelling ids.
 
     Attributes:
@@ -164,13 +164,13 @@ class SlotMap:
         first = self.src_keys.unsqueeze(2).eq(self.src_keys.unsqueeze(1)).int().argmax(dim=2)  # (B, S)
         position = torch.arange(src_tokens.size(1), device=src_tokens.device)
         opens = unknown & first.eq(position)  # the first occurrence of a word
-        number = (opens.cumsum(dim=1) - 1).gather(1, first)  # of the word among the distinct ones
+        number = (opens.cumsum(dim=1) - 1).gather(1, first)  # of the word among the distinct words
         slot = torch.where(number < slots, source.first_slot + number, source.unk())
         self.src_tokens = torch.where(unknown, slot, src_tokens)
         self._words.scatter_(1, torch.where(opens, number.clamp(max=slots), slots), src_tokens)
 
     def slots(self, tokens: Tensor) -> Tensor:
-        """Target ids with slots: (B, T) -> (B, T)."""
+        """Return target ids with slots: (B, T) -> (B, T)."""
         if not self.dictionary.num_slots:
             return base_ids(tokens, len(self.dictionary), self.dictionary.unk())
         matches = self.dictionary.same_word(tokens).unsqueeze(2).eq(self.src_keys.unsqueeze(1))  # (B, T, S)
@@ -179,7 +179,7 @@ class SlotMap:
         return torch.where(tokens >= len(self.dictionary), unknown, tokens)
 
     def spell(self, rows: int | Tensor, tokens: Tensor) -> Tensor:
-        """Return the ids (T,) with words instead of slots. ``rows`` is the sentence of all, or of each."""
+        """Return the ids (T,) with words instead of slots. ``rows`` is the sentence of all ids, or of each id."""
         if not self.dictionary.num_slots:
             return tokens
         slot = tokens - self.dictionary.first_slot
@@ -187,7 +187,10 @@ class SlotMap:
         return torch.where(is_slot, self._words.to(tokens)[rows, slot.clamp(min=-1)], tokens)
 
     def spell_all(self, outputs: Sequence[tuple[int, Tensor]]) -> Sequence[Tensor]:
-        """``spell`` for many outputs, with the sentence of each, in few kernels: a batch has hundreds."""
+        """Apply ``spell`` to many outputs with their sentences.
+
+        It uses few kernels, because a batch has hundreds of outputs.
+        """
         if not self.dictionary.num_slots or not outputs:
             return [tokens for _, tokens in outputs]
         sentences, tokens = zip(*outputs, strict=True)

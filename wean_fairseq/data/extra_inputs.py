@@ -1,6 +1,6 @@
 """Inputs that some families read besides the words of a pair.
 
-A task creates them from its options and knows no more of them than ``ExtraInputs``. A model declares the names of the
+A task creates them from its options, and only knows their interface ``ExtraInputs``. A model declares the names of the
 inputs that it reads (``Capabilities.inputs``).
 """
 
@@ -17,7 +17,7 @@ class ExtraInputs:
         dictionary: dictionary of the source.
 
     Attributes:
-        option: name of the option that asks for them.
+        option: name of the option that requests them.
         names: names of the inputs in ``net_input``.
         are_required: whether only models that read them can be trained and used with the option.
         read_words: whether they distinguish words that are not in the dictionary.

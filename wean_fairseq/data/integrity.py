@@ -18,7 +18,7 @@ from ..storage.manifest import Manifest, check_file
 
 logger = logging.getLogger(__name__)
 
-_HEADER = 26  # bytes of an index before the sizes (4 each) and positions (8 each) of the sentences
+_HEADER = 26  # bytes of an index before the sizes (4 bytes each) and positions (8 bytes each)
 _ADVICE = (
     "it is damaged, or was replaced; restore it, or make the data again with fairseq-preprocess, or, if the change is "
     "intended, run wean-checksum on its directory"
@@ -101,7 +101,7 @@ def _check_symbols(content: np.ndarray, sentences: int, binary_file: Path) -> No
 
 
 def _read_index(content: bytes, index_file: Path) -> tuple[np.dtype, int, int]:
-    """The type of the words and the numbers of sentences and words, from the index of fairseq's memory-mapped data."""
+    """Return the type of the words and the numbers of sentences and words in the index of memory-mapped data."""
     is_first_version = content.startswith(MMapIndexedDataset.Index._HDR_MAGIC + (1).to_bytes(8, "little"))
     code = content[_HEADER - 9 : _HEADER - 8]
     sentences = int.from_bytes(content[_HEADER - 8 : _HEADER], "little")

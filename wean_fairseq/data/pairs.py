@@ -26,7 +26,7 @@ LENGTH_POLICIES = ("drop", "truncate")
 
 
 def word_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Mask of the words, with the shape of ``src_tokens``. It is False at end symbols and padding."""
+    """Return a mask of the words with the shape of ``src_tokens``. It is False at end symbols and padding."""
     return src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
 
 
@@ -94,7 +94,7 @@ def limit_pairs(dataset: LanguagePairDataset, limits: PairLimits, training: bool
 
 
 def check_data_dir(data: str | None, source_lang: str | None, target_lang: str | None) -> None:
-    """Reject a data directory that is missing or was not made by fairseq-preprocess.
+    """Reject a data directory that is missing or that fairseq-preprocess did not write.
 
     Args:
         data: one directory or several joined by colons. The first contains the dictionaries.
@@ -127,7 +127,7 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
 
 
 def dictionary_file(path: Path) -> Path:
-    """Return the file of a dictionary, or the source's for a folder of ``fairseq-preprocess --only-source``.
+    """Return the file of a dictionary, or the source's file in a folder of ``fairseq-preprocess --only-source``.
 
     A model with two dictionaries is rejected later, because checkpoints record the words of both.
     """
@@ -162,7 +162,7 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
             check_text(Path(f"{prefix}.{language}"))
         sentences = data_utils.load_indexed_dataset(f"{prefix}.{language}", dictionary, dataset_impl)
         if sentences is not None:
-            # A copy, because the sizes of a memory-mapped data set are freed with it.
+            # The sizes are copied, because the sizes of a memory-mapped data set are freed with it.
             lengths[f"{prefix}.{language}"] = np.array(sentences.sizes)
     # fairseq returns None for a file that is missing or has another format.
     if not lengths:
@@ -179,7 +179,7 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
     if not all(map(len, lengths.values())):
         raise UserError(f"{prefix}.* have no sentences: give fairseq-preprocess a text that has some.")
     for name, sizes in lengths.items():
-        empty = np.flatnonzero(sizes <= 1) + 1  # an empty line holds only the end symbol
+        empty = np.flatnonzero(sizes <= 1) + 1  # an empty line contains only the end symbol
         if empty.size and not keep_empty:
             first_lines = ", ".join(str(line) for line in empty[:5]) + (", ..." if empty.size > 5 else "")
             raise UserError(

@@ -40,7 +40,7 @@ def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, 
 
 
 def check_essays(name: str, essays: Iterable[Tensor], separator: int) -> None:
-    """Reject essays that still contain their topics. Raises ``UserError`` with the number of the first one."""
+    """Reject essays that still contain their topics. Raise ``UserError`` with the number of the first such essay."""
     with_topics = [number for number, essay in enumerate(essays, start=1) if essay.eq(separator).any()]
     if with_topics:
         raise UserError(_separator_error(f"{name} has {len(with_topics)} essay(s)", with_topics[0]))
@@ -60,7 +60,7 @@ def check_known(
 
     Args:
         required: topics can only be distinguished by the dictionary.
-        lost_spellings: BERT reads the topics too, but the spelling of unknown words is lost.
+        lost_spellings: BERT also reads the topics, but the spelling of unknown words is lost.
 
     Raises:
         UserError: if ``required`` is true and the dictionary contains none of the words.

@@ -1,4 +1,4 @@
-"""Read typed or piped text: its lines, by this package's definition of a line, and words outside the dictionary.
+"""Read the lines of typed or piped text, by this package's definition of a line, and find unknown words.
 
 fairseq's own reader fails with a traceback for bytes that are not UTF-8 and for missing files. It reads a pipe in the
 encoding of the locale, treats a lone carriage return as the end of a line, so that all later outputs belong to other
@@ -16,8 +16,8 @@ from ..errors import UserError
 from ..storage.files import open_input
 from .extended_vocabulary import num_base_words
 
-_LONGEST = 1 << 24  # bytes of a line
-_MANY = 0.2  # share of all words
+_LONGEST = 1 << 24  # maximum bytes of a line
+_MANY = 0.2  # maximum share of unknown words without a warning
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -28,7 +28,7 @@ def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
         given: name of a file. ``-`` = standard input.
 
     Raises:
-        UserError: with the first line that is not UTF-8, or the file that cannot be read; if the input is closed.
+        UserError: with the first line that is not UTF-8, or the file that cannot be read, or if the input is closed.
     """
     lines = _lines(given)
     while buffer := list(islice(lines, buffer_size)):
@@ -70,7 +70,7 @@ def lines_of(file: BinaryIO) -> Iterator[bytes]:
 def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
     for number, raw in enumerate(raw_lines, start=1):
         content = raw.removeprefix(_BYTE_ORDER_MARK) if number == 1 else raw
-        if not content:  # the file contains only the mark
+        if not content:  # the file contains only the byte order mark
             continue
         try:
             yield content.decode("utf-8").strip()

@@ -26,13 +26,13 @@ NO_LABEL = -1  # label of padding. Losses ignore it
 
 
 class _SideLabels(NamedTuple):
-    """Labels of all words of a side, one sentence after another, and the start of each sentence, plus the end."""
+    """Labels of all words of a side, one sentence after another, with the start of each sentence and the end."""
 
     labels: NDArray[np.int8]
     starts: NDArray[np.int64]
 
     def scatter(self, ids: list[int], tokens: Tensor, padding_idx: int) -> Tensor:
-        """Return the labels of sentences ``ids`` at their words in ``tokens`` (B, S), padded on either side: (B, S)."""
+        """Return the labels (B, S) of sentences ``ids`` at their words in ``tokens`` (B, S), padded on either side."""
         words = tokens.ne(padding_idx)
         values: list[int] = []
         for sentence, length in zip(ids, words.sum(dim=1).tolist(), strict=True):
@@ -113,7 +113,7 @@ class WeakLabels(ExtraInputs):
         return LabelledPairs(pairs, *sides)
 
     def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return a batch in which missing labels are ``NO_LABEL``: a batch of the validation data may have none."""
+        """Return a batch in which missing labels are ``NO_LABEL``, because validation data may have no labels."""
         net_input = batch["net_input"]
         no_labels = {
             "source_labels": torch.full_like(net_input["src_tokens"], NO_LABEL),
@@ -123,7 +123,7 @@ class WeakLabels(ExtraInputs):
 
 
 def _read(path: Path, words: NDArray[np.int64]) -> _SideLabels:
-    """Read a file of labels. ``words`` has the required number of labels for each line."""
+    """Read a file of labels. ``words`` contains the required number of labels for each line."""
     lines = read_regular(path, 1 << 32).splitlines()
     if len(lines) != len(words):
         raise UserError(

@@ -17,24 +17,24 @@ from ..errors import UserError
 from ..storage.files import Unpacked, open_regular
 
 logger = logging.getLogger(__name__)
-_LONGEST = 1 << 24  # characters of a line
-_DIGITS = 12  # of a number of words. Python refuses to parse numbers with thousands of digits
+_LONGEST = 1 << 24  # maximum number of characters of a line
+_DIGITS = 12  # maximum digits of the number of words, because Python refuses thousands of digits
 
 
 def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tensor, Tensor]:
-    """Read the vectors of the dictionary's words, and log the number of words that have one.
+    """Read the vectors of the dictionary's words, and log the number of words with a vector.
 
-    If a word occurs twice, its first vector is used. Padding has none. Words with spaces, which GloVe's largest file
-    contains, are skipped.
+    If a word occurs twice, its first vector is used. Padding has no vector. Words with spaces, which GloVe's largest
+    file contains, are skipped.
 
     Args:
         dim: ``D`` of the model.
 
     Returns:
-        The vectors (V, D), with zeros for words that have none, and a mask (V,) of the words that have one.
+        The vectors (V, D), with zeros for words without a vector, and a mask (V,) of the words with a vector.
 
     Raises:
-        UserError: if the file is missing, of another width, broken, or has none of the words.
+        UserError: if the file is missing or broken, has another width, or contains none of the words.
     """
     matrix = np.zeros((len(dictionary), dim), dtype=np.float32)
     has_vector = np.zeros(len(dictionary), dtype=bool)

@@ -1,4 +1,4 @@
-"""Evaluation: output reader, metrics with signatures, presets, paired tests, tables, human evaluation.
+"""Evaluation of outputs: reader, metrics with signatures, presets, paired tests, tables, human evaluation.
 
 The command line is ``wean-evaluate``. From Python, use `evaluate` with `columns_for`, or a single metric::
 

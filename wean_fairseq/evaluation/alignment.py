@@ -16,20 +16,22 @@ SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0
 _WORD = re.compile(r"\w+")
 #: Number of compared lines, spread evenly over the text.
 _LOOKED_AT = 300
-#: A word in more lines than this is not rare. Another line is a candidate if it shares three rare words.
+#: Maximum number of lines that contain a rare word, minimum number of rare words that a candidate line shares, and
+#: maximum number of candidate lines.
 _RARE, _SHARED, _CANDIDATES = 50, 3, 5
-#: A line belongs to another line that has this share of its words, weighted by rarity, if the line in its own place has
-#: less than the second share, and is worse by at least the third.
+#: A line belongs to another line if that line contains at least the first share of its words (weighted by rarity), the
+#: line in its own place less than the second share, and the shares differ by at least the third number.
 _FOUND, _LOST, _CLOSER = 0.5, 0.3, 0.3
-#: Shares of the compared lines from which a text is called shifted, or in another order, and the smallest number.
+#: Minimum shares of misplaced lines in a shifted text and in a text in another order, and their minimum number.
 _SHIFTED, _SHUFFLED, _FEWEST = 0.05, 0.5, 3
-#: Standard errors by which lines are nearer to their own line than to others. Texts are not judged if they have fewer
-#: lines than the second number, or less in common than the third (such as texts in two languages).
+#: Minimum number of standard errors by which lines must be nearer to their own line than to others. Texts are not
+#: judged if they have fewer lines than the second number, or less in common than the third (such as texts in two
+#: languages).
 _SIGNIFICANT, _TELLING, _COMMON = 2.0, 30, 0.002
 
 
 def word_set(line: str) -> frozenset[str]:
-    """Return the different words of a line, or its pairs of characters in a script without spaces."""
+    """Return the distinct words of a line, or its character pairs in a script without spaces."""
     text = line.lower()
     if SPACELESS.search(text):
         text = "".join(text.split())
@@ -43,9 +45,9 @@ class Alignment:
 
     Attributes:
         role: name of the anchor, such as ``source``.
-        moved: line number -> number of the line that it belongs to, of misplaced lines.
-        own: shares of the words, weighted by rarity, that the other text has in the same line.
-        other: shares of the words that the other text has in another line.
+        moved: number of a misplaced line -> number of the line that it belongs to.
+        own: shares of the words (weighted by rarity) that the same line of the other text contains.
+        other: shares of the words that another line of the other text contains.
     """
 
     role: str
@@ -60,7 +62,7 @@ class Alignment:
 
     @property
     def is_unrelated(self) -> bool:
-        """Return True if lines have words in common, but not significantly more with their own lines than others."""
+        """Return True if lines share words, but not significantly more with their own lines than with others."""
         if self.looked_at < _TELLING:
             return False
         distance = self.own - self.other
@@ -105,7 +107,7 @@ class Anchors:
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        """The lines that have a word, for every word."""
+        """The lines that contain each word."""
         places: dict[str, list[int]] = defaultdict(list)
         for place, words in enumerate(self.words):
             for word in words:
@@ -113,7 +115,7 @@ class Anchors:
         return dict(places)
 
     def _weight(self, word: str) -> float:
-        """Return the weight of a word, which is larger for rarer words and 0 if no line has the word."""
+        """Return the weight of a word, which is larger for rarer words and 0 if no line contains the word."""
         places = self._places.get(word)
         return math.log((1 + len(self._lines)) / len(places)) if places else 0.0
 
@@ -134,12 +136,12 @@ class Anchors:
         return Alignment(self.role, moved, np.array(shares), np.array(others))
 
     def _share(self, words: frozenset[str], place: int) -> float:
-        """Return the share of some words that a line has, weighted by their rarity."""
+        """Return the share of the given words that a line contains, weighted by their rarity."""
         weights = {word: self._weight(word) for word in words}
         return sum(weights[word] for word in words & self.words[place]) / (sum(weights.values()) or 1.0)
 
     def _best(self, words: frozenset[str]) -> tuple[float, int]:
-        """Return the highest share that any line has of some words, and the place of that line."""
+        """Return the highest share of the given words in any line, and the place of that line."""
         rare = [places for word in words if len(places := self._places.get(word, [])) <= _RARE]
         shared = Counter(place for places in rare for place in places)
         likely = [place for place, number in shared.most_common(_CANDIDATES) if number >= _SHARED]

@@ -175,7 +175,7 @@ def score_command(arguments: list[str]) -> str:
     return write(shared.format)
 
 
-#: Functions of the commands. Each is imported when its command is called. Scoring needs no name.
+#: Functions of the commands. Each is imported when its command is called. The scoring command has no name.
 COMMANDS = {
     "score": "cli:score_command",
     "sheet": "human.cli:sheet_command",

@@ -1,4 +1,4 @@
-"""References and sources of a test set, the rows made from the sources, and the check that systems fit."""
+"""References and sources of a test set, baseline rows derived from the sources, and checks of the systems."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from .file_formats import check_format
 from .output_reader import SystemOutput
 from .text_files import PathLike, read_lines, sha256_as_read
 
-_LONGEST = 1 << 17  # characters of a sentence or essay
+_LONGEST = 1 << 17  # maximum length of a sentence or essay in characters
 #: Name of the row of the source, which is scored like the output of a system.
 COPY_ROW = "copy-source"
 #: Names of the rows of ``--lead N``, the beginning of the source.
@@ -21,7 +21,7 @@ _LEAD_ROW = re.compile(r"lead-\d+")
 
 
 def is_baseline(name: str) -> bool:
-    """Return whether a row is made from the source and is not a system."""
+    """Return whether a row is derived from the source and is not a system."""
     return name == COPY_ROW or _LEAD_ROW.fullmatch(name) is not None
 
 
@@ -32,9 +32,9 @@ class Corpus:
     Attributes:
         references: one list of sentences per reference file.
         files: name, SHA-256 and number of lines of every file, by role.
-        groups: group of each sentence, if groups are scored separately, too.
+        groups: group of each sentence, if groups are also scored separately.
         notes: oddities of the files, one sentence each.
-        copyable: whether a copy of the source is a row of the table. Topic words are not.
+        copyable: whether the table has a row for a copy of the source. It is False for topic words.
     """
 
     references: list[list[str]]
@@ -89,7 +89,7 @@ def read_corpus(
 
 
 def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
-    """Return a note on sources that are tables or JSON. They are allowed, but copying them is not a useful baseline."""
+    """Return a note on sources that are tables or JSON. They are allowed, but a copy is not a useful baseline."""
     try:
         check_format(sources, path)
     except UserError as error:
@@ -101,7 +101,7 @@ def lead_rows(sources: Sequence[str] | None, lengths: Sequence[int], by_characte
     """Return the first words of every source as the output of a system, once for each length.
 
     Args:
-        lengths: numbers of words. Shorter sources are complete.
+        lengths: numbers of words. Shorter sources are used completely.
         by_characters: count characters instead of words between spaces.
 
     Raises:
@@ -135,7 +135,10 @@ def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: 
 
 
 def _check_sentences(lines: Sequence[str], path: PathLike) -> None:
-    """Refuse a line that is not a sentence or essay. Some metrics would take hours or all memory for it."""
+    """Refuse a line that is not a sentence or essay.
+
+    For longer lines, some metrics would take hours or fill the memory.
+    """
     for number, line in enumerate(lines, start=1):
         if len(line) > _LONGEST:
             raise UserError(

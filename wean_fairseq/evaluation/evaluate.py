@@ -1,4 +1,4 @@
-"""Score systems on a corpus: all metrics, confidence intervals, the copy-the-source row, paired tests, warnings."""
+"""Score systems on a corpus with all metrics, confidence intervals, a copy-the-source row and paired tests."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from .presets import MetricColumn
 from .score_file import Column, Comparison, Evaluation, Score, ScoredData
 from .significance import Draws
 
-#: A test of two systems that differ in fewer sentences has a warning.
+#: Minimum number of differing sentences for a paired test without a warning.
 FEW_DIFFERING = 10
 #: System -> the statistics of each of its runs.
 Rows = Mapping[str, Sequence[FloatArray]]
@@ -33,7 +33,7 @@ class Resampling:
         resamples: bootstrap resamples, for intervals and the paired bootstrap test.
         trials: approximate randomisation trials.
         seed: seed of both tests.
-        all_pairs: compare every pair of systems, not only each with the first one.
+        all_pairs: compare every pair of systems, not only each system with the first.
         correction: ``holm`` corrects the p-values of a metric for the number of systems compared with the same one.
     """
 
@@ -93,7 +93,7 @@ def evaluate(
 
 
 def drop_sourceless(columns: Sequence[MetricColumn], corpus: Corpus) -> tuple[list[MetricColumn], list[str]]:
-    """Leave out columns that need the source if there is none, and return warnings that say so."""
+    """Omit columns that need the source if there is none, and return warnings that report this."""
     if corpus.sources is not None:
         return list(columns), []
     dropped = [column.key for column in columns if column.metric.needs_source]
@@ -106,7 +106,7 @@ def drop_sourceless(columns: Sequence[MetricColumn], corpus: Corpus) -> tuple[li
 
 
 def add_groups(columns: Sequence[MetricColumn], corpus: Corpus) -> list[MetricColumn]:
-    """Add columns for each group of sentences behind each column whose metric has rows that can be added up."""
+    """Add a column for each group of sentences after each column whose metric has additive rows."""
     groups = dict.fromkeys(corpus.groups or [])
     expanded: list[MetricColumn] = []
     for column in columns:
@@ -120,7 +120,7 @@ class _Scoring:
     """Scores and paired tests of all systems, column by column.
 
     Args:
-        outputs: the runs of every system, and the rows that are made from the source.
+        outputs: the runs of every system, and the rows derived from the source.
     """
 
     def __init__(self, outputs: Mapping[str, Sequence[SystemOutput]], corpus: Corpus, resampling: Resampling) -> None:
@@ -137,7 +137,7 @@ class _Scoring:
         if metric.needs_source:
             metric.sources = self.corpus.sources
         metric.prepare(self.corpus.references)
-        # A row has the counts of a sentence, such as its n-gram matches. A score is computed from their sums.
+        # A row contains the counts of a sentence, such as its n-gram matches. A score is computed from their sums.
         rows: dict[str, list[FloatArray]] = {}
         for name, runs in self.outputs.items():
             texts = [
@@ -166,7 +166,7 @@ class _Scoring:
     def _compare(
         self, column: MetricColumn, rows: Rows, resampled: Mapping[str, FloatArray], draws: Draws
     ) -> list[Comparison]:
-        """Run the tests of one column, for the first system (or all) against those after it."""
+        """Run the tests of one column: the first system (or each system) against the systems after it."""
         names = [name for name in rows if not is_baseline(name)]
         baselines = names if self.resampling.all_pairs else names[:1]
         pairs = [(first, second) for place, first in enumerate(baselines) for second in names[place + 1 :]]
@@ -189,7 +189,7 @@ class _Scoring:
                 error = significance.run_error([(second.runs, resampled[system]), (first.runs, resampled[baseline])])
                 p_values = {"runs": significance.runs_p(difference, *error)}
             else:
-                continue  # one run alone does not show how much its system varies: `run_warnings` says so
+                continue  # one run does not show how much its system varies, as `run_warnings` reports
             sums = [sum(rows[name]) for name in (baseline, system)]
             apart = np.any(sums[0] * len(rows[system]) != sums[1] * len(rows[baseline]), axis=1)
             comparisons.append(Comparison(column.key, baseline, system, difference, int(apart.sum()), p_values))
@@ -199,7 +199,7 @@ class _Scoring:
 
 
 def _correct_p_values(comparisons: Sequence[Comparison]) -> None:
-    """Correct the p-values of one column, test by test, within the comparisons with one baseline."""
+    """Correct the p-values of one column, separately for each test and each baseline."""
     families: dict[tuple[str, str], list[Comparison]] = {}
     for item in comparisons:
         for test in item.p_values:
@@ -211,7 +211,7 @@ def _correct_p_values(comparisons: Sequence[Comparison]) -> None:
 
 
 def run_warnings(systems: Sequence[SystemOutput]) -> Iterator[str]:
-    """Say where runs of one system are the same text, and where one run is compared with several."""
+    """Warn if runs of one system are the same text, or if one run is compared with several."""
     runs = Counter(system.name for system in systems)
     for name, number in runs.items():
         different = {tuple(system.hypotheses) for system in systems if system.name == name}
@@ -223,7 +223,7 @@ def run_warnings(systems: Sequence[SystemOutput]) -> Iterator[str]:
 
 
 def few_warnings(evaluation: Evaluation) -> Iterator[str]:
-    """Say where a test rests on few sentences."""
+    """Warn if the systems of a test differ in few sentences."""
     few: dict[tuple[str, str], list[str]] = {}
     for item in evaluation.comparisons:
         if evaluation.columns[item.metric].is_quality and item.differing < FEW_DIFFERING:
@@ -234,7 +234,7 @@ def few_warnings(evaluation: Evaluation) -> Iterator[str]:
 
 
 def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> Iterator[str]:
-    """Report empty hypotheses, which are scored as empty, and empty references, see `drop_holes`."""
+    """Report empty hypotheses, which are scored as empty texts, and empty references (see `drop_holes`)."""
     for system in systems:
         empty = system.empty_lines
         if empty:
@@ -249,7 +249,7 @@ def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> Iterator[
 
 
 def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColumn]) -> Iterator[str]:
-    """Say where a metric looks at more outputs of a sentence than there are."""
+    """Warn if a metric looks at more outputs per sentence than there are."""
     depths = {column.key: column.metric.wants_nbest for column in columns if column.metric.wants_nbest > 1}
     for system in systems:
         longest = max(len(entries) for entries in system.nbest)
@@ -259,7 +259,7 @@ def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColu
 
 
 def copy_warnings(evaluation: Evaluation) -> Iterator[str]:
-    """Say which systems a copy of the source, or of its beginning, beats, and on which metrics."""
+    """Report the systems that score below a copy of the source or of its beginning, and on which metrics."""
     for row, copied in evaluation.scores.items():
         for name, scores in evaluation.scores.items():
             if not is_baseline(row) or is_baseline(name):

@@ -1,6 +1,6 @@
 """Recognise files that do not have one sentence per line: n-best lists, tables, JSON, markup (``formats.toml``).
 
-The scores of such a file would be meaningless. The file is refused with a command that writes a plain file. Only the
+The scores of such a file would be meaningless. The error message names a command that writes a plain file. Only the
 JSON lines of ``wean-generate`` are read, because they are unambiguous.
 """
 
@@ -18,7 +18,7 @@ from .text_files import PathLike, read_table
 
 #: A number in the notation of programs that print scores and line numbers.
 NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?(?:e[-+]?\d+)?|inf|nan)", re.IGNORECASE)
-#: Names of the text of an output in JSON, the most specific first.
+#: Possible keys of the output text in JSON, the most specific first.
 _TEXT_KEYS = ("text", "hypothesis", "prediction", "output", "generated", "translation", "target")
 _WRITE_JSON = "import json, sys; [print(item{path}) for item in {items}]"
 _JSON_ITEMS = ("map(json.loads, sys.stdin)", "json.load(sys.stdin)")
@@ -50,10 +50,10 @@ LINE_FORMATS = convert(read_table("formats.toml")["formats"], list[LineFormat])
 
 
 def check_format(lines: Sequence[str], path: PathLike) -> None:
-    """Refuse a file that does not hold one plain sentence per line.
+    """Refuse a file that does not contain one plain sentence per line.
 
     Raises:
-        UserError: naming the format and a command that writes a plain file.
+        UserError: with the format and a command that writes a plain file.
     """
     written = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     content = _json_items([line for _, line in written]) if written and written[0][1].lstrip()[0] in "[{" else None
@@ -83,8 +83,8 @@ def _json_items(written: Sequence[str]) -> tuple[list[Any], str] | None:
 
 
 def _parsed(text: str) -> Any:
-    """Return the object, or the list of texts or objects, of a text in JSON. Return None for any other text."""
-    try:  # numbers that JSON does not have make no sentence of it
+    """Return the object, or the list of texts or objects, that a JSON text contains. Return None for other text."""
+    try:  # text with NaN or Infinity counts as JSON, although JSON has no such numbers
         item = json.loads(text, parse_int=str)
     except ValueError:
         return None
@@ -128,7 +128,7 @@ class _Line(Struct):
 
 
 def read_json_lines(lines: Sequence[str], path: PathLike) -> list[list[str]] | None:
-    """Return the n-best lists of the JSON lines of ``wean-generate --jsonl``, or None if the file is something else.
+    """Return the n-best lists of the JSON lines of ``wean-generate --jsonl``, or None if the file has another format.
 
     Raises:
         UserError: if a line is damaged, missing or repeated.

@@ -1,9 +1,9 @@
 """Granularities of words in a trained C-DNPG: reader of dumps, and means in every layer.
 
-``fairseq-generate --granularity-dump z.jsonl`` writes them, ``wean-plot granularity`` draws them (the paper's figure 2)
-and writes the means. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean. A function
-word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and question words.
-Numbers and punctuation count as neither function words nor content words.
+``fairseq-generate --granularity-dump z.jsonl`` writes the granularities. ``wean-plot granularity`` draws them (the
+paper's figure 2) and writes the means. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean. A
+function word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and question
+words. Numbers and punctuation count as neither function words nor content words.
 """
 
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Senten
 def layer_table(sentences: Sequence[Sentence]) -> Table:
     """Return one row per layer, from the bottom. Cells are empty if a layer has no such words.
 
-    The standard error is that of the difference between the two means, assuming that words are independent.
+    The column ``standard_error`` is the error of the difference between the two means, assuming independent words.
     """
     head = (
         "layer function_words content_words difference standard_error number_of_function_words number_of_content_words"
@@ -112,7 +112,7 @@ def layer_table(sentences: Sequence[Sentence]) -> Table:
 
 
 def standard_error(*groups: Sequence[float]) -> float | None:
-    """Return the standard error of the difference of two means, or None if a group has fewer than two numbers."""
+    """Return the standard error of the difference of two means, or None if a group contains fewer than two numbers."""
     if min(map(len, groups)) < 2:
         return None
     return sqrt(sum(variance(group) / len(group) for group in groups))

@@ -28,7 +28,7 @@ def load_mixture(checkpoint: str) -> Tensor:
 
 
 def mixture_table(weights: Tensor) -> Table:
-    """Return one row per mixture, shape (N, L): one layer of the decoder, or all layers if they share one mixture."""
+    """Return one row per mixture of the weights (N, L). All decoder layers may share one mixture."""
     rows = []
     for number, row in enumerate(weights.tolist(), start=1):
         name = "all" if weights.size(0) == 1 else str(number)

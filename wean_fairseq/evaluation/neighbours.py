@@ -20,7 +20,7 @@ EMBEDDING = "encoder.embed_tokens.weight"
 
 
 class Neighbourhood:
-    """Words and their embedding, in which neighbours are searched.
+    """Words and the embedding in which their neighbours are searched.
 
     Args:
         words: words of a dictionary.
@@ -61,7 +61,7 @@ class Neighbourhood:
         return [(word, self.nearest(word, number)) for word in asked]
 
     def synonyms_found(self, sets: Sequence[set[str]], number: int) -> tuple[int, int]:
-        """Return the number of words with a synonym among their ``number`` nearest, and of words with synonyms."""
+        """Return the number of words with a synonym among their ``number`` nearest, and of all words with synonyms."""
         synonyms: dict[str, set[str]] = {}
         for synonym_set in sets:
             members = synonym_set & self.rows.keys()
@@ -76,10 +76,10 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
     """Load the words of a checkpoint and their embedding.
 
     Args:
-        name: name of the matrix. None = the first one with a row for every word, if possible of the encoder.
+        name: name of the matrix. None = the first matrix with a row for every word, preferably in the encoder.
 
     Raises:
-        UserError: if a file cannot be read, there is no such embedding, or it has another number of words.
+        UserError: if a file cannot be read, there is no such embedding, or the numbers of words differ.
     """
     words = load_dictionary(dictionary)
     weights: dict[str, Tensor] = read_model(checkpoint)["model"]
@@ -97,7 +97,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
 
 
 def neighbourhood_of(dictionary: "Dictionary", embedding: Tensor) -> Neighbourhood:
-    """Return the words of a dictionary, without the entries that fill it up, and their rows of an embedding."""
+    """Return the words of a dictionary (without padding entries) and their rows of an embedding."""
     padding = set(padding_words(dictionary))
     real = [row for row in range(SPECIALS, num_base_words(dictionary)) if dictionary[row] not in padding]
     return Neighbourhood([dictionary[row] for row in real], embedding[real])

@@ -5,9 +5,9 @@
     S-<id> TAB source      T-<id> TAB target       H-<id> TAB score TAB tokens
     D-<id> TAB score TAB detokenised text          P-<id> TAB positional scores
 
-with H/D/P repeated for every entry of an n-best list, best first. The hypotheses are sorted by id again. Faults that
-would silently shift, drop or exchange a sentence raise UserError: a missing id, an id that was generated twice, a line
-that a crash cut off or another message broke. A log that ``sort`` has been through is read as well, as long as the
+with H/D/P repeated for every entry of an n-best list, best first. The reader sorts the hypotheses by id. Faults that
+would silently shift, drop or exchange a sentence raise UserError: a missing id, an id that was generated twice, or a
+line that a crash truncated or another message interrupts. A log that was sorted with ``sort`` is accepted if the
 hypotheses of a sentence are still in their order, best first.
 """
 
@@ -24,16 +24,16 @@ from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
 # Digits as fairseq prints them: \d would also match digits of other scripts, and int() refuses thousands of them.
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
-# First: a line that only begins like a tagged one. Second: a tagged line after other text, such as a progress bar.
+# First: a line that only begins like a tagged line. Second: a tagged line after other text, such as a progress bar.
 _BROKEN_LINE = re.compile(r"^[STHDP]-[0-9]+$|^[STHD]-[0-9]{1,18}[^0-9\t]")
 _BURIED_LINE = re.compile(r".[HD]-[0-9]{1,18}\t-?(?:[0-9.]+(?:e-?[0-9]+)?|inf|nan)\t", re.DOTALL)
 _FORCED_DECODING = re.compile(r"score_reference'?[:=] ?True")
 _OOV_SLOT = re.compile(r"<oov-\d+>")
 _UNKNOWN = "<unk>"
-#: Ways to cut words into pieces that can be joined here. The first one is that of subword-nmt (``@@ ``).
+#: Notations of word pieces that can be joined here. The first is the notation of subword-nmt (``@@ ``).
 PIECES = ("subword_nmt", "sentencepiece")
 _SENTENCEPIECE_SPACE = "\u2581"
-#: From this number of outputs on, it is odd if all are equal to their targets.
+#: Minimum number of outputs for a note that all of them equal their targets.
 _SUSPICIOUS = 10
 
 
@@ -43,7 +43,7 @@ class LoggedSentence:
 
     Attributes:
         texts: tag -> texts of its lines: the source (S) and the target (T), if any, and the n-best lists of tokens (H)
-            and of detokenised text (D), best first. fairseq prints ``<unk>`` words in T: never score against it.
+            and of detokenised text (D), best first. fairseq prints ``<unk>`` words in T, so never score against it.
         worst: score of the last H- or D- line so far.
     """
 
@@ -54,7 +54,8 @@ class LoggedSentence:
         """Add the rest of a tagged line.
 
         Raises:
-            UserError: if a line is repeated, or a list is not best first: it was sorted, or comes from two runs.
+            UserError: if a line is repeated, or if a list is not best first because it was sorted or comes from two
+                runs.
         """
         texts = self.texts[tag]
         if tag in "ST" and texts:
@@ -68,7 +69,7 @@ class LoggedSentence:
             try:
                 score = float(number)
             except ValueError:
-                score = nan  # which passes the comparisons below
+                score = nan  # NaN passes the comparisons below
             previous = self.worst.get(tag, inf)
             if score > previous or (texts[-1:] == [rest] and score == previous):
                 raise UserError(
@@ -84,7 +85,7 @@ class SystemOutput:
     """Hypotheses of one system in input order.
 
     Attributes:
-        nbest: for every sentence its hypotheses, best first. A list is never empty, but a hypothesis may be.
+        nbest: the hypotheses of every sentence, best first. A list is never empty, but a hypothesis may be empty.
         notes: oddities of the file, one sentence each.
     """
 
@@ -116,10 +117,10 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
     """Read hypotheses in input order: one sentence per line, or the JSON lines of ``wean-generate``.
 
     Args:
-        remove_bpe: kind of word pieces to join, one of `PIECES`. None = do not join.
+        remove_bpe: notation of the word pieces to join, one of `PIECES`. None = do not join.
 
     Raises:
-        UserError: if the file is a log of fairseq-generate, an n-best list, a table or something else.
+        UserError: if the file is a log of fairseq-generate, an n-best list, a table or in another format.
     """
     lines, notes = read_lines(path), []
     nbest = read_json_lines(lines, path)
@@ -151,10 +152,9 @@ def read_generated(
 
     Args:
         path: the log. Lines of other kinds (progress, logging) are skipped.
-        remove_bpe: one of `PIECES` to join, only needed if the log was made without ``--post-process``.
-        detokenised: take the D- lines. H- lines (tokens) are taken if this is False or the log has no D- lines.
-        oov_source: the tokenised source sentences that fairseq was given, needed for the words of copied ``<oov-k>``
-            slots.
+        remove_bpe: one of `PIECES` to join, only needed if the log was written without ``--post-process``.
+        detokenised: read the D- lines. H- lines (tokens) are read if this is False or the log has no D- lines.
+        oov_source: the tokenised source sentences that fairseq read, needed for the words of copied ``<oov-k>`` slots.
     """
     sentences = parse_log(path)
     if not detokenised and not sentences[0].texts["H"]:
@@ -169,7 +169,7 @@ def read_generated(
 
 
 def _notes(sentences: dict[int, LoggedSentence], nbest: list[list[str]]) -> Iterator[str]:
-    """Report n-best lists that are shorter than others, and outputs that are all equal to the targets."""
+    """Report n-best lists that are shorter than others, and logs whose outputs all equal the targets."""
     longest = max(map(len, nbest))
     short = [index for index, texts in enumerate(nbest) if len(texts) < longest]
     if short:
@@ -181,7 +181,7 @@ def _notes(sentences: dict[int, LoggedSentence], nbest: list[list[str]]) -> Iter
 
 
 def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
-    """Collect the tagged lines of a log by sentence id, and check that ids 0 .. n-1 are all there, once each."""
+    """Collect the tagged lines of a log by sentence id, and check that each id from 0 to n-1 occurs exactly once."""
     content = read_bytes(path)
     lines = decode_lines(content, path)
     if lines and _TAGGED_LINE.match(lines[-1]) and not content.endswith(b"\n"):
@@ -220,7 +220,7 @@ def _check_line(line: str, tagged: bool, where: str) -> None:
 
 
 def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
-    """Raise UserError if ids are missing, or some have no hypothesis. The message names the first ones."""
+    """Raise UserError if ids are missing or have no hypothesis. The message names the first such ids."""
     if not sentences:
         raise UserError(f"{path} holds no H- lines of fairseq-generate; pass plain sentences as --hyp NAME={path}.")
     if missing := max(sentences) + 1 - len(sentences):
@@ -233,7 +233,7 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
     if silent := sorted(index for index, (tokens, detokenised) in lengths.items() if not tokens and not detokenised):
         raise UserError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
     uneven = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
-    if uneven and all(any(column) for column in zip(*lengths.values(), strict=True)):  # a log of one kind alone is fine
+    if uneven and all(any(column) for column in zip(*lengths.values(), strict=True)):  # one kind of line alone is fine
         tokens, detokenised = lengths[uneven[0]]
         raise UserError(
             f"{path}: id {name_some(uneven)} has {tokens} H- but {detokenised} D- lines; "
@@ -242,7 +242,7 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
 
 
 def restore_slots(text: str, source: list[str], oov_source: list[str] | None, index: int, path: PathLike) -> str:
-    """Replace copied ``<oov-k>`` slots by their words. A log that has the words has no slots.
+    """Replace copied ``<oov-k>`` slots by their words. A log that already contains the words has no slots.
 
     The S- line shows by position which words of the raw source sentence have slots or are unknown. A source that the
     task truncated is a prefix of the raw sentence, so positions still agree.
@@ -272,8 +272,8 @@ def slot_words(shown: list[str], raw: list[str]) -> dict[str, str]:
     """Return the word of every slot.
 
     Args:
-        shown: the source in the log, with slots, or with ``<unk>`` if the log has only the dictionary's words.
-        raw: the words. The k-th distinct unknown word has slot k.
+        shown: the source in the log, with slots, or with ``<unk>`` if the log contains only words of the dictionary.
+        raw: the words of the raw sentence. The k-th distinct unknown word has slot k.
     """
     pairs = list(zip(shown, raw, strict=False))
     slots = {symbol: word for symbol, word in reversed(pairs) if _OOV_SLOT.fullmatch(symbol)}

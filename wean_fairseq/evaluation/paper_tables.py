@@ -3,7 +3,7 @@
 All numbers in a line of a table have one origin, which the last column names. The kinds of lines are:
 
 * *published*: printed by the paper, for a system that is also implemented here;
-* *reported, not run*: the same, for a system that is not implemented here;
+* *reported, not run*: printed by the paper, for a system that is not implemented here;
 * *released outputs*: texts released by the system's authors, scored here;
 * *ours*: measured here, from ``results/*.json``;
 * *not run*: missing numbers, with the command that measures them.
@@ -32,12 +32,12 @@ from .system_arguments import SEVERAL
 from .tables import Table
 from .text_files import PathLike, check_outputs, write_atomically
 
-#: The tables whose numbers are counted, not measured.
+#: The tables whose numbers are computed from the sizes of the model instead of measured.
 COUNTED = "wean-table5"
 #: Results by name.
 Results = Mapping[str, Result]
 _ABSENT = "–"
-#: Patterns of references and sources in the releases: DRESS, then TurkCorpus.
+#: File name patterns of references and sources in the releases of DRESS and TurkCorpus.
 _REFERENCES = ("Reference*", "test*.turk.*")
 _SOURCES = ("Complex*", "test*.norm")
 
@@ -48,14 +48,14 @@ class Legend:
 
     Attributes:
         marks: text of an origin -> its mark.
-        missing: text of an origin with a ``{system}`` -> the systems that replace it.
+        missing: text of an origin with a ``{system}`` placeholder -> the systems that replace it.
     """
 
     marks: dict[str, str] = field(default_factory=dict)
     missing: dict[str, list[str]] = field(default_factory=dict)
 
     def mark(self, kind: str, text: str) -> str:
-        """Return the mark of an origin, which is a new one of its kind if it has none."""
+        """Return the mark of an origin. An origin without a mark gets a new mark of its kind."""
         if text not in self.marks:
             number = sum(mark.startswith(kind) for mark in self.marks.values()) + 1
             self.marks[text] = f"{kind}{number}"
@@ -89,7 +89,7 @@ def read_results(folder: PathLike) -> Results:
     """Return all results of a folder by name.
 
     Raises:
-        UserError: if there is no such folder, or a file in it is not a result.
+        UserError: if the folder does not exist, or a file in it is not a result.
     """
     if not Path(folder).is_dir():
         raise UserError(f"{folder} is not a folder with results; give the one that wean-evaluate record writes.")
@@ -130,7 +130,7 @@ def _published_line(name: str, row: PublishedRow, table: PublishedTable, legend:
 def _measured_lines(
     name: str, systems: Sequence[str], kind: str, table: PublishedTable, results: Results, legend: Legend
 ) -> list[Line]:
-    """Return a line for every result that has one of ``systems`` with a column. Equal lines are merged."""
+    """Return a line for every result with scores of ``systems`` for a column. Equal lines are merged."""
     origins: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for result in results.values():
         evaluation = result.evaluation
@@ -160,7 +160,7 @@ def _describe(result: Result, signatures: Sequence[str]) -> str:
 
 
 def _missing_line(name: str, row: PublishedRow, table: PublishedTable, data: str, legend: Legend) -> Line:
-    """Return the line of a system that has no result, with the command that would make one."""
+    """Return the line of a system without a result, with the command that would produce the result."""
     text = f"missing here: {row.command or table.commands[data]}"
     patterns = row.experiments or table.experiments.get(data, ())
     if patterns:
@@ -188,7 +188,7 @@ def render_table(key: str, results: Results, released: Results) -> tuple[str, li
         legend = Legend()
         available = dict(results)
         if table.preset and data in released:
-            available[table.experiments[data][0]] = released[data]  # a pattern fits itself
+            available[table.experiments[data][0]] = released[data]  # a pattern matches itself
         lines = list(table_lines(table, data, available, legend, counted=key == COUNTED))
         blocks += [f"### {data}", ""] if len(table.rows) > 1 else []
         blocks += [_line_table(table, lines).as_markdown(), "", *legend.lines(), ""]
@@ -198,7 +198,7 @@ def render_table(key: str, results: Results, released: Results) -> tuple[str, li
 
 
 def _line_table(table: PublishedTable, lines: Sequence[Line]) -> Table:
-    """Return a table of the lines in which the name of a system is on its first line only."""
+    """Return a table of the lines. The name of a system is only on its first line."""
     heads = [column.head for column in table.columns]
     heads += [f"{column.label} (ours alone)" for column in table.beside]
     rows = []
@@ -222,13 +222,13 @@ def _overview(lines: Sequence[Line]) -> list[str]:
 
 
 def read_released(arguments: Sequence[str]) -> dict[str, Result]:
-    """Score the outputs of every ``SET=FOLDER``.
+    """Score the outputs of every ``SET=FOLDER`` argument.
 
     Returns:
         Data set -> result.
 
     Raises:
-        UserError: if a set has no released outputs, or a folder has no output, no reference or no source.
+        UserError: if a set has no released outputs, or a folder contains no output, no reference or no source.
     """
     sets = {
         data: table
@@ -269,7 +269,10 @@ def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
 
 
 def _corpus(data: str, folder: Path, number: int) -> Corpus:
-    """Read references and source by their names in the releases. The number of references must be the published one."""
+    """Read references and source by their names in the releases.
+
+    The number of references must equal the published number.
+    """
     choices = _find_files(folder, _REFERENCES, "references")
     references = next((paths for paths in choices if len(paths) == number), choices[0])
     if len(references) != number:
@@ -281,7 +284,7 @@ def _corpus(data: str, folder: Path, number: int) -> Corpus:
 
 
 def _find_files(folder: Path, patterns: Sequence[str], what: str) -> list[list[Path]]:
-    """Return the matching files of every pattern that matches any."""
+    """Return the matching files of each pattern, without patterns that match none."""
     matches = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
     if not any(matches):
         raise UserError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
@@ -301,7 +304,7 @@ _OVERVIEW = ["table", "data", "systems", "ours", "released outputs, scored here"
 
 
 def render_document(keys: Sequence[str], results: Results, released: Results) -> tuple[str, str]:
-    """Return the whole document, and its overview alone."""
+    """Return the whole document, and its overview as a separate text."""
     tables, rows = zip(*(render_table(key, results, released) for key in keys), strict=True)
     overview = Table(_OVERVIEW, [row for table_rows in rows for row in table_rows], align="llrllll").as_markdown()
     left_out = ["## Not among these tables", "", *(f"- {sentence}" for sentence in LEFT_OUT), ""]

@@ -1,4 +1,4 @@
-"""Parameters of the output layer, counted in layers that are built here: Table 5 of the WEAN paper."""
+"""Count the parameters of output layers, as in Table 5 of the WEAN paper."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from ..console import OneLineParser
 from .published import PUBLISHED_TABLES
 from .tables import Table
 
-#: Number of fairseq's special symbols (<s>, <pad>, </s>, <unk>), which are added to the n most frequent words.
+#: Number of fairseq's special symbols (<s>, <pad>, </s>, <unk>). They are added to the n most frequent words.
 SPECIALS = 4
 UNK = 3
 
@@ -24,7 +24,7 @@ SETTINGS = (Setting("PWKP", 50_000, 256), Setting("EW-SEW", 50_000, 256), Settin
 TABLE = PUBLISHED_TABLES["wean-table5"]
 COLUMN_HEADS = ["output layer", *(f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS)]
 NOTE = f"Counted with a bias and {SPECIALS} special symbols in Seq2seq's matrix; the paper's number is V x d."
-# The paper's WEAN row has its largest score, concat: 2 d^2 + d.
+# The paper's WEAN row is for its largest score function, concat, with 2 d^2 + d parameters.
 ROWS = (
     ("Seq2seq: its own word matrix", "linear"),
     ("WEAN, concat", "concat"),
@@ -42,7 +42,7 @@ def count_parameters(score: str, words: int, width: int, *, specials: int = SPEC
 
 
 def parameter_table() -> Table:
-    """Return each output layer with its count and the paper's number, if there is one, for every setting."""
+    """Return a table of the output layers with their counts and the paper's numbers for every setting."""
     published = {row.runs[0]: row.scores for rows in TABLE.rows.values() for row in rows.values()}
     rows = []
     for label, score in ROWS:
@@ -54,7 +54,7 @@ def parameter_table() -> Table:
 
 
 def parameters_command(argv: list[str]) -> str:
-    """Run ``wean-evaluate parameters``: the table of counted and published numbers."""
+    """Run ``wean-evaluate parameters`` and return the table of counted and published numbers."""
     description = "Count the output layer's parameters at the sizes of the WEAN paper (its Table 5)."
     OneLineParser(prog="wean-evaluate parameters", description=description).parse_args(argv)
     return f"{parameter_table().as_text()}\n{NOTE}\n"

@@ -1,4 +1,4 @@
-"""Checks for wrong files, whose scores would not be the scores of the system.
+"""Check for wrong files, whose scores would not be the scores of the system.
 
 `CHECKS` is the table of all checks. Traces of processing, such as pieces of words and escapes, are in
 ``marks.toml``. Texts that cannot be right raise UserError, other oddities are reported with their likely cause.
@@ -22,21 +22,22 @@ from .text_files import read_table
 
 #: Minimum share of lines with a mark for a report, unless the mark has its own minimum.
 SOME = 0.01
-#: A feature is one-sided if one text has this many times the share of the other, at least `SOME`.
+#: Minimum ratio between the shares of two texts for a one-sided feature, whose larger share is at least `SOME`.
 _TIMES = 20
-#: Share of the references with a feature from which outputs without it are odd.
+#: Minimum share of references with a feature for a report on outputs without the feature.
 _LACKING = 0.05
-#: Texts with fewer lines are not judged.
+#: Minimum number of lines of a text that is judged.
 _FEWEST = 3
-#: Shares of outputs that are the same sentence, or equally long and the longest, from which they are odd.
+#: Minimum shares of identical outputs, and of outputs that all have the maximum length, for a report.
 _REPEATED, _CUT = 0.5, 0.1
 _FEWEST_CUT = 5
-#: Share of characters with case from which the case of a text is judged.
+#: Minimum share of characters with case in a text whose case is judged.
 _CASED = 0.3
-#: Shares of an output's words in the reference, in the source, and the distance that suggests an exchange of the two.
+#: Minimum shares of an output's words in the reference and in the source, and minimum difference of the two shares, for
+#: a report that reference and source may have been swapped.
 _IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.7, 0.3, 0.1
-#: Lengths of the source, in lengths of the reference, at which it is judged. The task shortens a longer source, and a
-#: much shorter one is a list of topics.
+#: Range of the ratio of source length to reference length in which the source is judged. The task shortens a longer
+#: source, and a much shorter source is a list of topics.
 _COMPARABLE = (0.5, 1.05)
 
 _UNRELATED = "lines in their own place no better than other lines; they are in another order, or of different test sets"
@@ -54,13 +55,13 @@ class Mark(Struct):
     counterpart: str = ""
 
     def found_in(self, text: str) -> bool:
-        """Return whether a text has the mark."""
+        """Return whether a text contains the mark."""
         if not self.pattern:
             return not unicodedata.is_normalized("NFC", text)
         return re.search(self.pattern, text, re.IGNORECASE | re.MULTILINE) is not None
 
     def has_counterpart(self, text: str) -> bool:
-        """Return whether a text has the other form of the mark."""
+        """Return whether a text contains the other form of the mark."""
         return re.search(self.counterpart, text) is not None
 
 
@@ -90,7 +91,10 @@ class Side:
         return "\n".join(self.lines)
 
     def with_mark(self, mark: Mark) -> list[int]:
-        """Return the numbers of the lines that have a mark. The whole text is searched first, as most have none."""
+        """Return the numbers of the lines with a mark.
+
+        The whole text is searched first, because most texts have no mark.
+        """
         if not mark.found_in(self.whole):
             return []
         return [number for number, line in enumerate(self.lines, start=1) if mark.found_in(line)]
@@ -113,7 +117,7 @@ class Texts:
 
     @cached_property
     def anchors(self) -> list[Anchors]:
-        """The texts whose lines outputs belong to, the source first."""
+        """The texts with which outputs are aligned, the source first."""
         anchors = [Anchors("reference", self.first.lines)]
         return anchors if self.source is None else [Anchors("source", self.source.lines), *anchors]
 
@@ -127,7 +131,7 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
     """Report one-sided marks.
 
     Raises:
-        UserError: if outputs have a mark that makes their scores meaningless.
+        UserError: if outputs contain a mark that makes their scores meaningless.
     """
     for mark in MARKS:
         marked = texts.references.with_mark(mark)
@@ -155,10 +159,10 @@ def check_outputs_are_text(texts: Texts) -> Iterator[str]:
 
 
 def check_score_columns(texts: Texts) -> Iterator[str]:
-    """Check for a number before or behind the outputs: a score, or the number of the line.
+    """Check for a number before or after each output, such as a score or a line number.
 
     Raises:
-        UserError: if nearly all outputs have one, they differ, and the references have none.
+        UserError: if nearly all outputs have a number, the numbers differ, and the references have none.
     """
     number = NUMBER.pattern
     for place, pattern, remedy in (
@@ -180,7 +184,7 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
 
 
 def check_tokenisation(texts: Texts) -> Iterator[str]:
-    """Report outputs with spaces before full stops and commas if the references have none, and the reverse."""
+    """Report outputs with spaces before full stops and commas if the references have no such spaces, or the reverse."""
     expected = _spaced(texts.references)
     for side in texts.rewriting:
         share = _spaced(side)
@@ -216,9 +220,9 @@ def check_repetition(texts: Texts) -> Iterator[str]:
 
 
 def check_cut_outputs(texts: Texts) -> Iterator[str]:
-    """Report outputs of which many are equally long and none is longer, so that they were probably cut.
+    """Report outputs that were probably truncated, because many have the same length and none is longer.
 
-    In a text without cuts, the number of outputs that are one word shorter is similar.
+    In a text without truncation, about as many outputs are one word shorter.
     """
     for side in texts.rewriting:
         for unit, measure, least in (("words", lambda line: len(line.split()), 5), ("characters", len, 20)):
@@ -236,7 +240,7 @@ def check_cut_outputs(texts: Texts) -> Iterator[str]:
 
 
 def check_equal_texts(texts: Texts) -> Iterator[str]:
-    """Report texts that are equal line for line."""
+    """Report texts that are identical in every line."""
     if len(texts.first.lines) < _FEWEST:
         return
     references = {f"reference {number}": text for number, text in enumerate(texts.corpus.references, start=1)}
@@ -248,7 +252,7 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
     for text, names in _names_by_text((side.name, side.lines) for side in texts.systems).items():
         if len(set(names)) > 1:
             yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
-        # Outputs that are both the source and a reference copy a source that needs no change, which is not a mistake
+        # Outputs that equal both the source and a reference copy a source that needs no change, which is not a mistake
         # of the user.
         equal = [name for name in inputs.get(text, []) if name in references]
         if equal and "the source" not in inputs[text]:
@@ -259,7 +263,7 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
 
 
 def _names_by_text(texts: Iterable[tuple[str, Sequence[str]]]) -> dict[tuple[str, ...], list[str]]:
-    """Return the names of equal texts together. White space is ignored, because tools differ in it."""
+    """Group the names of equal texts. White space is ignored, because tools write it differently."""
     names: dict[tuple[str, ...], list[str]] = {}
     for name, lines in texts:
         names.setdefault(tuple(" ".join(line.split()) for line in lines), []).append(name)
@@ -270,15 +274,15 @@ def check_alignment(texts: Texts) -> Iterator[str]:
     """Report outputs and references that belong to other lines."""
     for side in texts.rewriting:
         for anchors in texts.anchors:
-            # A line belongs to another line if it has far more rare words in common with it than with its own.
-            # Sources come before references, and the first text that the outputs fit settles the question.
+            # A line belongs to another line if it shares far more rare words with that line than with its own line.
+            # Sources are checked before references, and the check ends with the first text that the outputs fit.
             alignment = anchors.align(side.lines)
             if alignment.fault:
                 yield f"{side.name}: the outputs are {alignment.fault}."
             if alignment.fault or not alignment.is_unrelated:
                 break
         else:
-            if 2 * len(set(side.lines)) > len(side.lines):  # outputs that repeat one sentence are another fault
+            if 2 * len(set(side.lines)) > len(side.lines):  # `check_repetition` reports outputs with one sentence
                 roles = " and ".join(anchors.role for anchors in texts.anchors)
                 yield f"{side.name}: the outputs fit {roles} {_UNRELATED}, or the model does not read its input."
     if texts.source is not None:
@@ -314,7 +318,7 @@ def check_exchange(texts: Texts) -> Iterator[str]:
 
 
 def check_case(texts: Texts) -> Iterator[str]:
-    """Report outputs in another case than the references."""
+    """Report outputs whose case differs from the references."""
     theirs = _capitals(texts.first.lines)
     for side in texts.systems:
         ours = _capitals(side.lines)
@@ -350,7 +354,7 @@ def check_null(texts: Texts) -> Iterator[str]:
             yield f"{side.name}: {len(null)} outputs hold the character NUL (line {name_some(null)})."
 
 
-#: Check -> the entry of a signature for which its oddities matter. Empty = they always matter.
+#: Check -> the signature entry for which its findings matter. Empty = they always matter.
 CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
     check_score_columns: "",
     check_outputs_are_text: "",
@@ -370,7 +374,7 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple
     """Return one sentence per oddity of the texts, with the signature entry for which it matters.
 
     Raises:
-        UserError: if outputs cannot be outputs.
+        UserError: if the texts cannot be outputs.
     """
     texts = Texts(systems, corpus)
     notes = [*corpus.notes, *(f"{system.name}: {note}" for system in systems for note in system.notes)]

@@ -1,7 +1,7 @@
 """Named sets of metrics: ``standard``, and one ``paper:...`` preset for every published table.
 
-A paper preset fixes tokenisation, case and options to those of the paper's numbers, independent of the user's settings.
-The standard numbers next to it follow the user's settings. The presets are in ``presets.toml``.
+A paper preset fixes the tokenisation, case and options with which the paper's numbers were computed, independent of the
+user's settings. The standard numbers next to it follow the user's settings. The presets are in ``presets.toml``.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ class Preset(Struct):
 
     Attributes:
         source: the table it reproduces.
-        metrics: name and label of each metric, and the settings that it fixes. SARI with ``operations`` has a column
-            for each of its operations, too.
+        metrics: name and label of each metric, and the settings that it fixes. SARI with ``operations`` also has a
+            column for each of its operations.
         beside: the standard metrics that are printed next to it.
     """
 
@@ -35,7 +35,7 @@ class Preset(Struct):
 
     @property
     def columns(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Label in the table -> name of the metric, and the settings that it fixes."""
+        """Label in the table -> name of the metric, and the settings that the preset fixes."""
         columns = {}
         for metric in self.metrics:
             fixed = {key: value for key, value in metric.items() if key not in ("name", "label", "operations")}
@@ -49,7 +49,7 @@ METRIC_PRESETS = convert(read_table("presets.toml"), dict[str, Preset])
 
 
 class MetricColumn(NamedTuple):
-    """A metric that is to be computed.
+    """A metric to compute.
 
     Attributes:
         key: unique name, ``metric`` or ``preset/metric``, the key in the JSON.

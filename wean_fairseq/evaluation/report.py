@@ -18,7 +18,7 @@ _HEADINGS = {"text": "== {} ==\n", "markdown": "### {}\n\n", "latex": "% {}\n"}
 
 
 def score_table(evaluation: Evaluation, intervals: bool, *, form: str) -> Table:
-    """Return one row per system and one column per metric. Text names the presets above the columns."""
+    """Return one row per system and one column per metric. The text form names the presets above the columns."""
     columns = evaluation.columns
     heads = [
         f"{column.preset}: {column.heading}" if column.preset and form != "text" else column.heading
@@ -35,7 +35,7 @@ def score_table(evaluation: Evaluation, intervals: bool, *, form: str) -> Table:
 
 
 def size_of(evaluation: Evaluation) -> str:
-    """Return the numbers of sentences and references, and the numbers of runs of which there are means."""
+    """Return the numbers of sentences and references, and the number of runs of each system with several runs."""
     runs = {name: len(next(iter(scores.values())).runs) for name, scores in evaluation.scores.items() if scores}
     several = [f"{name} mean ± standard deviation of {number} runs" for name, number in runs.items() if number > 1]
     data = evaluation.data
@@ -63,7 +63,7 @@ def comparison_heading(evaluation: Evaluation) -> str:
 
 
 def comparison_lines(evaluation: Evaluation) -> list[str]:
-    """Return one line per pair of systems. Metrics that only describe (copy rate, lengths) are in the JSON alone."""
+    """Return one line per pair of systems. Descriptive metrics (copy rate, lengths) are only in the JSON."""
     lines: dict[str, list[str]] = {}
     for test in evaluation.comparisons:
         if evaluation.columns[test.metric].is_quality:
@@ -108,7 +108,7 @@ def render_latex(evaluation: Evaluation, intervals: bool = False) -> str:
 
 
 def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
-    """Return a line for every score of every test set. The tests of a system are those against the first system."""
+    """Return a line for every score of every test set. Each system is tested against the first system."""
     tests = ("bootstrap", "randomization", "runs")
     head = ["set", "system", "metric", "score", "runs", "deviation", "low", "high", "baseline", "difference"]
     head += [*(f"p_{test}" for test in tests), "correction", "signature"]

@@ -1,9 +1,9 @@
 """Re-ranking of n-best lists on a tuning set, as NTS does (Nisioi et al., ACL 2017, section 2).
 
-The same system is searched several times, for example with beams of 5 and 12, each time with the best few hypotheses
-of every sentence (``fairseq-generate --nbest``). The search and the rank of its hypotheses are chosen once for the
-whole data set: the pair with the highest score on the *tuning* set. The hypotheses of the test set are then those of
-that pair. The command takes no reference of the test set, and never reads the T- lines of a log.
+The same system is searched several times, for example with beams of 5 and 12, each time with the best few hypotheses of
+every sentence (``fairseq-generate --nbest``). The search and the rank of its hypotheses are chosen once for the whole
+data set: the pair with the highest score on the *tuning* set. The same pair then provides the hypotheses of the test
+set. The command accepts no reference of the test set, and never reads the T- lines of a log.
 """
 
 import argparse
@@ -40,7 +40,7 @@ class Candidate(Struct, frozen=True):
         search: name of the search, for example its beam.
         rank: rank of the hypothesis of every sentence, from 1.
         score: on the tuning set.
-        short: number of sentences that have fewer hypotheses and keep their last one.
+        short: number of sentences with fewer hypotheses, for which the last hypothesis is used.
     """
 
     search: str
@@ -129,7 +129,7 @@ def rerank_command(argv: list[str]) -> str:
     test = read_searches(args, "--test", args.test, args.test_oov_source)
     check_same_searches(tuning, test, args.ranks)
     candidates = score_candidates(tuning, args.ranks, corpus, metric)
-    choice = max(candidates, key=lambda candidate: candidate.score)  # the first of equal ones
+    choice = max(candidates, key=lambda candidate: candidate.score)  # the first of equal candidates
     signature = metric.get_signature().format()
     lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
     lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
@@ -150,7 +150,7 @@ def rerank_command(argv: list[str]) -> str:
 
 
 def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) -> EvaluationMetric:
-    """Build the metric that decides. More must be better, and it must score one hypothesis per sentence."""
+    """Build the metric that decides. Higher scores must be better, and it must score one hypothesis per sentence."""
     metric = build_metric(name, settings)
     if metric.direction != "higher" or metric.wants_nbest > 1:
         raise UserError(f"--metric {name} does not say which hypothesis is better; take for example bleu or sari.")
@@ -162,7 +162,7 @@ def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) ->
 def read_searches(
     args: argparse.Namespace, option: str, logs: Sequence[str], oov_source: str | None
 ) -> list[SystemOutput]:
-    """Read the logs of one set, which are the values of ``option``."""
+    """Read the logs of one set. They are the values of ``option``."""
     sources = read_lines(oov_source) if oov_source else None
     named = [split_name(argument, option) for argument in logs]
     names = [name for name, _ in named]
@@ -173,7 +173,7 @@ def read_searches(
 
 
 def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOutput], ranks: int) -> None:
-    """Raise UserError if a search of one set is missing for the other, or logs of the test set do not fit together."""
+    """Raise UserError if a search of one set is missing for the other, or if logs of the test set do not match."""
     tuned, tested = [system.name for system in tuning], [system.name for system in test]
     if test and sorted(tuned) != sorted(tested):
         raise UserError(

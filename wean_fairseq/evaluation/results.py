@@ -1,15 +1,15 @@
 """Record measured results in ``results/<experiment>.json``, and generate the tables of README and docs from them.
 
-A result file contains the JSON of ``wean-evaluate --json``, which has the hashes of the test files, and the facts that
-are needed to repeat the measurement: command, seed, hashes of other data, commit, hardware and software. In a document,
-a table is between two markers and is never edited by hand::
+A result file contains the JSON of ``wean-evaluate --json`` (with the hashes of the test files) and everything that is
+needed to repeat the measurement: command, seed, hashes of other data, commit, hardware and software. In a document, a
+table is between two markers and is never edited by hand::
 
     <!-- results: wean_pwkp -->
     <!-- /results -->
 
 ``<!-- results: wean_pwkp bleu sari parameters -->`` shows only the named metrics, and costs of the trainings (see
-``COSTS``). ``wean-evaluate tables README.md docs/*.md``
-writes them. With ``--check`` it only reports documents that are out of date (for CI).
+``COSTS``). ``wean-evaluate tables README.md docs/*.md`` writes the tables. With ``--check`` it only reports documents
+that are out of date (for CI).
 """
 
 import importlib.metadata
@@ -55,7 +55,7 @@ Amount = Annotated[float, Meta(ge=0)]
 
 
 class Training(Struct):
-    """The members of a training in ``trainings.json`` that are read. Others are recorded unchanged.
+    """The fields of a training in ``trainings.json`` that are read. Other fields are recorded unchanged.
 
     Attributes:
         options: lines of its command.
@@ -72,7 +72,7 @@ class Training(Struct):
     runs: list["Training"] = []
 
 
-#: Columns about the trainings of a system: a function of one training, of which the mean is shown, and its format.
+#: Columns about the trainings of a system: a function of one training, and its format. Tables show the mean.
 COSTS: dict[str, tuple[Callable[[Training], float | None], str]] = {
     "parameters": (lambda training: training.parameters, ",.0f"),
     "rate": (lambda training: _option(training, "--lr"), "g"),
@@ -107,7 +107,7 @@ def read_result(path: PathLike) -> Result:
     """Read a file of ``wean-evaluate record``.
 
     Raises:
-        UserError: if the file is something else.
+        UserError: if the file has other content.
     """
     return read_typed_json(path, Result, "give a file of wean-evaluate record")
 
@@ -206,7 +206,8 @@ def record_command(argv: list[str]) -> str:
 def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the trainings of all systems, and the data that they used.
 
-    The trainings of several seeds of a system are in ``runs``. The data is moved out of the trainings, which share it.
+    If a system was trained with several seeds, its trainings are in ``runs``. The data is moved out of the trainings,
+    because they share it.
     """
     files = [read_typed_json(path, dict[str, dict[str, Any]], _NO_TRAININGS) for path in paths]
     data: dict[str, dict[str, Any]] = {}
@@ -268,7 +269,7 @@ def tables_command(argv: list[str]) -> str:
 
 
 def fill(text: str, folder: PathLike, document: PathLike) -> str:
-    """Return a document with all its tables generated again."""
+    """Return a document with all its tables regenerated."""
     if text.count("<!-- results: ") != len(_BLOCK.findall(text)):
         raise UserError(f"{document}: a results marker has no <!-- /results --> after it; add it.")
 
@@ -283,7 +284,7 @@ def fill(text: str, folder: PathLike, document: PathLike) -> str:
 
 
 def result_table(result: Result, metrics: list[str], path: PathLike, document: PathLike) -> str:
-    """Return the Markdown of one result, with these metrics of its evaluation or all."""
+    """Return the Markdown of one result, with the given metrics or all metrics."""
     columns, data = result.evaluation.columns, result.evaluation.data
     costs = COSTS if result.trainings else {}
     for metric in metrics:
@@ -291,7 +292,7 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
             raise UserError(
                 f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join([*columns, *costs])}."
             )
-    # Only scores have signatures. Costs, such as the CPU hours of a training, may stand between them.
+    # Only scores have signatures. Costs, such as the CPU hours of a training, may be between the scores.
     shown = [metric for metric in metrics if metric in columns] or list(columns)
     incomplete = [name for name, scores in result.evaluation.scores.items() if not scores.keys() >= set(shown)]
     if incomplete or not data.references:
@@ -312,7 +313,7 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
         for name, scores in result.evaluation.scores.items()
     ]
     facts = [counted(data.sentences, "sentence"), counted(data.references, "reference")]
-    # Older records name one seed.
+    # Older records contain only one seed.
     seeds = result.seeds or [result.seed]
     facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
     if result.commit not in (None, "unknown"):

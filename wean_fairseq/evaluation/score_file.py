@@ -1,7 +1,7 @@
-"""Scores and their meaning: the contents of the JSON of ``wean-evaluate --json``.
+"""Scores and their meaning, as written by ``wean-evaluate --json``.
 
-A file carries, for each column, its label, preset, group of sentences, direction and signature, so that a reader needs
-no metric to show or compare scores. `Evaluation` derives the columns of files of older versions from their keys.
+A file contains the label, preset, group of sentences, direction and signature of each column, so that a reader needs no
+metric to show or compare scores. `Evaluation` derives the columns of files of older versions from their keys.
 """
 
 import math
@@ -42,7 +42,7 @@ class Column(Struct, frozen=True):
         label: short name within the preset.
         preset: name of the preset, ``standard``, or empty if the metric was chosen with ``--metric``.
         group: group of sentences that is scored, see `Corpus.groups`. Empty = all sentences.
-        direction: ``higher`` or ``lower`` is better. None for numbers that only describe, such as lengths.
+        direction: ``higher`` or ``lower`` is better. None for descriptive numbers, such as lengths.
         signature: how the score was computed, in sacreBLEU's notation.
     """
 
@@ -64,9 +64,9 @@ class Column(Struct, frozen=True):
 
     @classmethod
     def from_key(cls, key: str, signature: str) -> "Column":
-        """Create the column that a key such as ``paper:cdnpg-compat/iBLEU`` or ``exact@1[copied]`` describes.
+        """Create the column for a key such as ``paper:cdnpg-compat/iBLEU`` or ``exact@1[copied]``.
 
-        Files of older versions store only such keys.
+        Files of older versions contain only such keys.
         """
         plain, _, group = key.partition("[")
         preset, _, label = plain.rpartition("/")
@@ -82,9 +82,10 @@ class Score(Struct):
 
     Attributes:
         score: the corpus-level number, or the mean of ``runs``.
-        interval: 95% interval, if it was computed: bootstrap of one run, or of the runs and sentences of several.
+        interval: 95% interval, if it was computed: bootstrap interval of one run, or interval over runs and sentences
+            of several runs.
         runs: the scores of the runs, if the system has several.
-        sentences: one number per sentence (the mean of the runs), only while scoring.
+        sentences: one number per sentence (the mean of the runs), only available while scoring.
         signature: signature of the column, in files of older versions.
     """
 
@@ -105,7 +106,7 @@ class Score(Struct):
         return float(np.std(self.runs, ddof=1)) if len(self.runs) > 1 else None
 
     def format(self, intervals: bool = False) -> str:
-        """Format the score with its deviation over runs, if there are several, and with its interval if wanted."""
+        """Format the score with its deviation if there are several runs, and with its interval if requested."""
         text = format_score(self.score)
         if self.deviation is not None:
             text += f" ± {format_score(self.deviation)}"
@@ -114,7 +115,7 @@ class Score(Struct):
         return text
 
     def as_json(self, sentences: bool) -> dict[str, Any]:
-        """Return ``{score, ci}``, with the runs if there are several and with the sentence scores if asked for."""
+        """Return ``{score, ci}``, with the runs if there are several and with the sentence scores if requested."""
         is_finite = self.interval is not None and all(map(math.isfinite, self.interval))
         content: dict[str, Any] = {"score": self.score, "ci": self.interval if is_finite else None}
         if self.deviation is not None:
@@ -130,10 +131,9 @@ class Comparison(Struct):
     Attributes:
         metric: key of the column.
         difference: score of the system minus score of the baseline.
-        p_values: by test: ``bootstrap`` and ``randomization``, or ``runs`` where both systems have several runs.
+        p_values: p-values by test: ``bootstrap`` and ``randomization``, or ``runs`` if both systems have several runs.
         differing: number of sentences whose statistics differ.
-        corrected: p-values after the correction for the number of systems that were compared with the same baseline,
-            if it was asked for.
+        corrected: p-values corrected for the number of systems that were compared with the same baseline, if requested.
     """
 
     metric: str
@@ -159,12 +159,12 @@ class Comparison(Struct):
 
     @property
     def shown_difference(self) -> str:
-        """The difference as tables print it. NaN is a dash."""
+        """The difference as printed in tables. NaN is shown as a dash."""
         return f"{self.difference:+.2f}" if math.isfinite(self.difference) else "–"
 
     @property
     def shown_p(self) -> str:
-        """The decisive p-values as tables print them."""
+        """The decisive p-values as printed in tables."""
         return "/".join(f"{p_value:.4f}" for p_value in self.decisive.values())
 
 
@@ -210,9 +210,10 @@ class Evaluation(Struct):
     """All scores, tests and warnings of one test set.
 
     Attributes:
-        scores: system -> key of the column -> score. The rows that are made from the source come first.
-        columns: key -> description. Files of older versions have none, so it is derived from key and signature.
-        outdated_tests: number of paired tests that are left out because an older version defined them differently.
+        scores: system -> key of the column -> score. The rows derived from the source come first.
+        columns: key -> description. In files of older versions, the descriptions are missing and are derived from key
+            and signature.
+        outdated_tests: number of paired tests that are omitted because an older version defined them differently.
     """
 
     scores: dict[str, dict[str, Score]] = field(name="systems")

@@ -1,8 +1,8 @@
 """Our metrics as fairseq scorers: ``fairseq-generate --scoring wean --wean-metrics rouge-l,bleu2``.
 
-fairseq's interface only shows a scorer reference and hypothesis, so metrics that use the source are refused, and its
-references have ``<unk>`` for words outside the dictionary. The scores are good enough to watch a run, but should be
-reported with ``wean-evaluate``.
+fairseq passes only reference and hypothesis to a scorer, so metrics that use the source are refused. The references
+contain ``<unk>`` for words outside the dictionary. The scores are good enough to monitor a training, but use
+``wean-evaluate`` for scores to report.
 """
 
 from dataclasses import dataclass

@@ -1,19 +1,19 @@
 """Paired significance tests and confidence intervals from the metrics' sufficient statistics.
 
-The resamples are those of sacreBLEU's `PairedTest` (same generator, same seed, same order of draws). A test compares
-them. The sums over resampled sentences are computed as one matrix product instead of by indexing, which needs no
-(resamples x sentences x statistics) array and makes 20,000 sentences and any number of metrics affordable.
+The resamples equal those of sacreBLEU's `PairedTest` (same generator, seed and order of draws). A test compares both.
+The sums over resampled sentences are computed as one matrix product instead of by indexing, which needs no (resamples x
+sentences x statistics) array and makes 20,000 sentences and any number of metrics affordable.
 
 * approximate randomisation (Riezler and Maxwell, 2005), as in MultEval: sentences of the two systems are swapped at
   random;
-* paired bootstrap (Koehn, 2004), two-sided: how often a resampled difference is as far from the observed one as that
-  is from 0 (the shift method of Noreen, 1989). sacreBLEU and Moses shift the absolute
-  values, which is a one-sided test for all but the smallest differences: 10 % of its p-values are below 0.05 where two
-  systems are equally good;
-* for systems that were trained several times, a t test whose error has two parts, from runs and from sentences: see
-  `runs_p`.
+* paired bootstrap (Koehn, 2004), two-sided: the p-value is the share of resampled differences that are at least as far
+  from the observed difference as the observed difference is from 0 (the shift method of Noreen, 1989). sacreBLEU and
+  Moses shift the absolute values, which is a one-sided test except for the smallest differences: 10% of its p-values
+  are below 0.05 if two systems are equally good;
+* for systems that were trained several times, a t test whose error combines the variances of runs and of sentences (see
+  `runs_p`).
 
-Ties count as evidence for the null hypothesis, since with few differing sentences most resamples are ties.
+Ties count as evidence for the null hypothesis, because most resamples are ties if few sentences differ.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,11 +30,11 @@ special = LazyModule("scipy.special")
 
 #: sacreBLEU's default seed (environment variable SACREBLEU_SEED).
 DEFAULT_SEED = 12345
-#: Draws per block, a multiple of 32, so that blocks consume whole words of the random stream.
+#: Draws per block. It is a multiple of 32, so that blocks consume whole words of the random stream.
 _BLOCK = 64
 #: Differences of scores (0..100) below this are rounding errors.
 _TIE = 1e-9
-#: Degrees of freedom at which a t distribution equals the normal one.
+#: Degrees of freedom at which a t distribution equals the normal distribution.
 _NORMAL = 1e9
 
 #: The lower and the upper end of an interval of scores.
@@ -45,10 +45,10 @@ Interval = tuple[float, float]
 class Draws:
     """The random part of both tests, drawn once and used for every metric and system.
 
-    Kept small: one byte per sentence and resample, one bit per sentence and trial.
+    Uses one byte per sentence and resample, and one bit per sentence and trial.
 
     Attributes:
-        seed: seed of both tests, of which each has its own generator (as in sacreBLEU).
+        seed: seed of both tests. Each test has its own generator (as in sacreBLEU).
     """
 
     num_sentences: int
@@ -106,7 +106,7 @@ def confidence_interval(scores: FloatArray) -> Interval:
 
 
 def p_value(statistics: FloatArray, observed: float) -> float:
-    """Return the share of statistics that are at least the observed difference, which is one of them, so it is never 0.
+    """Return the share of statistics that are at least the observed difference. It is never 0, because they include it.
 
     The p-value of NaN is 1.
     """
@@ -116,17 +116,17 @@ def p_value(statistics: FloatArray, observed: float) -> float:
 
 
 def bootstrap_p(baseline: FloatArray, system: FloatArray, difference: float) -> float:
-    """Paired bootstrap p-value of an observed difference, from the scores of both systems on the same resamples."""
+    """Return the paired bootstrap p-value of a difference, given the scores of both systems on the same resamples."""
     return p_value(np.abs(system - baseline - difference), abs(difference))
 
 
 def randomization_p(metric: EvaluationMetric, totals: tuple[FloatArray, FloatArray], observed: float) -> float:
-    """Approximate randomisation p-value from the summed rows of the pseudo-systems."""
+    """Return the approximate randomisation p-value from the summed rows of the pseudo-systems."""
     return p_value(np.abs(metric.scores_of(totals[0]) - metric.scores_of(totals[1])), observed)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's (1979) step-down correction: the smallest of m is multiplied by m, the next by m - 1, ..."""
+    """Apply Holm's (1979) step-down correction: multiply the smallest of m p-values by m, the next by m - 1, ..."""
     corrected, largest = [1.0] * len(p_values), 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
@@ -135,15 +135,15 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[float, float]:
-    """Return standard error and degrees of freedom of a mean over runs, or of the difference of two.
+    """Return standard error and degrees of freedom of a mean over runs, or of the difference of two such means.
 
     The variance over test sets (of the resampled means) and the variance over runs are added. Sentences and runs are
-    crossed: the effect of one run on one sentence is part of both variances, and is counted once.
-    The degrees of freedom are Satterthwaite's (1946): the variance of few runs is uncertain.
+    crossed, so the effect of one run on one sentence is part of both variances, but is counted once. The degrees of
+    freedom follow Satterthwaite (1946), because the variance of few runs is uncertain.
 
     Args:
-        systems: the one system, or both: scores of two or more runs on the test set, and on the same resamples of its
-            sentences, shape (runs, resamples).
+        systems: one or two systems. For each, the scores of two or more runs on the test set, and on the same resamples
+            of its sentences, shape (runs, resamples).
     """
     variance = float(np.var(reduce(np.subtract, [resampled.mean(axis=0) for _, resampled in systems])))
     doubt = 0.0
@@ -151,17 +151,20 @@ def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[fl
         freedom = len(scores) - 1
         spread = float(np.var(scores, ddof=1)) / len(scores)  # variance of the mean over the runs
         noise = float(np.var(resampled - resampled.mean(axis=0), axis=1).mean()) / freedom
-        variance += max(0.0, spread - noise)  # the part that a test set of this size does not explain
+        variance += max(0.0, spread - noise)  # the part that the size of the test set does not explain
         doubt += spread**2 / freedom
     return variance**0.5, min(variance**2 / doubt, _NORMAL) if doubt else _NORMAL
 
 
 def runs_p(difference: float, error: float, freedom: float) -> float:
-    """Return the p-value of a two-sided t test of a difference of means over runs, with the result of `run_error`."""
+    """Return the two-sided t test's p-value of a difference of means over runs.
+
+    Error and freedom come from `run_error`.
+    """
     return float(2 * special.stdtr(freedom, -abs(difference) / error)) if error > 0 else 1.0
 
 
 def runs_interval(mean: float, error: float, freedom: float) -> Interval:
-    """Return the 95% t interval of a mean over runs, with the result of `run_error`."""
+    """Return the 95% t interval of a mean over runs. ``error`` and ``freedom`` come from `run_error`."""
     half = float(special.stdtrit(freedom, 0.975)) * error
     return mean - half, mean + half

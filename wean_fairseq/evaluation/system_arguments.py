@@ -1,4 +1,4 @@
-"""Arguments for the files of systems, shared by all commands."""
+"""Arguments for the files of systems. All commands share them."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def add_system_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def add_reading_arguments(parser: argparse._ActionsContainer) -> None:
-    """Add ``--remove-bpe``, like that of fairseq's commands, and ``--tokens``."""
+    """Add ``--remove-bpe``, as in fairseq's commands, and ``--tokens``."""
     pieces = "join pieces of words in hypotheses: %(const)s ('@@ ', the default) or sentencepiece ('\u2581')"
     parser.add_argument("--remove-bpe", nargs="?", const=PIECES[0], choices=PIECES, help=pieces)
     parser.add_argument("--tokens", action="store_true", help="take the H- lines of a log although it has D- lines")

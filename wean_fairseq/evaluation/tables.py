@@ -1,4 +1,4 @@
-"""Tables of text, written for a terminal, in Markdown, CSV and LaTeX."""
+"""Tables of text that can be written for a terminal or as Markdown, CSV and LaTeX."""
 
 import csv
 import io
@@ -18,19 +18,19 @@ _LATEX_SIGNS = {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
 }
-#: Spreadsheet programs run a cell that starts with one of these as a formula.
+#: Spreadsheet programs run a cell that starts with one of these characters as a formula.
 _FORMULA_STARTS = "=+-@"
 _NUMBER = re.compile(r"-[0-9.]+(e[-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell with more than its text.
+    """A cell with a detail or a mark in addition to its text.
 
     Attributes:
-        detail: shown in small below the text, e.g. an interval.
-        mark: ``copy`` = row of the copied source, ``beaten`` = less than the copied source has, ``published`` = a
-            number of a paper. Empty = none of these.
+        detail: text in small print below the cell's text, e.g. an interval.
+        mark: ``copy`` = row of the copied source, ``beaten`` = lower than the score of the copied source, ``published``
+            = a number from a paper. Empty = none of these.
     """
 
     text: str
@@ -47,8 +47,9 @@ class Table:
 
     Attributes:
         align: ``l`` or ``r`` for each column. By default all columns but the first are aligned to the right.
-        groups: a name over each column in text. It is written once over neighbours of the same name. Empty = none.
-        notes: sentences below the table of a report.
+        groups: a name above each column in the text form, written once above neighbouring columns with the same name.
+            Empty = none.
+        notes: sentences below the table in a report.
     """
 
     head: Sequence[str]
@@ -127,12 +128,12 @@ def starts_formula(text: str) -> bool:
 
 
 def without_formula(text: str) -> str:
-    """Return the text of a cell, after a quotation mark if a spreadsheet program may run it, unless it is a number."""
+    """Return the text of a cell. Put a quotation mark before a text other than a number that a spreadsheet may run."""
     return f"'{text}" if starts_formula(text) and not _NUMBER.fullmatch(text) else text
 
 
 def display_width(text: str) -> int:
-    """Return the number of columns that a text takes in a terminal. Chinese characters take two."""
+    """Return the width of a text in terminal columns. Chinese characters occupy two columns."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 

@@ -1,7 +1,7 @@
-"""Read text with one line per ``\\n``, read typed JSON, and write files atomically.
+"""Read text that is split into lines only at ``\\n``, read typed JSON, and write files atomically.
 
 ``str.splitlines`` is never used, because it also splits at U+2028, form feeds and other characters that occur inside
-real sentences. This would shift every following line.
+real sentences. Such a split would shift every following line.
 """
 
 import errno
@@ -21,7 +21,7 @@ from ..storage.files import check_size, open_input, parse_json, replaces_file, w
 PathLike = Union[str, "os.PathLike[str]"]
 ItemT = TypeVar("ItemT")
 
-_LARGEST = 1 << 30  # bytes of a file
+_LARGEST = 1 << 30  # maximum size of a file in bytes
 _PIECE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Path -> SHA-256 of its content when it was last read, because a pipe cannot be read again to be hashed.
@@ -29,14 +29,14 @@ _DIGESTS: dict[str, str] = {}
 
 
 def read_bytes(path: PathLike) -> bytes:
-    """Return the content of ``path`` or raise an `UserError` that names it."""
+    """Return the content of ``path``, or raise a `UserError` that names the file."""
     pieces: list[bytes] = []
     try:
         check_size(path, _LARGEST)
         with open_input(path) as file:
             while piece := file.read(_PIECE):
                 pieces.append(piece)
-                if len(pieces) * _PIECE > _LARGEST:  # of a pipe, which has no size
+                if len(pieces) * _PIECE > _LARGEST:  # the size of a pipe is not known in advance
                     raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; check the file name.") from None
@@ -94,7 +94,7 @@ def read_typed_json(path: PathLike, kind: type[ItemT], remedy: str = "give a fil
     """Read a JSON file whose content must have a certain type.
 
     Raises:
-        UserError: if it is not JSON or something else, with the place and the expected type.
+        UserError: if the content is not JSON or has another type. The message has the place and the expected type.
     """
     text = read_text(path)
     try:
@@ -105,7 +105,7 @@ def read_typed_json(path: PathLike, kind: type[ItemT], remedy: str = "give a fil
 
 
 def convert_content(content: object, kind: type[ItemT], path: PathLike, remedy: str) -> ItemT:
-    """Return the content of a file as another type. Raises `UserError` with the place and the expected type."""
+    """Convert the content of a file to another type, or raise `UserError` with the place and the expected type."""
     try:
         return convert(content, kind)
     except (ValidationError, UnicodeEncodeError) as error:
@@ -119,7 +119,7 @@ def read_described(path: PathLike, kind: type[ItemT], fault: str) -> dict[int, I
         The number of the sentence (from 0) -> the content of its line.
 
     Raises:
-        UserError: naming the first line that has another content, and its ``fault``.
+        UserError: if a line has other content. The message names the first such line and its ``fault``.
     """
     described = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -143,7 +143,7 @@ def read_table(name: str, folder: Path = Path(__file__).parent) -> dict[str, Any
 
 
 def sha256_as_read(path: PathLike) -> str:
-    """Return the SHA-256 of the content that was last read from a file, which identifies the scored text."""
+    """Return the SHA-256 of the content that was last read from a file. It identifies the scored text."""
     if os.fspath(path) not in _DIGESTS:
         read_bytes(path)
     return _DIGESTS[os.fspath(path)]
@@ -166,7 +166,7 @@ def check_outputs(
         file = Path(path)
         _check_place(file)
         if file.exists() and not file.is_file():
-            continue  # a terminal or a pipe, which is not overwritten
+            continue  # terminals and pipes cannot be overwritten
         identity = _identity(path)
         if identity in used:
             raise UserError(f"{option} {path} would overwrite {used[identity]}; choose another name.")
@@ -176,7 +176,7 @@ def check_outputs(
 
 
 def _identity(path: PathLike) -> tuple[int, int] | Path:
-    """Return a value that is equal for two names of one file."""
+    """Return a value that is equal for all names of one file."""
     try:
         status = Path(path).stat()
     except OSError:

@@ -1,11 +1,11 @@
 """Tokenisations of metrics, whose names are in the metrics' signatures.
 
 ``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers. ``none`` splits tokenised text at white space. ``words`` is
-the ROUGE convention: lower-cased runs of letters and digits. The combining marks on a letter belong to it, such as the
-vowel signs of Hindi, the diacritics of Arabic and the points of Hebrew. On ASCII text it equals the default tokeniser
-of the rouge-score package, which deletes all other letters (identical Chinese sentences would score 0, and "café"
-becomes "caf"). ``nltk`` is NLTK's ``word_tokenize`` of 2017, the scorer of the NTS paper: sentences by Punkt, words by
-the Penn Treebank's rules.
+the ROUGE convention: lower-cased runs of letters and digits. The combining marks of a letter, such as the vowel signs
+of Hindi, the diacritics of Arabic and the points of Hebrew, belong to the letter. On ASCII text it equals the default
+tokeniser of the rouge-score package, which deletes all other letters (identical Chinese sentences would score 0, and
+"café" becomes "caf"). ``nltk`` is NLTK's ``word_tokenize`` of 2017, which the scorer of the NTS paper used: Punkt finds
+the sentences, and the Penn Treebank's rules find the words.
 """
 
 import re
@@ -20,7 +20,7 @@ from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 from ..errors import UserError
 from ..optional import LazyModule
 
-regex = LazyModule("regex")  # has a class for marks, which the standard library's re lacks
+regex = LazyModule("regex")  # supports Unicode's class of marks, which the standard library's re lacks
 nltk_tokenize = LazyModule("nltk.tokenize")
 
 TokenizeFunction = Callable[[str], str]
@@ -48,7 +48,7 @@ def _white_space(text: str) -> str:
 
 
 def fold_case(text: str, lowercase: Lowercase) -> str:
-    """Lower the case of the letters whose case is ignored."""
+    """Convert the letters whose case is ignored to lower case."""
     if lowercase == "ascii":
         return text.translate(_ASCII_LOWER)
     return text.lower() if lowercase else text
@@ -75,7 +75,7 @@ def _nltk_words() -> TokenizeFunction:
 
 
 def has_chinese(text: str) -> bool:
-    """Return whether a text holds a Chinese character."""
+    """Return whether a text contains a Chinese character."""
     return _CJK.search(text) is not None
 
 
@@ -97,7 +97,7 @@ def get_tokenizer(name: str) -> TokenizeFunction:
 def guess_tokenization(lines: list[str]) -> str:
     """Choose a tokenisation for the references: ``zh``, ``none`` (segmented Chinese) or ``13a``.
 
-    sacreBLEU's default 13a silently gives 0 on unsegmented Chinese, so it is not used for text that is mostly Chinese.
+    sacreBLEU's default 13a silently scores 0 on unsegmented Chinese, so it is not used for text that is mostly Chinese.
     """
     sample = "\n".join(lines[:1000])
     chinese = len(_CJK.findall(sample))

@@ -1,7 +1,7 @@
 """Read fairseq-train's ``--log-file`` in each of its formats (simple, tqdm and json).
 
-A log may contain several runs. If a run started from an earlier update, its lines replace those of the updates that it
-repeats.
+A log may contain several runs. If a run started from an earlier update, its lines replace the earlier lines of the
+updates that it repeats.
 """
 
 import re
@@ -25,10 +25,10 @@ _PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]{0,30})")
 _MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _PATIENCE = "early stop since valid performance hasn't improved"
-# On the terminal, each line starts with the time and a logger's name. In the --log-file it does not.
+# On the terminal, each line starts with the time and a logger's name. Lines of the --log-file do not.
 _VALID_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| valid on '([^']+)' subset \| (.*)$")
 _STEP_LINE = re.compile(r"(?:^|\| )epoch (\d+):\s+(\d+) / (\d+) (.*)$")
-# The first beginning decides. A search for the end after each of them takes hours for a line of many.
+# Only the first beginning in a line counts. Searching for an end after each of many beginnings would take hours.
 _EPOCH_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| (.*)$")
 _JSON_LINE = re.compile(r"(?:^|\| )(\{\"epoch\": .*)$")
 _END_OF_EPOCH = re.compile(r"\btrain_wall\b")
@@ -41,7 +41,7 @@ class LogLine(NamedTuple):
         subset: validation subset, ``train`` for the end of an epoch, or empty for a line within an epoch.
         epoch: number of passes over the data, with a fraction within an epoch.
         values: name -> number.
-        step: number of the step in the epoch, which has ``steps``. Both are 0 in JSON.
+        step: number of the step in the epoch, which has ``steps`` steps. Both are 0 in JSON.
     """
 
     subset: str
@@ -94,9 +94,10 @@ class TrainingLog:
 
     @property
     def seconds_per_update(self) -> float | None:
-        """Time of forward, backward and update, without validation and saving, or None if no epoch was finished.
+        """Seconds per update (forward, backward, optimiser step), without validation and saving.
 
-        This is the median over epochs, because the log of a resumed epoch has only the time of its last part.
+        This is the median over epochs, because the log of a resumed epoch contains only the time of its last part. It
+        is None if no epoch was finished.
         """
         rates = [
             seconds / (updates - self.ends[number - 1][0])
@@ -107,7 +108,7 @@ class TrainingLog:
 
     @property
     def hours(self) -> float | None:
-        """Time of all updates, or None if no epoch was finished."""
+        """Hours of all updates, or None if no epoch was finished."""
         return None if self.seconds_per_update is None else self.seconds_per_update * self.updates / 3600
 
     def validations(self, metric: str) -> list[LogLine]:
@@ -129,7 +130,7 @@ class TrainingLog:
         return any(self.best(metric) is last for metric in metrics if metric in last.values)
 
     def near_best(self, metric: str) -> LogLine:
-        """Return the first validation that had 95 % of the best value. A loss may be negative."""
+        """Return the first validation that reached 95% of the best value. A loss may be negative."""
         best, is_lower_better = self.best(metric).values[metric], metric in LOWER_IS_BETTER
         sign = -1 if is_lower_better else 1
         limit = best * NEAR_BEST if is_lower_better == (best < 0) else best / NEAR_BEST
@@ -156,7 +157,7 @@ def read_log(path: PathLike, name: str = "", subset: str = "valid") -> TrainingL
 
 
 def parse_line(text: str) -> LogLine | None:
-    """Return the numbers of a line, or None if it has none or only resembles a line of fairseq."""
+    """Return the numbers of a line, or None if it contains none or only resembles a line of fairseq."""
     try:
         line = _parse(text)
     except (ValueError, TypeError, ArithmeticError):
@@ -232,7 +233,7 @@ def _numbers(items: Any) -> dict[str, float]:
 def _set_epoch_fractions(log: TrainingLog) -> None:
     """Interpolate the epochs of validations, because fairseq logs them without the fraction of the epoch."""
     anchors = [(0, 0.0)] + [(point.updates, point.epoch) for point in log.train if point.updates > 0]
-    if len(anchors) == 1:  # no training lines: assume that the last validation of an epoch is at its end
+    if len(anchors) == 1:  # without training lines, assume that the last validation of an epoch is at its end
         ends = {point.epoch: point.updates for point in log.valid}
         anchors += [(updates, epoch) for epoch, updates in ends.items()]
     log.valid = [point._replace(epoch=_interpolate(anchors, point.updates)) for point in log.valid]

@@ -1,4 +1,4 @@
-"""The arguments of ``load``, ``TextModel`` and ``generate``: one table of their types and ranges."""
+"""Types and ranges of the arguments of ``load``, ``TextModel`` and ``generate``, in one table."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,24 +12,24 @@ from ..storage.search import GENERATION, RANGES
 
 _KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
 _COUNTS = ("n_best", "beam", "essay_length", "batch_size", "first")
-# Type, the least and the largest value. Libraries count in 32 bits.
+# Type, minimum and maximum. Libraries use 32 bits for these numbers.
 _NUMBERS: dict[str, tuple[type, float, float]] = {
     **dict.fromkeys(_COUNTS, (int, 1, LARGEST)),
     "seed": (int, -LARGEST_SEED, LARGEST_SEED),
     **dict.fromkeys(("details", "cut", "ordered"), (bool, -math.inf, math.inf)),
     **{name: (kind, *RANGES.get(name, (-math.inf, math.inf))) for name, (kind, *_) in GENERATION.items()},
 }
-_NOT_SHOWN = ("first", "details", "cut")  # for messages of programs that read long texts in parts
+_NOT_SHOWN = ("first", "details", "cut")  # arguments of programs that read long texts in parts
 OF_CALLS = [name for name in _NUMBERS if name not in _NOT_SHOWN] + ["constraints"]
 
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values, with numbers of NumPy as Python's. Values that are not in the table are unchanged.
+    """Convert NumPy's numbers to Python's and check the values. Arguments that are not in the table are unchanged.
 
-    torch and fairseq would accept many wrong numbers, and fail in the middle of a search.
+    torch and fairseq would accept many invalid numbers, and fail in the middle of a search.
 
     Raises:
-        UserError: for a value of another type, or out of range.
+        UserError: if a value has the wrong type or is out of range.
     """
     return {name: _checked(name, value) if name in _NUMBERS else value for name, value in values.items()}
 
@@ -47,7 +47,7 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
-    """Refuse the first name that is not known.
+    """Refuse unknown names.
 
     Args:
         names: the names to check.
@@ -55,7 +55,7 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
         place: the function or model with the known names, for the message.
 
     Raises:
-        UserError: with a similar name, if there is one, and all known names.
+        UserError: with the first unknown name, a similar name (if there is one) and all known names.
     """
     known = list(known)
     for name in names:

@@ -22,7 +22,7 @@ from .growing import GrowingFile
 from .loading import COMPUTE_TYPE, ENGINES, load
 from .outputs import Float32Array, Generated, Output, rounded
 
-_BUFFER = 2000  # lines that are sorted by length together
+_BUFFER = 2000  # number of lines that are sorted by length together
 _EPILOG = """examples:
   wean-generate --model model/ --input sentences.txt --output rewritten.txt
   echo "What's the best way to learn Python?" | wean-generate --model model/ --n-best 3 --scores
@@ -75,7 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def rewrite(args: argparse.Namespace) -> None:
-    """Run the command. Raises ``UserError`` if it cannot be done."""
+    """Run the command, or raise ``UserError`` if it is not possible."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
     unused = [name for name in ("data", "text") if getattr(args, name) is not None]
@@ -137,9 +137,9 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
 
 
 def _check_output(output: GrowingFile, *places: str | Path | None) -> None:
-    """Refuse an output that replaces one of these files, or a file in one of these folders."""
+    """Refuse an output that replaces one of the input files, or a file in one of the input folders."""
     for place in (Path(place) for place in places if place):
-        # A file of standard output is new, or the user appends to it.
+        # If standard output is a file, the shell has created it, or the user appends to it.
         if output.path is not None:
             output.check_reads(sorted(place.iterdir()) if place.is_dir() else [place])
 
@@ -158,19 +158,19 @@ def _output_options(args: argparse.Namespace) -> dict[str, Any]:
     generation = _generation_options(args)
     if "sampling" in generation:
         generation["seed"] = args.seed
-    # JSON has no numbers that are not finite.
+    # JSON cannot represent infinity or NaN.
     exact = {name: value if -math.inf < value < math.inf else str(value) for name, value in generation.items()}
     return {"model": stored.identity, "search": stored.search, **options, **exact}
 
 
 def _split(line: str) -> tuple[str, list[str]]:
-    """Return a line of the input, and its constraints."""
+    """Split a line of the input into the text and its constraints."""
     source, *constraints = line.split("\t")
     return source, constraints
 
 
 def _count(given: str) -> int | None:
-    """Return the number of lines of a file. ``None`` for a stream, or if a line is too long, which stops the reader."""
+    """Return the number of lines of a file, or ``None`` for a stream or a file with a line that is too long to read."""
     if not Path(given).is_file():
         return None
     with Path(given).open("rb") as file, suppress(UserError):

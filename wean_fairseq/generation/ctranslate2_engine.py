@@ -20,7 +20,7 @@ from ..errors import UserError
 from ..optional import import_optional
 from ..storage.search import NO_UNKNOWN
 
-# Options without an equivalent, with fairseq's defaults. The library samples, but takes its seed only when it starts.
+# Options without an equivalent, with fairseq's defaults. The library can sample, but reads its seed only at the start.
 _UNSUPPORTED: dict[str, Any] = {"constraints": None}
 _UNSUPPORTED |= {"sampling": False, "diverse_beam_groups": -1, "diverse_beam_strength": 0.5}
 
@@ -31,11 +31,11 @@ class CTranslate2Engine:
     Args:
         model: in evaluation mode, on the CPU.
         task: task of the model.
-        device: device of the search.
+        device: device for the search.
         compute_type: number type of the matrix products, such as ``"float32"`` or ``"int8"``.
 
     Raises:
-        UserError: if the library is not installed, or lacks the model, its search preset or the type.
+        UserError: if the library is not installed, or does not support the model, its search preset or the type.
     """
 
     def __init__(self, model: Any, task: Any, device: torch.device, compute_type: str) -> None:
@@ -62,7 +62,7 @@ class CTranslate2Engine:
         self._options: Mapping[str, Any] = {}
 
     def build_generator(self, options: Mapping[str, Any]) -> Self:
-        """Return an engine with fairseq generation options. Raises ``UserError`` for those that are missing."""
+        """Return an engine with fairseq generation options. Raise ``UserError`` for unsupported options."""
         for name, default in _UNSUPPORTED.items():
             if options.get(name, default) != default:
                 raise UserError(f"CTranslate2 has no option {name}: leave it out, or search with PyTorch.")
@@ -78,20 +78,20 @@ class CTranslate2Engine:
         """Search for a batch.
 
         Returns:
-            Hypotheses per line, best first, in fairseq's format. CTranslate2 gives no scores of single tokens, so
-            ``positional_scores`` is NaN. A score differs from fairseq's in two details: it lacks the end symbol if the
-            output was truncated, and probabilities are relative to the words that the library may write: those of the
-            dictionary without padding words, for the first word also without the end symbol.
-            ``attention`` is (S, T) with the padding of the batch, 0 for end symbols. For the first word it is NaN if
-            it is unknown.
+            Hypotheses per line, best first, in fairseq's format. CTranslate2 returns no scores of single tokens, so
+                ``positional_scores`` is NaN. A score differs from fairseq's in two details. It does not include the end
+                symbol if the output was truncated. Its probabilities are normalised over the words that CTranslate2 may
+            write: all but the padding words, and for the first word also without the end symbol. ``attention`` is (S,
+                T) with the padding of the batch, and 0 for end symbols. It is NaN for the first word if it is not
+                available.
         """
         source = sample["net_input"]["src_tokens"]
         special = (self._source.pad(), self._source.eos())
         lines = [[self._source[index] for index in row if index not in special] for row in source.tolist()]
         settings = self._settings(source.size(1))
         results = self._translator.translate_batch(lines, **settings)
-        # With a beam, the library gives every line the attention of the first one at the first word. Where <unk> is the
-        # first word and will be replaced by the word with most attention, the line is searched alone.
+        # In beam search, CTranslate2 returns the first line's attention for the first word of every line. If <unk> is
+        # the first word and will be replaced by the word with most attention, the line is searched alone.
         shared = set(range(len(lines)) if len(lines) > 1 and settings["beam_size"] > 1 else ())
         unknown = self._target[self._target.unk()]
         for line in sorted(shared):

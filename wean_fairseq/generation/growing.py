@@ -22,12 +22,12 @@ from ..console import counted, printable_cells, standard_output
 from ..errors import UserError
 from ..storage.files import check_whole, followed, is_special, open_growing, open_special, read_json, write_text
 
-_LARGEST_STATE = 1 << 20  # bytes
+_LARGEST_STATE = 1 << 20  # maximum size in bytes
 _PIECE = 1 << 20
 
 
 class _State(Struct, forbid_unknown_fields=True):
-    """The state file: options, number of lines, size of their outputs, and SHA-256 of the input and of the outputs."""
+    """Content of the state file: options, number of lines, size of their outputs, and SHA-256 of input and outputs."""
 
     asked: dict[str, Any]
     lines: Annotated[int, Meta(ge=0)]
@@ -43,7 +43,7 @@ class GrowingFile:
         given: name of the file. ``-`` = standard output. A pipe or a device is written directly.
         asked: all options that the content depends on, in JSON types.
         overwrite: replace an older file, and start again.
-        reads: files that are read, which must not be among the files that are written.
+        reads: input files, which must not be among the files that are written.
 
     Attributes:
         path: path of the file. ``None`` if the output is not a regular file.
@@ -105,7 +105,7 @@ class GrowingFile:
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.path.samestat(os.fstat(file.fileno()), self._part.stat()):
-                raise BlockingIOError  # the other run has just given it its name
+                raise BlockingIOError  # the other run has just renamed it to its final name
         except OSError as error:
             file.close()
             raise UserError(f"{path} is being written by another run: wait for it to end.") from error
@@ -159,7 +159,7 @@ class GrowingFile:
 
     @property
     def prospect(self) -> str:
-        """Suffix for the interruption message: how to reuse the finished part."""
+        """Suffix for the interruption message, which says how to reuse the finished part."""
         if self.path is None or not self.done:
             return ""
         if self._overwrite:
@@ -167,10 +167,10 @@ class GrowingFile:
         return f"; the outputs of {counted(self.done, 'line')} are kept, and the same command continues from there"
 
     def remaining(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
-        """The lines of the input, in buffers, that have no outputs yet.
+        """Yield the lines of the input that have no outputs yet, in buffers.
 
         Raises:
-            UserError: if the preceding lines are not those of the existing outputs.
+            UserError: if the preceding lines do not match the existing outputs.
         """
         passed, done = 0, self.done
         for lines in buffers:
@@ -192,7 +192,7 @@ class GrowingFile:
         """
         assert self._file is not None
         self._hash_lines(lines)
-        if self._file.isatty():  # a word of a foreign model may hold commands of a terminal
+        if self._file.isatty():  # a word of a foreign model may contain terminal commands
             outputs = [printable_cells(line) for line in outputs]
         try:
             content = "".join(f"{line}\n" for line in outputs).encode("utf-8", "surrogatepass")
@@ -202,7 +202,7 @@ class GrowingFile:
             if self.path is not None:
                 os.fsync(self._file.fileno())
                 self._write_state(self.done + len(lines), os.fstat(self._file.fileno()).st_size)
-            self.done += len(lines)  # afterwards, because only lines in the state are kept
+            self.done += len(lines)  # updated last, because only lines in the state are kept
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -226,7 +226,7 @@ class GrowingFile:
         elif self.path is not None and not self.done:
             for path in (self._part, self._state_file)[not self._new :]:
                 path.unlink(missing_ok=True)
-        # Closing writes the buffered rest again, which may fail again.
+        # Closing writes the rest of the buffer again, which may fail again.
         with nullcontext() if error is None else suppress(OSError):
             self._file.close()
 

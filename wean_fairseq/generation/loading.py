@@ -1,4 +1,4 @@
-"""Load a model for use: the folder of ``wean-export``, or a checkpoint with the data of its training."""
+"""Load a model for use from a folder of ``wean-export``, or from a checkpoint with the data of its training."""
 
 import os
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from .model import TextModel, quiet
 
 ENGINES = ("pytorch", "ctranslate2")
 COMPUTE_TYPE = "float32"
-# Options of a model in use. The other options of its task are of the training, and rarely replaced.
+# Task options for a model in use. The other task options describe the training, and are rarely replaced.
 _OF_USE = ("beam", "search_preset", "essay_length", "replace_unk", "bert", "stock_search", "bf16_scores", "int8_scores")
 _OF_TEST_SETS = ("constraints", "score_reference")  # options for data with more than sources
 
@@ -52,8 +52,8 @@ def load(
         device: such as ``"cpu"`` (default: a GPU, if there is one).
         engine: library that searches: ``"pytorch"``, or ``"ctranslate2"`` for Transformers that do not copy.
         compute_type: type of the products in CTranslate2, such as ``"int8"``.
-        options: task options, which replace those of the training, such as ``search_preset`` or ``bert``. By default a
-            model searches with the options in its folder, or in ``search.txt`` next to its checkpoint.
+        options: task options that replace the options of the training, such as ``search_preset`` or ``bert``. By
+            default, a model searches with the options in its folder, or in ``search.txt`` next to its checkpoint.
 
     Returns:
         The model. See ``TextModel.generate``.
@@ -66,7 +66,7 @@ def load(
     options = {name: value for name, value in options.items() if value is not None}
     options = check_numbers(options)
     _check_values(options)
-    # Reasons that a user can see are reported first, because loading a model may take a minute.
+    # Errors that are quick to find are reported first, because loading a model may take a minute.
     stored = StoredModel(path, data)
     if not stored.is_export and not Path(path).is_file():
         raise missing_model(path)
@@ -103,7 +103,7 @@ def load(
 
 
 def _check_paths(path: Any, data: Any, text: Any) -> str:
-    """Refuse paths of another type, and paths that are not there. Return the path of the model."""
+    """Refuse paths of the wrong type and paths that do not exist. Return the path of the model."""
     for name, value in (("path", path), ("data", data), ("text", text)):
         accepted = isinstance(value, str | PathLike) or (name == "text" and isinstance(value, TextSettings))
         if not accepted and (value is not None or name == "path"):
@@ -119,22 +119,22 @@ def _check_paths(path: Any, data: Any, text: Any) -> str:
 
 
 def _is_there(path: str | PathLike[str]) -> bool:
-    """Return True for an existing file or folder, False also for a name that is longer than file systems allow."""
+    """Return True for an existing file or folder. Return False even for a name that is too long for the file system."""
     with suppress(OSError):
         return Path(path).exists()
     return False
 
 
 def _tasks() -> list[type]:
-    """Return the options of the tasks of this package."""
+    """Return the option classes of this package's tasks."""
     package = __name__.partition(".")[0]
     return [kind for kind in TASK_DATACLASS_REGISTRY.values() if kind.__module__.partition(".")[0] == package]
 
 
 def _check_values(options: Mapping[str, Any]) -> None:
-    """Refuse values of another type than in the configuration of a task or of the search, and unknown choices.
+    """Refuse unknown choices, and values whose type differs from the configuration of a task or of the search.
 
-    fairseq would take them for a damaged model.
+    fairseq would report such values as a damaged model.
     """
     for name, value in options.items():
         for kind in (*_tasks(), GenerationConfig):
@@ -144,7 +144,7 @@ def _check_values(options: Mapping[str, Any]) -> None:
             settings = OmegaConf.structured(kind)
             try:
                 settings[name] = value
-                getattr(settings, name)  # fails for a reference to something else
+                getattr(settings, name)  # fails for a reference to another value
             except OmegaConfBaseException as error:
                 choices = [str(choice) for choice in known[name]] if isinstance(known[name], EnumType) else []
                 reason = f"choose from {', '.join(choices)}" if choices else str(error).partition("\n")[0]
@@ -170,11 +170,11 @@ def _check_names(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -
 def _device(name: str | torch.device) -> torch.device:
     try:
         probe = torch.ones(1, device=name)
-        probe.item()  # fails for the device meta, which has no numbers
+        probe.item()  # fails for the device meta, which stores no numbers
         return probe.device
-    except (RuntimeError, AssertionError, TypeError) as error:  # an assertion if torch was built without CUDA
+    except (RuntimeError, AssertionError, TypeError) as error:  # torch without CUDA raises AssertionError
         reason = str(error).partition("\n")[0]
-        reason = "" if reason.startswith("Expected one of") else f" ({reason})"  # a list of 20 kinds
+        reason = "" if reason.startswith("Expected one of") else f" ({reason})"  # the message lists 20 kinds
         raise UserError(f"the device {name!r} cannot be used{reason}: choose cpu, or cuda with a GPU.") from error
 
 

@@ -38,8 +38,8 @@ from .arguments import OF_CALLS, check_names, check_numbers
 from .ctranslate2_engine import CTranslate2Engine
 from .outputs import Generated, describe_outputs
 
-BATCH = 64  # sentences
-_TOKENS = 8192  # of a batch, including padding, unless a single line has more
+BATCH = 64  # default number of sentences per batch
+_TOKENS = 8192  # maximum number of tokens of a batch, including padding, unless a single line has more
 _LISTS_OF_WORDS = "give a list of words or phrases, and for several sentences a list of such lists"
 
 
@@ -57,11 +57,11 @@ def quiet() -> Iterator[None]:
             logger.setLevel(logging.NOTSET)
 
 
-_SEARCHING = threading.Lock()  # of all models, because the random numbers belong to the process
+_SEARCHING = threading.Lock()  # a lock for all models, because they share the process's random numbers
 
 
 def _sentences(text: object) -> list[str]:
-    # The items of a dictionary or a data frame would be the names of its columns.
+    # Iterating over a dictionary or a data frame would yield the names of its columns.
     is_table = isinstance(text, Mapping) or hasattr(text, "columns")
     is_one = is_table or isinstance(text, str | bytes) or getattr(text, "ndim", 1) == 0
     sentences: list[Any] = list(text) if isinstance(text, Iterable) and not is_one else [text]
@@ -72,13 +72,13 @@ def _sentences(text: object) -> list[str]:
 
 
 def _replaces_preset(options: Mapping[str, Any]) -> bool:
-    """Return whether a search is of a kind that no preset of a paper has."""
+    """Return whether a kind of search is not part of any paper's preset."""
     return bool(options.get("sampling") or options.get("constraints") or options.get("diverse_beam_groups", -1) > 0)
 
 
 @contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
-    """Draw random numbers from ``seed``, and restore PyTorch's generators afterwards. With ``None`` change nothing."""
+    """Seed PyTorch's generators, and restore them afterwards. With ``None``, change nothing."""
     if seed is None:
         yield
         return
@@ -91,8 +91,8 @@ class SearchedBatch(NamedTuple):
     """Hypotheses for a batch of lines.
 
     Attributes:
-        lines: their indices, from 0.
-        spelt: its source tokens with the ids of real words, (B, S).
+        lines: indices of the lines, from 0.
+        spelt: source tokens with the ids of real words, (B, S).
         hypotheses: hypotheses of each line, best first.
     """
 
@@ -105,11 +105,11 @@ class TextModel:
     """A loaded model with its text steps and its search, created by ``wean_fairseq.load``.
 
     Args:
-        loaded: the model on its device, its task and its search: fairseq generation options by name, such as
-            ``beam``, and ``replace_unk``: whether the source word with most attention replaces an ``<unk>`` (``None``:
-            unless the model copies).
+        loaded: the model on its device, its task and its search options by name. These are fairseq generation options,
+            such as ``beam``, and ``replace_unk``, which says whether the source word with most attention replaces an
+            ``<unk>`` (``None`` = unless the model copies).
         text: the steps from plain text to tokens and back.
-        engine: searches instead of PyTorch.
+        engine: an engine that searches instead of PyTorch.
 
     Attributes:
         essay_length: default length in words of a planned essay. 0 for models without such a length.
@@ -128,7 +128,7 @@ class TextModel:
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(self.task.cfg, "essay_length", 0))
-        self._generator: tuple[dict[str, Any], Any] | None = None  # the latest one, and its options
+        self._generator: tuple[dict[str, Any], Any] | None = None  # the latest generator, and its options
         self._build_generator(1, None, self.essay_length, {})  # which checks the options
 
     def __repr__(self) -> str:
@@ -181,10 +181,10 @@ class TextModel:
         return min(maximum, int(self.task.cfg.max_topics)) if self.reads_topics else maximum
 
     def describe_search(self, n_best: int = 1, beam: int | None = None, **generation: Any) -> str:
-        """Return the options of a search that differ from fairseq's defaults, and the beam, as on its command line.
+        """Return the search options that differ from fairseq's defaults, and the beam, as command-line options.
 
         Args:
-            n_best: this and the following arguments are those of ``explain``.
+            n_best: this and the following arguments are the same as for ``explain``.
         """
         given = {"n_best": n_best, **({} if beam is None else {"beam": beam}), **generation}
         check_numbers(given)
@@ -195,7 +195,7 @@ class TextModel:
         return " ".join([*options_line(chosen), *["--constraints"] * bool(options.get("constraints"))])
 
     def _search_options(self, n_best: int, beam: int | None, generation: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the generation options of a search, as fairseq reads them."""
+        """Return the generation options of a search in the form that fairseq reads."""
         options = {**self.search_options, **generation, "nbest": n_best}
         return options | {"beam": max(beam or (1 if options.get("sampling") else self.beam), n_best)}
 
@@ -248,7 +248,7 @@ class TextModel:
         ordered: bool = False,
         **generation: Any,
     ) -> list[Generated]:
-        """Like ``generate``, with scores, tokens, attention, copies and granularities.
+        """Rewrite like ``generate``, and return scores, tokens, attention, copies and granularities.
 
         Args:
             text: a sentence or a list of them.
@@ -259,8 +259,8 @@ class TextModel:
             details: add copies and granularities.
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
-            seed: random seed of ``sampling``; ``None`` uses the current state of PyTorch's generator.
-            constraints: words and phrases that an output must contain: a list for a string, a list of lists for a list
+            seed: random seed of ``sampling``. ``None`` uses the current state of PyTorch's generator.
+            constraints: words and phrases that an output must contain. A list for a string, a list of lists for a list
                 of sentences. fairseq's constrained beam search replaces the search preset.
             ordered: whether the constraints must follow one another in their order.
             generation: generation options of fairseq, which replace the model's own: ``sampling``, ``sampling_topk``,
@@ -301,20 +301,20 @@ class TextModel:
             places = ["" if isinstance(text, str) else f"line {n}: " for n in range(first, first + len(lines))]
             fitting = [self._fitting(line, place, cut) for line, place in zip(tokens, places, strict=True)]
             ids = None if forced is None else [self._constraints(*line) for line in zip(forced, places, strict=True)]
-            # Batches are sorted by length. Each result goes to the place of its line. Empty lines are in no batch and
-            # keep the empty result.
+            # Batches are sorted by length. Each result is stored at the index of its line. Empty lines are in no batch
+            # and keep the empty result.
             results = [Generated()] * len(lines)
             for batch in self.search(fitting, n_best, traces=details, forced=ids, **options):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
                     was_cut = fitting[line] != tokens[line]
                     results[line] = describe_outputs(self, spelt, hypotheses[:n_best], cut=was_cut)
-            # Otherwise the dictionaries of a server would grow with every unknown word.
+            # Otherwise, the dictionaries of a server would grow with every unknown word.
             for dictionary in (self.task.source_dictionary, self.task.target_dictionary):
                 dictionary.forget_spellings()
         return results
 
     def _fitting(self, tokens: str, where: str, cut: bool) -> str:
-        """Tokens within the model's maximum length, and without an essay after topics."""
+        """Return tokens within the model's maximum length, and without an essay after topics."""
         words = tokens.split(" ")
         if self.reads_topics and SEPARATOR in words:
             raise UserError(f"{where}{SEPARATOR} separates an essay from its topics: give only the topics.")
@@ -369,8 +369,8 @@ class TextModel:
 
         Args:
             lines: tokens separated by spaces. Empty lines are skipped.
-            n_best: this and the following arguments are those of ``explain``.
-            traces: give each hypothesis its ``trace``, if the model has one.
+            n_best: this and the following arguments are the same as for ``explain``.
+            traces: add a ``trace`` to each hypothesis, if the model has traces.
             forced: the token ids of the constraints of each line.
 
         Raises:
@@ -393,8 +393,8 @@ class TextModel:
         packed = None if forced is None else pack_constraints([forced[number] for number in numbers])
         dataset = reader.build_dataset_for_inference(tokens, lengths, constraints=packed)
         device = next(self.model.parameters()).device
-        # Lines of similar length need little padding. The longest come first, so that a lack of memory shows at
-        # once.
+        # Lines of similar length need little padding. The longest lines come first, so that a lack of memory shows
+        # early.
         longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
         fitting = [min(length, _TOKENS) for length in lengths]  # a longer line gets its own batch
         for members in batch_by_size(longest_first, fitting.__getitem__, max_tokens=_TOKENS, max_sentences=batch_size):
@@ -407,7 +407,7 @@ class TextModel:
 
     def _build_generator(self, n_best: int, beam: int | None, length: int, generation: Mapping[str, Any]) -> Any:
         options = self._search_options(n_best, beam, generation)
-        options["lenpen"] = float(options.get("lenpen", 1))  # whole powers of lengths may have more than 64 bits
+        options["lenpen"] = float(options.get("lenpen", 1))  # an integer power of a length may need more than 64 bits
         options.setdefault("max_len_b", 200)
         if length:
             options["max_len_b"] = max(options["max_len_b"], length)

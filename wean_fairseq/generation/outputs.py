@@ -27,13 +27,15 @@ class Output:
 
     Attributes:
         text: the untokenised output.
-        score: to the base 2, as fairseq prints it: the mean log-probability per token, or the search's own score.
+        score: base-2 score as fairseq prints it, which is the mean log-probability per token, or the search's own
+            score.
         tokens: the generated tokens, including the end symbol.
-        known: whether the dictionary has them. The others were copied.
+        known: whether the dictionary contains each token. The other tokens were copied.
         probabilities: probabilities of the tokens, each given the previous ones, (T,).
         attention: attention weights of each token, (T, S). ``None`` for models without attention.
         copied: probability that each token was copied, (T,). ``None`` for models that do not copy.
-        copied_from: distribution over the source tokens from which it was copied, (T, S). ``None`` like ``copied``.
+        copied_from: distribution over the source tokens from which each token was copied, (T, S). ``None`` for models
+            that do not copy.
         granularity: by layer, the granularity of each token (0 = template, 1 = detail), (T,). It is NaN for the end
             symbol, which is never read. Empty for models without granularities.
     """
@@ -59,12 +61,12 @@ class Generated:
     """Outputs of a model for one line.
 
     Attributes:
-        source: the tokens that it read, including the end symbol. Empty for an empty line.
-        known: whether its dictionary has them.
-        outputs: best first. Empty for an empty line.
-        granularity: by layer, of the source, (S,).
+        source: the tokens that the model read, including the end symbol. Empty for an empty line.
+        known: whether the dictionary contains each of them.
+        outputs: outputs, best first. Empty for an empty line.
+        granularity: by layer, the granularities of the source, (S,).
         cut: whether the line was too long and was truncated.
-        unknown: a warning if more than a fifth of its words are not in the dictionary.
+        unknown: a warning if more than a fifth of the words are not in the dictionary.
     """
 
     source: list[str] = field(default_factory=list)
@@ -85,7 +87,8 @@ def describe_outputs(
 
     Args:
         spelt: the source with the ids of real words, with padding, (S',).
-        hypotheses: from the task, best first. Copies and granularities are those of their traces, if there are any.
+        hypotheses: hypotheses of the task, best first. Copies and granularities come from their traces, if there are
+            any.
     """
     dictionary = model.task.source_dictionary
     is_token = spelt.ne(dictionary.pad())
@@ -100,7 +103,7 @@ def describe_outputs(
 
 
 def _details(trace: Trace) -> dict[str, Any]:
-    """Copies and granularities of an output, by field of ``Output``."""
+    """Return copies and granularities of an output, by field of ``Output``."""
     details: dict[str, Any] = {
         name: array(trace.steps[name]) for name in ("copied", "copied_from") if name in trace.steps
     }
@@ -138,5 +141,5 @@ def array(values: Tensor) -> Float32Array:
 
 
 def rounded(number: float) -> float | None:
-    """Round for JSON. NaN and infinity become None."""
+    """Round a number for JSON. NaN and infinity become None."""
     return round(float(number), 4) if math.isfinite(number) else None

@@ -1,4 +1,4 @@
-"""Everything that adapts fairseq, torch or Hydra. ``table`` lists the patches and their reasons."""
+"""Adaptations of fairseq, torch and Hydra. ``table`` lists the patches and their reasons."""
 
 from .. import register
 

@@ -1,4 +1,7 @@
-"""Checkpoints of fairseq-train: written whole, read safely, and resumed only if they fit. See ``table``."""
+"""Write checkpoints of fairseq-train atomically, read them safely, and resume only from matching ones.
+
+See ``table``.
+"""
 
 import copy
 import logging
@@ -32,7 +35,7 @@ _RESTORES = {"load_state_dict", "set_checkpoint_dict"}
 
 
 def copy_checkpoint(_original: Original, src_path: str, dst_path: str, overwrite: bool = False) -> bool:
-    """Copy a checkpoint and its checksum atomically. Returns True if it was copied."""
+    """Copy a checkpoint and its checksum atomically, and return True if it was copied."""
     if not overwrite and Path(dst_path).exists():
         return False
     writing.copy(Path(src_path), Path(dst_path))
@@ -55,7 +58,7 @@ def verify_checkpoint_directory(_original: Original, save_dir: str) -> None:
 
 
 def torch_persistent_save(original: Original, obj: Any, filename: str, async_write: bool = False) -> None:
-    """Write a checkpoint and its checksum, each atomically. Raises the errors of ``writing.save``."""
+    """Write a checkpoint and its checksum, each atomically. Raise the errors of ``writing.save``."""
     if async_write:  # --write-checkpoints-asynchronously: iopath finishes the file later
         Manifest(Path(filename).parent).forget(Path(filename).name)
         original(obj, filename, async_write)
@@ -88,14 +91,14 @@ def load_checkpoint_to_cpu(
     try:
         state = cast("dict[str, Any]", checkpoint_utils._upgrade_state_dict(state))
     except (LookupError, TypeError, AttributeError) as error:
-        missing = str(error).partition("\n")[0].removeprefix("Missing key ")  # the words of OmegaConf
+        missing = str(error).partition("\n")[0].removeprefix("Missing key ")  # OmegaConf's message
         raise Damaged(f"{path} is damaged, or was not written by fairseq-train: it lacks {missing}.") from error
     state["task_state"] = {**(state.get("task_state") or {}), "checkpoint": str(path)}
     return state
 
 
 def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **kwargs: Any) -> Any:
-    """Resume from the checkpoint that ``resume.choose`` selects. All processes load the same one.
+    """Resume from the checkpoint that ``resume.choose`` selects. All processes load the same checkpoint.
 
     Raises:
         UserError: if no checkpoint can be resumed, it does not fit this training, or an option is out of range.
@@ -103,7 +106,7 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
     check_training(trainer.cfg)
     if trainer.checkpoint_suffix:  # each process has a part of the model, which fairseq loads
         return original(cfg, trainer, **kwargs)
-    # The processes share no memory, and each would see another state of the folder. The first one chooses for all.
+    # The processes share no memory, and each might see another state of the folder, so the first process chooses.
     path, is_older = _agree_on_checkpoint(cfg, trainer)
     names_one = is_named(cfg)
     cfg = _starting_from(cfg, path if is_older else None)
@@ -125,7 +128,7 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
     wrong = wrong_in_optimizer(trainer.optimizer.optimizer) if path is not None else None
     if wrong is not None:
         raise _cannot_resume(path, f"{wrong} of the optimiser has the wrong type or size")
-    if names_one:  # a run that starts from a named checkpoint is new, even if that checkpoint was the last of its run
+    if names_one:  # a run that starts from a named checkpoint is new, even if it was the last checkpoint of its run
         stopping.forget_patience()
     elif stopping.stop_if_done(trainer) and is_older:
         _make_last(Path(str(path)), cfg, trainer)
@@ -163,7 +166,7 @@ def load_model_ensemble_and_task(original: Original, filenames: list[str], *args
 def _starting_from(cfg: CheckpointConfig, older: str | None) -> CheckpointConfig:
     """Return a configuration that names an older checkpoint, or the file in the folder of an export.
 
-    fairseq starts without a model, and without an error, if a folder is named.
+    If a folder is named, fairseq starts without a model and without an error.
     """
     start = cfg.finetune_from_model
     if older is None and not (start and Path(start).is_dir()):
@@ -178,7 +181,7 @@ def _starting_from(cfg: CheckpointConfig, older: str | None) -> CheckpointConfig
 
 
 def _agree_on_checkpoint(cfg: CheckpointConfig, trainer: Any) -> tuple[str | None, bool]:
-    """Return the path that the first process chooses, and True if fairseq would choose another one.
+    """Return the path that the first process chooses, and True if fairseq would choose another path.
 
     All processes return the same path or raise the same error.
     """
@@ -208,7 +211,7 @@ def _remove_partial(folder: Path) -> None:
 
 
 def _make_last(path: Path, cfg: CheckpointConfig, trainer: Any) -> None:
-    """Copy the checkpoint of a finished training to the last one, which is missing or damaged."""
+    """Copy the checkpoint of a finished training to replace a missing or damaged last checkpoint."""
     if trainer.should_save_checkpoint_on_current_rank and not (cfg.no_save or cfg.no_last_checkpoints):
         writing.copy(path, Path(cfg.save_dir) / LAST)
         logger.info(f"Copied {path} to {LAST}")

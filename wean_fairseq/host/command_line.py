@@ -1,4 +1,4 @@
-"""fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
+"""Adapt fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
 
 import argparse
 import sys
@@ -18,7 +18,7 @@ from ..errors import UserError, similar
 from .patches import Original
 
 _PACKAGE = __name__.partition(".")[0]
-_STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # of fairseq. They can train any model here
+_STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, which can train any model here
 
 
 def parse_args_and_arch(
@@ -33,7 +33,7 @@ def parse_args_and_arch(
     def error(message: str) -> NoReturn:
         parser.exit(2, f"{parser.prog}: error: {UserError(message)}; see --help.\n")
 
-    parser.error = error  # type: ignore[method-assign]  # argparse's prints pages of usage, and control characters
+    parser.error = error  # type: ignore[method-assign]  # argparse prints pages of usage, and control characters
     named = _names(sys.argv[1:] if input_args is None else input_args)
     if named.help and named.arch in ARCH_MODEL_REGISTRY and "arch" in _actions(parser):
         _print_help(parser.prog, named)
@@ -84,13 +84,13 @@ def _check(parser: ArgumentParser, named: Namespace) -> None:
 
 
 def _check_task(command: str, path: str | None, default: str | None) -> None:
-    """Refuse to use a model of a task of this package without that task: fairseq's own task drops sentences."""
+    """Refuse to use a model of a task of this package without that task, because fairseq's own task drops sentences."""
     task = default
     if path is not None:
         try:
             cfg = read_model(path.partition(":")[0])["cfg"] or {}
             task = (cfg.get("task") or {}).get("_name")
-        except UserError:  # reported when the model is loaded
+        except UserError:  # the error is reported when the model is loaded
             task = default
     if task in _ours(TASK_REGISTRY):
         raise UserError(f"{path} was trained with --task {task}: give {command} the same option.")
@@ -102,7 +102,7 @@ def check_pairing(arch: str, criterion: str) -> None:
     """Refuse a criterion that cannot train an arch of this package, or that would drop its additional losses.
 
     Raises:
-        UserError: naming the criterion to use.
+        UserError: with the criterion to use.
     """
     model = ARCH_MODEL_REGISTRY.get(arch)
     if not capabilities_of(model).computes_loss or criterion in _ours(REGISTRIES["criterion"]["registry"]):

@@ -7,7 +7,7 @@ import torch
 
 from ..errors import UserError, name_some
 
-_SHOWN = 8  # sentences of a batch that a message names
+_SHOWN = 8  # maximum number of sentences of a batch that a message names
 
 
 class Diverged(UserError):
@@ -15,16 +15,16 @@ class Diverged(UserError):
 
 
 def check_loss(loss: Any, sample: dict[str, Any], limit: float, where: str) -> None:
-    """Refuse a loss with which the parameters must not be updated.
+    """Raise ``Diverged`` if the parameters must not be updated with this loss.
 
     Args:
         loss: sum over the batch, in nats.
         sample: fairseq's batch, with ``id`` and ``ntokens``.
-        limit: largest loss in nats per token. 0 = no limit. An untrained model has ln(dictionary size), about 10.
+        limit: maximum loss in nats per token. 0 = no limit. An untrained model has ln(dictionary size), about 10.
         where: place for the message, such as "update 12".
 
     Raises:
-        Diverged: naming the batch.
+        Diverged: with the sentences of the batch.
     """
     per_token = float(torch.as_tensor(loss).detach()) / max(1, int(sample.get("ntokens", 1)))
     if not math.isfinite(per_token):

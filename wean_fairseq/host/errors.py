@@ -1,7 +1,7 @@
 """Recognise errors of fairseq, NumPy and torch that users can fix, and show them as one sentence.
 
-The libraries have no types for these errors, so they are recognised by their texts and by the functions that raise
-them.
+The libraries have no special types for these errors, so they are recognised by their messages and by the functions that
+raise them.
 """
 
 import functools
@@ -17,10 +17,10 @@ import torch
 
 from ..errors import explanations, printable, sentence_of
 
-# torch's words for a process at the other end of a connection that has ended or does not answer.
+# torch's messages if the process at the other end of a connection has ended or does not answer.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
-_NO_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs")  # torch's words
-# fairseq's words for options that it does not accept, and NumPy's for the seed that fairseq gives it.
+_NO_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs")  # torch's messages
+# fairseq's messages for options that it does not accept, and NumPy's message for a seed from fairseq.
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
 _OF_OPTIONS = re.compile(
     r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|world size is"
@@ -46,7 +46,7 @@ def _report(
         line = f"wean_fairseq: error: {sentence}"
         sys.stderr.write(f"{line}\n")
         for handler in logging.getLogger("fairseq_cli.train").handlers:
-            if isinstance(handler, logging.FileHandler):  # of --log-file
+            if isinstance(handler, logging.FileHandler):  # the handler of --log-file
                 handler.handle(logging.makeLogRecord({"msg": line}))
 
 
@@ -58,12 +58,12 @@ def explain(error: BaseException) -> str | None:
     is_no_package = module == "fairseq" and isinstance(error, ImportError) and "install" in message
     if is_no_package or (isinstance(error, RuntimeError | AssertionError) and _NO_GPU.search(message)):
         return f"an option, such as --profile for a GPU, needs what is not here: {message[:200]}."
-    # fairseq gives the text of --model-overrides to ast.literal_eval.
+    # fairseq passes the text of --model-overrides to ast.literal_eval.
     if module == "ast" and isinstance(error, ValueError | SyntaxError):
         return f"--model-overrides must be a dictionary, such as {{'beam': 4}} ({message[:200]})."
     if module == "fairseq_cli" and isinstance(error, ZeroDivisionError):
         return "no sentence was decoded: all of them are longer than the model or the options allow."
-    # fairseq raises errors of these types for options. Those of the operating system have a number.
+    # fairseq raises errors of these types for options. Errors of the operating system have a number.
     refuses = isinstance(error, AssertionError | ValueError | NotImplementedError | OSError)
     if refuses and place.startswith("fairseq.optim.lr_scheduler"):
         reason = message or extract_tb(error.__traceback__)[-1].line  # an assertion without a message
@@ -72,7 +72,7 @@ def explain(error: BaseException) -> str | None:
         return f"{message.rstrip('.!')}."
     if isinstance(error, KeyError) and function in ("validate", "get_valid_stats"):
         return f"--best-checkpoint-metric {error.args[0]} is not a value of the validation: see its line in the log."
-    # gloo and NCCL report the end of another process as an error of the connection.
+    # gloo and NCCL report the end of another process as a connection error.
     has_others = torch.distributed.is_available() and torch.distributed.is_initialized()
     if has_others and isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST):
         reason = str(error).splitlines()[0].split(". ")[0]

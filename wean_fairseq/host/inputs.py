@@ -11,7 +11,7 @@ from .patches import Original
 
 
 def alignment_words(original: Original, path: str | None) -> Any:
-    """Read the file of ``--replace-unk [FILE]``. fairseq hands over "@@ " if no file is given.
+    """Read the file of ``--replace-unk [FILE]``. fairseq passes "@@ " if no file is given.
 
     Raises:
         UserError: if the file cannot be read, or a line does not have two words.
@@ -41,10 +41,10 @@ def read_buffers(_original: Original, file: str, buffer_size: int) -> Iterator[l
 
 
 def preprocess(original: Original, args: Any) -> Any:
-    """Run fairseq-preprocess if its files are files and its folder has no dictionaries.
+    """Run fairseq-preprocess if its input paths are files and its output folder contains no dictionaries.
 
     Raises:
-        UserError: naming the file or the option.
+        UserError: with the file or the option.
     """
     check_range("workers", [args.workers], 1, 1024)
     prefixes = ",".join(filter(None, (args.trainpref, args.validpref, args.testpref))).split(",")

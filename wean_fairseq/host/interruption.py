@@ -1,4 +1,4 @@
-"""Ctrl-C during a training: the update is finished, a checkpoint is written, and the command ends with one sentence."""
+"""Handle Ctrl-C during a training: finish the update, write a checkpoint, and end the command with one sentence."""
 
 import signal
 import sys
@@ -24,7 +24,7 @@ class _Watch:
         self.asked = False
 
     def start(self) -> None:
-        """Handle the next Ctrl-C, unless SIGINT has a handler already or is ignored, as in the background."""
+        """Handle the next Ctrl-C, unless SIGINT already has a handler or is ignored, as in the background."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._ask)
@@ -40,7 +40,7 @@ class _Watch:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-_watch = _Watch()  # of the training that runs
+_watch = _Watch()  # watch of the running training
 
 
 def run_command(original: Original, cfg: Any, main: Callable[..., Any], **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Processes of a training that torchrun or Slurm has started, also on machines without a GPU."""
+"""Set up training processes that torchrun or Slurm has started, even on machines without a GPU."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def use_gloo(cfg: DictConfig) -> None:
         with open_dict(distributed):
             if distributed.distributed_backend == "nccl":
                 distributed.distributed_backend = "gloo"
-            if distributed.ddp_backend == "pytorch_ddp":  # needs the number of a GPU
+            if distributed.ddp_backend == "pytorch_ddp":  # this backend needs the number of a GPU
                 distributed.ddp_backend = "legacy_ddp"
 
 
@@ -75,7 +75,7 @@ def init_from_slurm(original: Original, cfg: DistributedTrainingConfig, pipeline
 
 
 def _number(variable: str) -> int:
-    """Return a number of the launcher, 1 if there is none. Raises ``UserError`` if it is not a whole number."""
+    """Return a number of the launcher, or 1 if there is none. Raise ``UserError`` if it is not a whole number."""
     text = os.environ.get(variable, "1")
     if not re.fullmatch("[0-9]{1,9}", text):
         raise UserError(f"{variable} in the environment is {text!r:.40}, not a whole number: unset it.")

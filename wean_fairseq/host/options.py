@@ -12,7 +12,7 @@ from ..optim.fused_adam import read_betas
 from ..ranges import ANY, check_positive, check_range, check_share, values_of
 
 _LARGEST_FLOAT = 1e30  # numbers that PyTorch converts to float32
-_OF_TRAINING = {  # section of the configuration and option: the least and the largest value
+_OF_TRAINING = {  # section of the configuration and option: minimum and maximum
     ("optimization", "update_freq"): (1, ANY),
     ("optimization", "max_epoch"): (0, ANY),
     ("optimization", "max_update"): (0, ANY),
@@ -36,10 +36,10 @@ _OF_TRAINING = {  # section of the configuration and option: the least and the l
     ("dataset", "validate_interval"): (1, ANY),
     ("dataset", "validate_interval_updates"): (0, ANY),
 }
-_SIZES = ("_dim", "_size", "_layers", "_heads")  # ends of the names of an arch's sizes
+_SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the names of an arch's sizes
 _MOST_LAYERS = 1000
 _MOST_PROCESSES = 1024
-_SHARES = ("dropout", "layerdrop")  # ends of the names of an arch's shares
+_SHARES = ("dropout", "layerdrop")  # suffixes of the names of an arch's shares
 _OF_BATCHES: dict[str, tuple[str, float, float]] = {
     "max_sentences": ("batch-size", 1, ANY),
     "max_tokens": ("max-tokens", 1, ANY),
@@ -51,7 +51,7 @@ _OF_BATCHES: dict[str, tuple[str, float, float]] = {
 
 
 def check_training(cfg: Any) -> None:
-    """Check the options of a training. Raises ``UserError``, naming the option."""
+    """Check the options of a training. Raise ``UserError`` with the name of an invalid option."""
     for (section, name), (least, most) in _OF_TRAINING.items():
         check_range(name, values_of(getattr(cfg.get(section), name, None)), least, most)
     schedule = cfg.get("lr_scheduler")
@@ -69,7 +69,7 @@ def check_training(cfg: Any) -> None:
 
 
 def check_model(cfg: Any) -> None:
-    """Refuse negative sizes and a dropout of 1 or more. Raises ``UserError``, naming the option."""
+    """Raise ``UserError`` for a negative size or a dropout of 1 or more, naming the option."""
     options = cfg if isinstance(cfg, DictConfig) else vars(cfg)
     for name in options:
         value = options[name]
@@ -80,7 +80,7 @@ def check_model(cfg: Any) -> None:
 
 
 def check_task(cfg: Any) -> None:
-    """Check limits of length and ``--eval-bleu-args``. Raises ``UserError``."""
+    """Check length limits and ``--eval-bleu-args``. Raise ``UserError`` for invalid values."""
     for name in ("max_source_positions", "max_target_positions"):
         check_range(name, values_of(getattr(cfg, name, None)), 1)
     try:
@@ -93,7 +93,7 @@ def check_task(cfg: Any) -> None:
 
 
 def check_batches(arguments: dict[str, Any]) -> None:
-    """Check the arguments of ``get_batch_iterator``. Raises ``UserError``, naming the option."""
+    """Check the arguments of ``get_batch_iterator``. Raise ``UserError`` with the name of an invalid option."""
     for name, (option, least, most) in _OF_BATCHES.items():
         check_range(option, values_of(arguments.get(name)), least, most)
     shards, number = arguments.get("num_shards", 1), arguments.get("shard_id", 0)

@@ -1,7 +1,7 @@
 """Apply a table of patches to fairseq.
 
 A module that is not imported yet is patched when its code has run, by an import hook. Before a function is replaced,
-the digest of its source is compared with that of the function which the replacement was written for.
+the digest of its source is compared with the digest of the function for which the replacement was written.
 """
 
 import functools
@@ -19,9 +19,9 @@ from typing import Any
 from ..checkpoints.literals import read_literal
 from ..errors import UserError
 
-#: The function that a replacement gets as its first argument.
+#: The original function, which a replacement gets as its first argument.
 Original = Callable[..., Any]
-FAIRSEQ = "0.12.3.1"  # version of fairseq-fixed that the replacements were written for
+FAIRSEQ = "0.12.3.1"  # version of fairseq-fixed for which the replacements were written
 _PACKAGES = ("fairseq", "fairseq_cli")
 
 
@@ -31,10 +31,10 @@ class Patch:
 
     Attributes:
         target: the function, such as ``fairseq.trainer:Trainer.train_step``, or a description of the setting.
-        replacement: is called with the original function and its arguments. Without ``source`` it makes the setting
-            and takes no arguments.
+        replacement: function that is called with the original function and its arguments. Without ``source``, it
+            changes the setting and accepts no arguments.
         defect: reason for the patch.
-        test: a test of it, as ``file::function`` below ``tests/``.
+        test: a test of the patch, as ``file::function`` below ``tests/``.
         source: ``digest`` of the function that is replaced. Empty for a setting.
     """
 
@@ -46,10 +46,10 @@ class Patch:
 
 
 def install(patches: Sequence[Patch]) -> None:
-    """Make the settings, and replace the functions in all modules that are imported now or later.
+    """Change the settings, and replace the functions in all modules that are imported now or later.
 
     Raises:
-        UserError: naming the function, if the installed fairseq has a different one.
+        UserError: if a function differs in the installed fairseq. The message names the function.
     """
     for patch in patches:
         if not patch.source:
@@ -68,7 +68,7 @@ def read_literals_only() -> None:
 
 
 def digest(function: Any) -> str:
-    """Return the first 16 hexadecimal digits of the SHA-256 of a function's source. Empty if it has none."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a function's source. Empty if there is no source."""
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :] if code else []
     if not lines:
@@ -124,7 +124,7 @@ def _replacement(patch: Patch, original: Any) -> Any:
 
 
 class _Loader(SourceFileLoader):
-    """Loader of a module of fairseq, in which ``eval`` reads literals."""
+    """Loader of a fairseq module in which ``eval`` only reads literals."""
 
     patches: Sequence[Patch] = ()
 
@@ -135,7 +135,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finder of modules of fairseq that are imported later."""
+    """Finder of fairseq modules that are imported later."""
 
     def __init__(self, patches: Sequence[Patch]) -> None:
         self._patches = patches

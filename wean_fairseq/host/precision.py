@@ -1,4 +1,4 @@
-"""Options of half precision and TF32, adapted to the machine or refused in one sentence."""
+"""Adapt options for half precision and TF32 to the machine, or refuse them in one sentence."""
 
 import importlib.util
 import logging
@@ -43,16 +43,16 @@ def adapt_precision(cfg: DictConfig) -> None:
             raise UserError("--tpu needs torch_xla, which is not installed: leave it out.")
         with open_dict(common):
             common.tpu = False  # fairseq sets it with --bf16, because once only TPUs had bfloat16
-            # fairseq makes one vector of the parameters per GPU, which fails without a GPU.
+            # fairseq builds one vector of the parameters per GPU, which fails without a GPU.
             common.fp16_no_flatten_grads = common.fp16_no_flatten_grads or not on_gpu
 
 
 def set_tf32(enabled: bool) -> None:
-    """Turn on or off that a GPU rounds the factors of float32 products to TF32.
+    """Enable or disable the rounding of float32 factors to TF32 on a GPU.
 
     PyTorch's defaults differ: cuDNN's recurrent networks round, and matrix products do not.
     """
     chosen = "tf32" if enabled else "ieee"
-    backends: Any = torch.backends  # whose stubs do not know ``cudnn.conv``
+    backends: Any = torch.backends  # because its stubs do not contain ``cudnn.conv``
     for library in (backends.cuda.matmul, backends.cudnn.rnn, backends.cudnn.conv):
         library.fp32_precision = chosen

@@ -1,7 +1,7 @@
-"""The types that torch's safe loader accepts from fairseq checkpoints. The loader always stays on.
+"""The types that torch's safe loader accepts from fairseq checkpoints. The loader is always used.
 
-NumPy's own types are not accepted. Their pickled state may say that the numbers of an array are addresses of Python
-objects, and code would run when such an array is read. ``Counts`` replaces them and holds int64 only.
+NumPy's own types are not accepted. Their pickled state may declare the numbers of an array to be addresses of Python
+objects, and code would run when such an array is read. ``Counts`` replaces them and only contains int64 values.
 """
 
 import argparse
@@ -18,8 +18,8 @@ from fairseq.distributed import utils as distributed_utils
 def use_safe_loader() -> None:
     """Accept ``safe_globals`` in the safe loader, which the environment cannot turn off, and bound torch's own list.
 
-    torch lets a few bytes of a file make gigabytes: by a ``bytearray`` of any size, and by codecs such as ``hex``, each
-    of which doubles its text.
+    In torch, a few bytes of a file can create gigabytes, through a ``bytearray`` of any size or through codecs such as
+    ``hex``, which doubles its text.
     """
     if torch.__version__ < "2.10":  # compared as versions
         raise ImportError(
@@ -37,9 +37,9 @@ def use_safe_loader() -> None:
 def safe_globals() -> list[typing.Any]:
     """Return the types, besides tensors and plain containers, that fairseq checkpoints contain.
 
-    Each one is needed: argparse.Namespace by checkpoints of archs without a dataclass, the numpy group by
-    ``--eval-bleu``, whose counts are arrays, and the rest to resume with several processes, where rank 0 sends its
-    state.
+    Each type is needed. Checkpoints of archs without a dataclass contain argparse.Namespace. ``--eval-bleu`` needs the
+    NumPy types, because its counts are arrays. The other types are needed to resume with several processes, where rank
+    0 sends its state.
     """
     arrays: list[typing.Any] = [(Counts, "numpy.ndarray"), (_int64, "numpy.dtype"), np.dtypes.Int64DType]
     # NumPy 2 and NumPy 1 write this function under different names.
@@ -68,14 +68,14 @@ class Counts(np.ndarray):
 
 
 def _empty_counts(*_: typing.Any) -> Counts:
-    """Replace NumPy's function, which makes an array of any type."""
+    """Replace NumPy's function, which creates an array of any type."""
     return Counts()
 
 
 def _int64(code: str, *_: typing.Any) -> np.dtype[np.int64]:
-    """Replace NumPy's dtype, to which a file can add fields of objects. The state of the returned one cannot change.
+    """Replace NumPy's dtype, to which a file can add fields of objects. The state of the result cannot change.
 
-    Raises ``ValueError`` if it is another dtype.
+    Raises ``ValueError`` for another dtype.
     """
     if code != "i8":
         raise ValueError(f"counts are int64, not {code!r}")
@@ -83,7 +83,7 @@ def _int64(code: str, *_: typing.Any) -> np.dtype[np.int64]:
 
 
 def _latin1(text: str, codec: str) -> bytes:
-    """Replace ``_codecs.encode``, by which pickles write bytes. Raises ``ValueError`` for other codecs than latin1."""
+    """Replace ``_codecs.encode``, which pickles use for bytes. Raise ``ValueError`` for codecs other than latin1."""
     if codec != "latin1":
         raise ValueError(f"bytes are written in latin1, not {codec!r:.40}")
     return text.encode("latin1")

@@ -1,4 +1,4 @@
-"""Settings of libraries and of Python that are made when the plugin is registered."""
+"""Settings of libraries and of Python that are changed when the plugin is registered."""
 
 import io
 import re
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-# Warnings of fairseq, Hydra and torch that appear in every run and that users cannot avoid, by their messages.
+# Messages of warnings of fairseq, Hydra and torch that appear in every run and that users cannot avoid.
 _NOISE = ["hydra.experimental", "version_base", "@package _group_", "strict flag", "pin_memory", "torch.cuda.amp."]
 _NOISE += ["'config' is validated against ConfigStore schema"]
 
@@ -20,13 +20,13 @@ def hide_noise() -> None:
 
 
 def provide_numpy_compat() -> None:
-    """Provide ``numpy.compat.long`` if NumPy has no ``compat`` any more."""
+    """Provide ``numpy.compat.long`` if NumPy no longer has ``compat``."""
     if not hasattr(np, "compat"):
         vars(np)["compat"] = SimpleNamespace(long=int)
 
 
 def make_output_printable() -> None:
-    """Print all characters whatever the locale's encoding: escaped on a terminal, otherwise as UTF-8."""
+    """Make all characters printable in any locale: escaped on a terminal, otherwise as UTF-8."""
     out = sys.stdout
     if isinstance(out, io.TextIOWrapper) and out.errors == "strict":
         plain = not out.encoding.lower().startswith("utf") and not out.isatty()

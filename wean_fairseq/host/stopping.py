@@ -1,7 +1,7 @@
 """Detect a finished training, so that starting it again adds no updates.
 
 fairseq forgets the count of ``--patience`` when it is restarted, and checks ``--max-update`` only after an update. A
-training that is restarted until it is complete would make more updates than one that runs without interruption.
+training that is restarted until it is complete would run more updates than an uninterrupted training.
 """
 
 import logging
@@ -15,13 +15,13 @@ logger = logging.getLogger(__name__)
 
 
 def patience() -> dict[str, Any]:
-    """Return the number of validations without improvement and the best score. Empty outside of a training."""
+    """Return the number of validations without improvement and the best score, or nothing outside of a training."""
     counter = _counter()
     return {name: getattr(counter, name) for name in _COUNTED if hasattr(counter, name)}
 
 
 def restore_patience(state: dict[str, Any]) -> None:
-    """Continue to count from a state that ``patience`` returned."""
+    """Continue counting from a state that ``patience`` returned."""
     counter = _counter()
     if counter is not None:
         for name in state.keys() & _COUNTED:
@@ -29,12 +29,12 @@ def restore_patience(state: dict[str, Any]) -> None:
 
 
 def forget_patience() -> None:
-    """Start to count again."""
+    """Restart counting."""
     restore_patience({"best": None, "num_runs": 0})
 
 
 def stop_if_done(trainer: Any) -> bool:
-    """Stop a training that ``--max-update`` or ``--patience`` has ended. Returns True if it is stopped."""
+    """Stop a training that ``--max-update`` or ``--patience`` has ended, and return True if it is stopped."""
     cfg, updates = trainer.cfg, trainer.get_num_updates()
     if cfg.checkpoint.reset_meters or cfg.checkpoint.reset_optimizer:  # fairseq also forgets the best score
         forget_patience()

@@ -1,4 +1,4 @@
-"""fairseq's training loop: its steps, its groups of batches, and its log file."""
+"""Adapt fairseq's training loop: its steps, its groups of batches, and its log file."""
 
 import logging
 import math
@@ -19,7 +19,7 @@ _LOGGERS = (progress_bar.logger, *(logging.getLogger(f"fairseq_cli.{name}") for 
 
 
 def is_master(original: Original, cfg: Any) -> bool:
-    """Return True if this process writes files. The first call of a training precedes the opening of its log file.
+    """Return True if this process writes files. In a training, the first call comes before its log file is opened.
 
     Raises:
         UserError: if the log file is not a file. Opening a FIFO would wait for a reader.
@@ -32,7 +32,7 @@ def is_master(original: Original, cfg: Any) -> bool:
 
 
 def train_step(original: Original, trainer: Any, samples: list[dict[str, Any]], *args: Any) -> Any:
-    """Take a step. If the gradients are NaN or infinite, the error names the batches."""
+    """Run a training step. If the gradients are NaN or infinite, the error names the batches."""
     try:
         return original(trainer, samples, *args)
     except FloatingPointError as error:
@@ -50,7 +50,7 @@ def group_batches(
 
 
 def open_progress_bar(original: Original, *args: Any, **options: Any) -> Any:
-    """Open a progress bar, and close the log file that the bar of the last epoch has opened."""
+    """Open a progress bar, and close the log file of the last epoch's bar."""
     log_file = options.get("log_file")
     for handler in _log_handlers(progress_bar.logger, log_file):
         progress_bar.logger.removeHandler(handler)

@@ -1,4 +1,4 @@
-"""``wean-inspect``: serves the page for some checkpoints to this computer only."""
+"""``wean-inspect``: serves the page for one or more checkpoints, only to this computer."""
 
 import argparse
 import os
@@ -47,7 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def load_systems(args: argparse.Namespace) -> list[System]:
-    """Load all checkpoints. Raises ``UserError`` if one cannot be loaded, or if the arguments contradict each other."""
+    """Load all checkpoints. Raise ``UserError`` if this fails, or if the arguments contradict each other."""
     named = [split_name(argument, "", "MODEL") for argument in args.checkpoints]
     names = [name for name, _ in named]
     if not all(name.strip() and name.isprintable() for name in names):
@@ -66,7 +66,7 @@ def load_systems(args: argparse.Namespace) -> list[System]:
 
 
 def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
-    """Return one value for all checkpoints, or one for each. - = none."""
+    """Return one value per checkpoint. A single value is used for all, and ``-`` means none."""
     if len(values) not in (1, number):
         raise UserError(f"{option} takes one value for all or one for each of the {number}, and has {len(values)}.")
     by_checkpoint = values * number if len(values) == 1 else values
@@ -74,7 +74,7 @@ def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
 
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
-    """Return a function that decodes a question with its systems, and reports the number of finished ones."""
+    """Return a function that decodes a question with its systems, and reports the number of finished systems."""
     systems_by_name = {system.name: system for system in systems}
 
     def work(question: Question, count: Callable[[int], None]) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def serve(args: argparse.Namespace) -> None:
         jobs = Jobs(worker(systems))
         config = configure(create_app(jobs, [system.describe() for system in systems]))
         try:
-            with suppress(KeyboardInterrupt):  # the end of the server
+            with suppress(KeyboardInterrupt):  # Ctrl-C stops the server
                 uvicorn.Server(config).run(sockets=[listener])
         finally:
             # A thread cannot be stopped inside torch, and Python aborts if one is still running at its end.

@@ -1,4 +1,4 @@
-"""Models for the page, loaded once, and their answers: outputs, the origin of each word, neighbours of words."""
+"""Models for the page, which are loaded once, and their answers: outputs, origins of words, neighbours of words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from ..generation.outputs import Float32Array, rounded
 from ..search.output_writer import SMALLEST_SHARE
 from .question import LIMITS, Question
 
-_NEIGHBOURS = 6  # per word
+_NEIGHBOURS = 6  # number of neighbours per word
 
 
 class System:
@@ -46,7 +46,7 @@ class Neighbourhoods(NamedTuple):
 
 
 def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
-    """Return the neighbourhoods of a model, with its dictionaries of the source and of the target."""
+    """Return the neighbourhoods of a model with these source and target dictionaries."""
     first, second = _table(model.encoder, source), _table(model.decoder, target)
     if source == target:  # a side without embeddings uses those of the other side
         first, second = first or second, second or first
@@ -57,7 +57,7 @@ def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
 
 def _table(module: nn.Module, dictionary: Any) -> nn.Embedding | None:
     """Return the widest embedding of the words of a dictionary in an encoder or decoder."""
-    sizes = range(num_base_words(dictionary), len(dictionary) + 1)  # slots have no embedding, or one row each
+    sizes = range(num_base_words(dictionary), len(dictionary) + 1)  # slots have no embedding, or one embedding each
     tables = [table for table in module.modules() if isinstance(table, nn.Embedding) and table.num_embeddings in sizes]
     return max(tables, key=lambda table: table.embedding_dim, default=None)
 

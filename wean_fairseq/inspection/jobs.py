@@ -16,12 +16,12 @@ from .question import Question
 
 logger = logging.getLogger(__name__)
 
-#: Decodes a question, and calls its second argument with the number of finished systems.
+#: Function that decodes a question, and calls its second argument with the number of finished systems.
 Work = Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]
 
 
 class Busy(UserError):
-    """Too many decodings are waiting."""
+    """Raised if too many decodings are waiting."""
 
 
 @dataclass(eq=False)  # equal questions are different jobs in the queue
@@ -29,18 +29,18 @@ class _Job:
     """A question, its state and its answer."""
 
     question: Question
-    state: str = "waiting"  # running, done, failed
-    done: int = 0  # systems
+    state: str = "waiting"  # or running, done, failed
+    done: int = 0  # number of finished systems
     started: float = 0.0
-    answer: dict[str, Any] = field(default_factory=dict)  # results or error
-    size: int = 0  # of the answer, in characters of JSON
+    answer: dict[str, Any] = field(default_factory=dict)  # results, or an error
+    size: int = 0  # size of the answer, in characters of JSON
 
 
 class Jobs:
     """A bounded queue of questions, and the thread that answers them in order.
 
     Args:
-        waiting: maximum number of waiting questions, without the running one.
+        waiting: maximum number of waiting questions, without the running question.
         kept: maximum number of stored answers.
         characters: maximum number of characters (JSON) of all stored answers. The latest answer is always stored.
     """

@@ -1,4 +1,4 @@
-"""Validate the page's questions. Every value of a request passes through here before it is used."""
+"""Validate the page's questions. This module checks every value of a request before it is used."""
 
 import unicodedata
 from collections.abc import Collection
@@ -19,8 +19,8 @@ class Limits(NamedTuple):
     outputs: int = 10
     length: int = 500
     systems: int = 2
-    searched: int = 2_500  # words to read, to plan for or to write, times the beam: the time grows with their product
-    output: int = 200  # words of an output at any beam, as in fairseq without --max-len-b
+    searched: int = 2_500  # words to read, to plan for or to write, times the beam. The time grows with this product
+    output: int = 200  # words of an output with any beam, as in fairseq without --max-len-b
     body: int = 32_768  # bytes: 2,000 characters take up to 12 bytes each in JSON, plus the other fields
 
 
@@ -31,7 +31,7 @@ class Question(Struct, frozen=True):
     """A sentence or topics, and the options for decoding them.
 
     Attributes:
-        text: in one line, without control characters.
+        text: the text in one line, without control characters.
         systems: names of one or two checkpoints.
         beam: beam size. ``None`` = each checkpoint's own.
         outputs: number of outputs to show, at most the beam size.

@@ -27,7 +27,7 @@ from .jobs import Busy, Jobs
 from .question import LIMITS, read_question
 
 _HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
-CONNECTIONS = 512  # at a time. Each holds at most one body, see Limits
+CONNECTIONS = 512  # maximum number of simultaneous connections. Each holds at most one body, see Limits
 _PAGE = "index.html"  # the answer to /. Other files are served by name
 _FILES = (_PAGE, "page.css", "page.js", "outputs.js", "about.js", "dom.js", "icon.svg")
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}

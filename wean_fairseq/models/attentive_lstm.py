@@ -29,11 +29,11 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
     """LSTM, attention, and the query that is scored against the words.
 
     Args:
-        lstm: ``batch_first``, E -> H.
+        lstm: an LSTM with ``batch_first``, E -> H.
         bridge: layer that maps the encoder's final states to the first state of the decoder. ``None`` = the final
             states are the first state.
-        dropout: on the query.
-        dropout_input: on the embeddings.
+        dropout: dropout on the query.
+        dropout_input: dropout on the embeddings.
         attn_pad_leak: do not mask source padding in the attention.
     """
 
@@ -70,13 +70,13 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
         return memory.start
 
     def step(self, words: Tensor, memory: AttentiveMemory, state: LstmState) -> tuple[Step, LstmState]:
-        """The features are the queries, (N, T, H)."""
+        """See ``StepDecoder``. The features are the queries, (N, T, H)."""
         embedded = self.dropout_input(self.embed_tokens(words))
         states, last = self.lstm(embedded, (state.hidden, state.cell))  # (N, T, H)
         return self.attend(states, memory), LstmState(*last)
 
     def attend(self, states: Tensor, memory: AttentiveMemory) -> Step:
-        """Return the steps of states (N, T, H)."""
+        """Return the steps for states (N, T, H)."""
         context, weights = self.attention(fold_hypotheses(states, len(memory.keys)), memory.keys, memory.padding_mask)
         query = torch.tanh(self.combine(torch.cat([context.view_as(states), states], dim=-1)))  # (N, T, H), eq. 4
         return Step(self.dropout(query), weights.reshape(*states.shape[:2], -1))

@@ -1,4 +1,4 @@
-"""Common parts of all model families: a model with a loss, its encoder, and a decoder of steps.
+"""Common parts of all model families: a model with a loss, its encoder, and a decoder that runs step by step.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``M`` words, ``D`` width of the
 features, ``E`` width of the embeddings, ``V`` dictionary size.
@@ -28,7 +28,7 @@ from ..fields import check_values
 from ..modules import LossSums, Memory, OutputLayer, State, Step, base_ids
 
 IncrementalState = dict[str, dict[str, Any]]
-RENAMED = {"query_embedding.": "output."}  # parts of decoders, by their names in checkpoints of earlier versions
+RENAMED = {"query_embedding.": "output."}  # name in checkpoints of earlier versions -> current name
 
 
 class LossModel(FairseqEncoderDecoderModel):
@@ -53,7 +53,7 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def _check_task(cls, task: FairseqTask) -> None:
-        """Reject data with two dictionaries if the family shares words, and targets padded on the left."""
+        """Reject data with two dictionaries if the family shares words. Reject targets padded on the left."""
         source, target = task.source_dictionary, task.target_dictionary
         if cls.capabilities.shares_words and source != target:
             raise UserError(
@@ -65,7 +65,7 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def build(cls, cfg: Any, task: FairseqTask) -> Any:
-        """Build the model. A ``ValueError`` becomes a ``UserError``."""
+        """Build the model. Turn a ``ValueError`` into a ``UserError``."""
         raise NotImplementedError
 
     def forward(
@@ -77,18 +77,18 @@ class LossModel(FairseqEncoderDecoderModel):
         label_smoothing: float = 0.0,
         **task_inputs: Any,
     ) -> tuple[Tensor, dict[str, Any]] | LossSums:
-        """Score every next word, or with ``target`` compute the loss, which builds only the scores that it needs.
+        """Score every next word, or compute the loss against ``target``, which builds only the necessary scores.
 
         Args:
             src_tokens: (B, S).
             src_lengths: (B,).
             prev_output_tokens: (B, T).
             target: (B, T).
-            label_smoothing: used with ``target``.
+            label_smoothing: only used with ``target``.
             task_inputs: further inputs from the task, for the encoder.
 
         Returns:
-            See ``StepDecoder.forward``. With ``target``, the summed losses.
+            The outputs of ``StepDecoder.forward``. With ``target``, the summed losses.
         """
         encoder_out = self.encoder(src_tokens, src_lengths, **task_inputs)
         result: tuple[Tensor, dict[str, Any]] | LossSums
@@ -129,11 +129,11 @@ def set_defaults(values: Mapping[str, Any], args: Namespace) -> None:
 
 
 class SourceEncoder(FairseqEncoder):
-    """An encoder whose outputs have one row per sentence. Outputs named ``final_*`` have the layers in front of it.
+    """An encoder whose outputs have one row per sentence.
 
-    A family's ``forward`` reads ``src_tokens`` (B, S), including slots, padded on either side, and the inputs that it
-    needs from the task. ``src_lengths`` is ignored, because the lengths follow from the padding. It returns tensors by
-    name. A mask is ``True`` at padding.
+    In outputs named ``final_*``, the layers come before the rows. A family's ``forward`` reads ``src_tokens`` (B, S),
+    which may contain slots and be padded on either side, and the inputs that it needs from the task. ``src_lengths`` is
+    ignored, because the lengths follow from the padding. It returns tensors by name. A mask is ``True`` at padding.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -142,7 +142,7 @@ class SourceEncoder(FairseqEncoder):
         self.num_base = num_base_words(dictionary)
 
     def known_words(self, tokens: Tensor) -> Tensor:
-        """Word ids of any shape for the embedding lookup: slots, if the dictionary has any, become ``<unk>``."""
+        """Return word ids of any shape for the embedding lookup. Slots in the dictionary become ``<unk>``."""
         has_slots = self.num_base < len(self.dictionary)
         return base_ids(tokens, self.num_base, self.unk_idx) if has_slots else tokens
 
@@ -164,7 +164,7 @@ class SourceEncoder(FairseqEncoder):
 
 
 class WordScores(Protocol):
-    """The part of the scores of a search's words (search/vocabulary_scores.py) that families use."""
+    """The interface to a search's word scores (search/vocabulary_scores.py) that families use."""
 
     def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
         """Return True if a search with these arguments can reuse the object while the weights are unchanged."""
@@ -173,7 +173,7 @@ class WordScores(Protocol):
         """Score all words from features (N, D). Return the log of the summed exponentials of the scores, (N,)."""
 
     def get(self, words: Tensor) -> Tensor:
-        """Scores of words (N, M), float32, (N, M)."""
+        """Return the scores of words (N, M), float32, (N, M)."""
 
     def put(self, words: Tensor, scores: Tensor) -> None:
         """Replace the scores of words, both (N, M). If a row contains a word twice, its scores must be equal."""
@@ -181,13 +181,13 @@ class WordScores(Protocol):
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The best continuations of each sentence: sums, words and hypotheses, each of shape (B, M)."""
+        """Return the best continuations of each sentence: sums, words and hypotheses, each of shape (B, M)."""
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
         """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)). Weights are (N,)."""
 
 
-BuildScores = Callable[[OutputLayer, Tensor], WordScores]  # from an output layer and the embeddings (V, E)
+BuildScores = Callable[[OutputLayer, Tensor], WordScores]  # creates scores from an output layer and embeddings (V, E)
 MemoryT = TypeVar("MemoryT", bound=Memory)
 StateT = TypeVar("StateT", bound=State)
 
@@ -200,7 +200,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     docs/architecture.md.
     """
 
-    traced: ClassVar[tuple[str, ...]] = ()  # tensors for display by name: of steps' ``extra``, and of the encoder
+    traced: ClassVar[tuple[str, ...]] = ()  # names of tensors for display, in the steps' ``extra`` or from the encoder
     output: OutputLayer
     embed_tokens: nn.Embedding
 
@@ -220,17 +220,17 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         """Run one or more steps.
 
         Args:
-            words: the word before each step, (N, T): one word, or all words from the first step on.
+            words: the word before each step, (N, T). T is 1, or the number of steps from the first on.
             memory: memory of B sentences, whose hypotheses are next to each other in ``words``. N is a multiple of B.
-            state: after the previous step.
+            state: the state after the previous step.
 
         Returns:
-            The steps, and the state after the last of them.
+            The steps, and the state after the last step.
         """
         raise NotImplementedError
 
     def steps(self, words: Tensor, memory: MemoryT) -> Step:
-        """Return all steps of words (B, T) from the first one on, as in training."""
+        """Return all steps for words (B, T) from the first step on, as in training."""
         return self.step(words, memory, self.begin(memory))[0]
 
     @property
@@ -247,12 +247,12 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return build(self.output, self.word_embeddings)
 
     def finish(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
-        """Apply the terms of ``scores`` that do not depend on the features alone to the scores of one step.
+        """Adjust the scores of one step by the terms that do not depend on the features alone.
 
         Args:
             step: the ``Step`` of one word, (N, 1, ...).
             memory: as for ``step``.
-            scores: scores of all words, from the features.
+            scores: scores of all words, computed from the features.
             log_sum: log of the summed exponentials of the scores, (N,).
 
         Returns:
@@ -261,14 +261,17 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return log_sum
 
     def trace(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
-        """Tensors of one step for display by name, each of shape (N, ...).
+        """Return tensors of one step for display, by name, each of shape (N, ...).
 
-        The arguments are those of ``finish``, before it.
+        The arguments are the arguments of ``finish`` before it is called.
         """
         return {name: step.extra[name][:, 0] for name in self.traced if name in step.extra}
 
     def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:
-        """Loss sums of steps against ``target`` (B, T), without all scores. A family adds its own losses here."""
+        """Return loss sums of steps against ``target`` (B, T), without all scores.
+
+        A family adds its own losses here.
+        """
         return self.output.loss(step.features, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
     def known_targets(self, target: Tensor) -> Tensor:
@@ -301,7 +304,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> LossSums:
-        """Loss sums against ``target`` (B, T)."""
+        """Return the loss sums against ``target`` (B, T)."""
         memory = self.remember(encoder_out)
         return self.step_loss(self.steps(prev_output_tokens, memory), memory, target, label_smoothing)
 
@@ -314,7 +317,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def max_positions(self) -> int:
         """Return a large limit.
 
-        The task limits the length. fairseq's own is a float, which a search cannot count to.
+        The task limits the length. fairseq's default is a float, which a search cannot use as a number of steps.
         """
         return int(1e5)
 
@@ -329,9 +332,9 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def _run(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], incremental_state: IncrementalState | None
     ) -> tuple[Step, MemoryT]:
-        """Return all steps, or the last one from the saved state, and the memory that they read.
+        """Return all steps, or only the last step from the saved state, and the memory that they read.
 
-        fairseq gives each hypothesis its own row of the source. The memory is computed again when these rows change.
+        fairseq repeats the source for each hypothesis. The memory is recomputed when these rows change.
         """
         if incremental_state is None:
             memory = self.remember(encoder_out)
@@ -352,7 +355,7 @@ def add_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -
 
 @torch.no_grad()
 def init_uniform_(model: nn.Module, bound: float) -> None:
-    """Initialise all weights uniformly in [-bound, bound]. 0 leaves them unchanged. Padding words are 0."""
+    """Initialise all weights uniformly in [-bound, bound], except that padding words are 0. Bound 0 changes nothing."""
     if bound:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -bound, bound)

@@ -1,6 +1,6 @@
-"""Parts of models that read the features of a frozen BERT, which come with the batch (``data/bert_inputs.py``).
+"""Parts of models that read the features of a frozen BERT, which are part of the batch (``data/bert_inputs.py``).
 
-Checkpoints contain only the digest of the BERT that computed them.
+Checkpoints contain only the digest of the BERT that computed the features.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``D`` width of the model.
 """
@@ -21,14 +21,14 @@ class BertReader(nn.Module):
     def __init__(self, bert: FrozenBert) -> None:
         super().__init__()
         self.path = bert.path
-        # 64 bits per byte, because fairseq sums buffers when it averages checkpoints.
+        # The digest uses 64 bits per byte, because fairseq sums buffers when it averages checkpoints.
         self.register_buffer("digest", torch.tensor(list(bytes.fromhex(bert.digest))))
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Reject a checkpoint of a training with another BERT, before it is loaded.
 
         Raises:
-            UserError: with both digests.
+            UserError: with both digests, if they differ.
         """
         trained = state_dict.get(f"{name}.digest", self.digest)  # (32,)
         if not torch.equal(trained.cpu(), self.digest.cpu()):
@@ -60,7 +60,7 @@ class AddedStates(BertReader):
 
 
 def check_trained_with_bert(trained: bool, *, is_read: bool) -> None:
-    """Raise ``UserError`` if a checkpoint has parameters that read BERT and the model has none, or the reverse."""
+    """Raise ``UserError`` if only one of checkpoint and model has parameters that read BERT."""
     if trained and not is_read:
         raise UserError("this checkpoint was trained with --bert DIR: give --bert the directory that was used.")
     if is_read and not trained:

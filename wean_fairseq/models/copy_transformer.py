@@ -40,7 +40,7 @@ class CopyTransformerConfig(TransformerConfig):
     )
 
 
-# The "Transformer" of the C-DNPG table. The name `transformer` belongs to fairseq's own arch.
+# The "Transformer" of the C-DNPG table. fairseq's own arch already has the name `transformer`.
 PRESETS = {"paraphrase_transformer": {"copy_mode": "none"}}
 
 
@@ -71,9 +71,9 @@ class GateDecoder(TransformerTargetDecoder):
 class SharedSoftmaxDecoder(TransformerTargetDecoder):
     """Words and source positions compete in one softmax (CopyNet, Gu et al. 2016, eq. 4 to 8).
 
-    psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet, whose states are bounded by 1, does not divide. A Transformer's
-    states have length sqrt(D). Without the division the initial standard deviation of the copy scores is 5.5, that of
-    the words' scores 0.4.
+    psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet does not divide, because its states are bounded by 1. A
+    Transformer's states have length sqrt(D). Without the division, the initial standard deviation is 5.5 for the copy
+    scores and 0.4 for the words' scores.
     """
 
     copies = True

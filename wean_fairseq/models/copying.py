@@ -50,7 +50,7 @@ class CopyMemory(Memory):
 
     @cached_property
     def word_numbers(self) -> Tensor:
-        """Numbers of the distinct source words, see ``modules.copying.word_numbers``: (B, S)."""
+        """Numbers of the distinct source words (see ``modules.copying.word_numbers``), (B, S)."""
         return word_numbers(self.source)
 
 
@@ -60,8 +60,8 @@ CopyMemoryT = TypeVar("CopyMemoryT", bound=CopyMemory)
 class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     """A decoder over ``V`` base words and ``K`` slots, whose steps score the copying of words.
 
-    ``copies`` is false for the baseline of a family that does not copy. In that case, slots are treated as ``<unk>``.
-    fairseq's own dictionaries have no slots.
+    ``copies`` is false for a family's baseline without copying. In that case, slots are treated as ``<unk>``. fairseq's
+    own dictionaries have no slots.
     """
 
     copies: bool = True
@@ -81,7 +81,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return mix(step.copying, log_sum, no_copy)
 
     def choices(self, step: Step, memory: CopyMemoryT) -> CopyDistribution:
-        """The probabilities of generating each word and of copying each position, at every step of B sentences."""
+        """Return the probabilities of generating each word and of copying each position, at every step."""
         scores = super().scores(step, memory).float()
         log_sum = torch.logsumexp(scores, dim=-1)
         if self.copies:
@@ -91,14 +91,14 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return CopyDistribution(scores - mixture.normaliser.unsqueeze(-1), mixture.copy, memory.source)
 
     def scores(self, step: Step, memory: CopyMemoryT) -> Tensor:
-        """Log-probabilities of all words and slots, (B, T, V + K)."""
+        """Return the log-probabilities of all words and slots, (B, T, V + K)."""
         if self.copies:
             return self.choices(step, memory).log_probs(self.num_slots)
         log_probs = torch.log_softmax(super().scores(step, memory).float(), dim=-1)
         return nn.functional.pad(log_probs, (0, self.num_slots), value=NEVER)
 
     def finish(self, step: Step, memory: CopyMemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
-        """See ``StepDecoder``. Only the scores of the source's words change by copying."""
+        """See ``StepDecoder``. Copying only changes the scores of the source's words."""
         if not self.copies:
             return log_sum
         source, copied, mixture = self._copied(step, memory, log_sum)
@@ -106,7 +106,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         return mixture.normaliser.squeeze(1)
 
     def trace(self, step: Step, memory: CopyMemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
-        """See ``StepDecoder``. There is a column for each source word, and for its position, (N, S).
+        """See ``StepDecoder``. The tensors have one column per source position, (N, S).
 
         ``copied`` is the probability that the word is copied, given that it is written, and ``copied_from`` that it is
         copied from this position, given that it is copied.
@@ -122,8 +122,8 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def _copied(self, step: Step, memory: CopyMemoryT, log_sum: Tensor) -> tuple[Tensor, Tensor, CopyMixture]:
         """Return the source words and the log-probabilities of copying them, each (N, S), and the mixture of one step.
 
-        A word of the source can be generated, or copied from any of its positions. Its log-probability of being copied
-        sums over these positions.
+        A word of the source can be generated, or copied from any of its positions. Its probability of being copied is
+        the sum over these positions.
         """
         source, no_copy, number = (
             repeat_for_hypotheses(tensor, len(log_sum))
@@ -138,14 +138,14 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         if not self.copies:
             return super().step_loss(step, memory, target, label_smoothing)
         assert step.copying is not None
-        # Padding is removed first: from here on each token is a hypothesis with one step.
+        # Padding is removed first. From here on, each token is a hypothesis with one step.
         rows, columns = target.ne(self.padding_idx).nonzero(as_tuple=True)  # of each token, (N,)
         features, token_targets, source = step.features[rows, columns], target[rows, columns], memory.source[rows]
         copying = [tensor[rows, columns].unsqueeze(1) for tensor in step.copying if tensor is not None]  # (N, 1, ...)
         inputs = (token_targets, source, memory.no_copy[rows], *copying)
 
-        # The mixture is a function of a few scores per token, those of its target and of its source words, so
-        # ``_token_loss`` never builds the scores of all words.
+        # The mixture only needs the scores of a token's target and of its source words, so ``_token_loss`` never builds
+        # the scores of all words.
         def sums_of(readings: Readings, target: Tensor, source: Tensor, no_copy: Tensor, *copying: Tensor) -> Tensor:
             token_step = replace(step, copying=Copying(copying[0], copying[1] if len(copying) > 1 else None))
             mixture = self.mixture(token_step, readings.log_sum.unsqueeze(1), no_copy)
@@ -155,8 +155,8 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
 
         words = words_to_read(token_targets, source, self.num_base)
         loss, nll, copied = self._token_loss(features, words, sums_of, inputs, totals=label_smoothing > 0)
-        # The loss needs its own memory: for an empty batch fairseq changes it in place, which is not allowed for a
-        # view.
+        # The loss needs its own memory, because fairseq changes it in place for an empty batch, which is not allowed
+        # for a view.
         return LossSums(loss.clone(), nll.detach(), {"copied": copied.detach()})
 
     def _token_loss(
@@ -172,7 +172,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def _whole_token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """Return the same loss from the scores of all words, held in memory at once."""
+        """Return the same loss, computed from the scores of all words in memory at once."""
         scores = self.output.scores(features, self.word_embeddings).float()
         return loss_of(read_scores(scores, words, totals), *inputs)
 

@@ -4,7 +4,7 @@ RNNSearch and Enc-Dec, the paper's baselines, omit parts of it. The defaults are
 
 A step needs the copy scores of the previous step (selective read), so training also loops over the target. All other
 terms are computed once per batch: the source's terms in attention and copy scores, the matches between target and
-source words, and after the loop the scores of the vocabulary.
+source words, and (after the loop) the scores of the vocabulary.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``M`` width of the source memory, ``H``
 hidden width, ``E`` embedding width, ``A`` attention width, ``V`` base vocabulary.
@@ -75,7 +75,7 @@ class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
 
 
 _LCSTS = {"embed_dim": 350, "hidden_size": 500}  # sec. 5.2
-# Additions of the authors' released configurations to the paper's network, for LCSTS and for the synthetic task.
+# Options that the authors' released configurations add to the paper's network, for LCSTS and for the synthetic task.
 # docs/equations.md lists further differences of the released network, which have no option here.
 _FULL = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
 PRESETS = {
@@ -87,7 +87,7 @@ PRESETS = {
     "copynet_lcsts_full": {"embed_dim": 500, "hidden_size": 750, **_FULL},
     "copynet_full": {"location_width": 57, **_FULL},
 }
-# Earlier names, which may occur in checkpoints.
+# Earlier names of the archs, which checkpoints may contain.
 PRESETS |= {name.replace("full", "release"): PRESETS[name] for name in ("copynet_lcsts_full", "copynet_full")}
 
 
@@ -119,7 +119,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     omits. Dropout is applied to embeddings and readout.
 
     Attributes:
-        attention: over the source memory. ``None`` = Enc-Dec.
+        attention: attention over the source memory. ``None`` = Enc-Dec.
         copy_proj: W_c of eq. 8, M -> H. ``None`` = no copying.
         full_readout: score words from context, last word and selective read in addition to the state.
         coverage_weight: weight of a position's coverage in its attention score. ``None`` = not used.
@@ -170,16 +170,15 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
         # The source positions of the previous word, for the selective read.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
         looped_cell = (EarlyResetCell if self.early_reset else LoopedCell)(self.cell)
-        # The loop contains only what depends on the previous step. Each step reads the word, the source words just
-        # copied (selective read) and the attended context, in this order.
+        # The loop contains only the terms that depend on the previous step. Each step reads the word, the source words
+        # just copied (selective read) and the attended context, in this order.
         query_map = None if self.attention is None else self.attention.query_map()
         readouts, copies, attended = [], [], []
         for embedded, match in zip(self._embed(words).unbind(dim=1), matches.unbind(dim=1), strict=True):
             copy, coverage = state.copy, state.coverage
             inputs = [embedded]
             if self.copies:
-                # eq. 9: the previous step's copy probabilities, restricted to the positions of the word that was
-                # written.
+                # eq. 9: the previous step's copy probabilities, restricted to the positions of the written word.
                 selected = masked_softmax(copy.unsqueeze(1), ~match).squeeze(1)  # (N, S)
                 inputs.append(weighted_sum(selected, memory.states))  # zeta, (N, M)
             if self.attention is None or memory.keys is None:
@@ -216,7 +215,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
 class CopyNetEncoder(GruEncoder):
     """A bidirectional GRU (sec. 3.1): h_i = [forward; backward], and the position of the word.
 
-    Positions are one-hot of ``location_width``. 0 = none.
+    Positions are one-hot vectors of width ``location_width``. 0 = no positions.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: CopyNetConfig) -> None:

@@ -1,6 +1,6 @@
 """``dnpg``: decomposable neural paraphrase generation (Li et al., ACL 2019, arXiv 1906.09741).
 
-The phrase level generates and copies, the sentence level generates, and labels weight the two.
+The phrase level generates and copies words, the sentence level only generates them. Labels weight the two levels.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``M`` words, ``S`` source length, ``T`` target length, ``D_0``, ``D_1`` widths of
 the phrase and the sentence level, ``V`` base vocabulary.
@@ -86,7 +86,7 @@ class DnpgConfig(OutputLayerConfig):
 
 
 class Annealing(nn.Module):
-    """The schedule of section 3.2: temperature and label weight drop once, after some epochs.
+    """The schedule of section 3.2. Temperature and label weight drop once, after some epochs.
 
     fairseq calls ``set_epoch`` at the start of every epoch, including a resumed one. The temperature is saved with the
     model, because generation needs it.
@@ -143,8 +143,8 @@ class DnpgEncoder(SourceEncoder):
         """Encode a batch.
 
         Args:
-            source_labels: weak labels for the loss, of shape (B, S). They are the levels of the source words, 0 or 1,
-                and negative at padding.
+            source_labels: weak labels for the loss, (B, S). They are the levels of the source words (0 or 1), and
+                negative at padding.
             target_labels: weak labels of the target words, (B, T).
 
         Returns:
@@ -202,8 +202,8 @@ class DnpgMemory(CopyMemory):
 class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     """Both levels' decoders, their output layers, and the aggregator.
 
-    ``annealing`` has temperature and noise of the labels, and the weight of their loss. If ``reads_weak_labels`` is
-    true, the sentence level reads the weak labels in training instead of the aggregator's.
+    ``annealing`` contains temperature and noise of the labels, and the weight of their loss. If ``reads_weak_labels``
+    is true, the sentence level reads the weak labels in training instead of the aggregator's.
     """
 
     def __init__(self, dictionary: Dictionary, network: LevelsDecoder, annealing: Annealing, cfg: DnpgConfig) -> None:
@@ -250,7 +250,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> LossSums:
-        """Loss sums against ``target`` (B, T), including the loss of the weak labels if there are any (eq. 10).
+        """Return the loss sums against ``target`` (B, T), including the loss of weak labels if there are any (eq. 10).
 
         Raises:
             UserError: in training without the weak labels that the options require.
@@ -278,7 +278,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def _token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """See ``CopyingDecoder``. All scores are needed only for their sum, or if they are not products."""
+        """See ``CopyingDecoder``. All scores are needed only for their sum, or if they are not matrix products."""
         if totals or not self.output.by_product:
             return self._whole_token_loss(features, words, loss_of, inputs, totals=totals)
         products, weights = self.output.level_parts(features)
@@ -313,7 +313,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         no_copy = repeat_for_hypotheses(memory.no_copy, len(words))
         mixture = mix(Copying(attention, gate), torch.zeros_like(gate.float()), no_copy)
         of_phrase = used[..., PHRASE]  # log P(z_t = 0), the weight of the phrase level with its copies
-        # Of each level's words, (N, T, 2).
+        # Log of the weight of each level's generated words, (N, T, 2).
         weights = torch.stack([of_phrase - mixture.normaliser, used[..., SENTENCE]], dim=-1)
         features = torch.cat([phrase.states.float(), decoded.sentence.states.float(), weights], dim=-1)
         copying = Copying(of_phrase.unsqueeze(-1) + mixture.copy, None)

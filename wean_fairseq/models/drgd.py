@@ -1,8 +1,8 @@
 """``drgd``: a deep recurrent generative decoder for summaries (Li et al., EMNLP 2017, arXiv 1708.00625).
 
-Two GRUs with attention between them, and one latent variable per step. Neither GRU reads the latent variables, so in
-training the GRUs and the attention run over all steps at once. Only the latent variables, each of which reads the
-previous one, are computed step by step.
+The decoder has two GRUs with attention between them, and a latent vector per step. Neither GRU reads the latent
+variables, so in training the GRUs and the attention run over all steps at once. Only the latent vectors are computed
+step by step, because each of them depends on the previous one.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``H`` hidden width, ``E`` embedding
 width, ``Z`` latent width.
@@ -89,7 +89,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         self.set_num_updates(0)
 
     def set_num_updates(self, updates: int) -> None:
-        """Set the annealed share of the divergence's weight. fairseq calls this with the number of updates."""
+        """Set the annealing factor of the divergence's weight. fairseq calls this with the number of updates."""
         self.annealed = min(1.0, updates / self.kl_anneal_updates) if self.kl_anneal_updates else 1.0
 
     def begin(self, memory: GruMemory) -> DrgdState:
@@ -111,7 +111,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         return Step(self.dropout(features), weights.view(*words.shape, -1), extra=extra), new_state
 
     def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """The negative lower bound, including the divergence of the latent variables of all words, logged as ``kl``."""
+        """Return the negative lower bound. It includes the divergence of the latent variables, logged as ``kl``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         divergence = divergence_from_prior(step.extra["mean"], step.extra["log_variance"])  # (N, T)
         divergence = divergence.masked_fill(target.eq(self.padding_idx), 0.0).sum()

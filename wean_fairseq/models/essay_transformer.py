@@ -1,7 +1,7 @@
-"""PC-SAN's baseline Transformer: fairseq's own, with 6 + 6 layers in the sizes of PC-SAN's decoder.
+"""PC-SAN's baseline: fairseq's Transformer with 6 + 6 layers and the sizes of PC-SAN's decoder.
 
-It reads only the topic words. The paper gives the number of layers. Post-norm, sinusoidal positions and ReLU are those
-of Vaswani et al. (NeurIPS 2017). One embedding for topics, essay and output is chosen as in ``pc_san``.
+It reads only the topic words. The paper states the number of layers. Post-norm, sinusoidal positions and ReLU follow
+Vaswani et al. (NeurIPS 2017). As in ``pc_san``, topics, essay and output share one embedding.
 """
 
 from argparse import Namespace

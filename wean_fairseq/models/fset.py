@@ -1,9 +1,9 @@
-"""``fset``: rewrites a sentence in the way that a similar one was rewritten (Kazemnejad et al., ACL 2020).
+"""``fset``: rewrites a sentence in the way that a similar sentence was rewritten (Kazemnejad et al., ACL 2020).
 
 The defaults are the sizes of the authors' research code.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``X`` length of the sentence in it,
-``P`` of the retrieved pair's longer side, ``D`` width, ``Z`` and ``M`` widths of edit and micro edit vectors.
+``P`` length of the retrieved pair's longer side, ``D`` width, ``Z`` and ``M`` widths of edit and micro edit vectors.
 """
 
 import logging
@@ -68,10 +68,10 @@ logger = logging.getLogger(__name__)
 
 
 class FsetEncoder(TransformerSourceEncoder):
-    """Splits a source into the sentence, which it encodes, and the pair, from which it computes the edits.
+    """Splits a source into sentence and pair, encodes the sentence, and computes the edits from the pair.
 
     Args:
-        network: network of the sentence. The pair shares its embedding.
+        network: network for the sentence. The pair shares its embedding.
         separator: id of the word between the segments.
     """
 
@@ -81,7 +81,7 @@ class FsetEncoder(TransformerSourceEncoder):
         super().__init__(dictionary, network)
         self.provider = provider
         self.separator = separator
-        self.said = False  # a warning about sources without a complete pair has been logged
+        self.said = False  # whether a warning about sources without a complete pair has been logged
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode a batch, see ``SourceEncoder``.
@@ -109,7 +109,7 @@ class FsetEncoder(TransformerSourceEncoder):
         return encoded | edits_by_name | {"place": paired.place, "src_tokens": src_tokens}
 
     def max_positions(self) -> int:
-        """Maximum number of tokens of a source, which has three segments."""
+        """Return the maximum number of tokens of a source, which has three segments."""
         return 3 * super().max_positions()
 
 
@@ -121,7 +121,7 @@ class FsetMemory(TransformerMemory):
 
 
 class FsetDecoder(TransformerTargetDecoder):
-    """A decoder that reads the sentence and its edits. Its ``attention`` is to the sentence, in source positions."""
+    """A decoder that reads the sentence and its edits. Its ``attention`` covers the sentence, in source positions."""
 
     network: EditedDecoder
 

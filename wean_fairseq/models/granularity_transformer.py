@@ -1,7 +1,7 @@
 """``granularity_transformer``: C-DNPG, a Transformer with granularity-aware attention (Gu et al., COLING 2022).
 
-The defaults are C-DNPG (R * S), the authors' released choice. ``docs/equations.md`` lists the differences between paper
-and released code.
+The defaults are C-DNPG (R * S), the authors' released choice. ``docs/equations.md`` lists the differences between the
+paper and the released code.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``L`` layers with granularities, ``D``
 width.
@@ -107,7 +107,7 @@ class GranularityDecoder(TransformerTargetDecoder):
 
 @register_family("granularity_transformer", GranularityTransformerConfig, PRESETS)
 class GranularityTransformerModel(LossModel):
-    """C-DNPG. Without granularities its parameters are those of the arch ``paraphrase_transformer``."""
+    """C-DNPG. Without granularities, it has the same parameters as the arch ``paraphrase_transformer``."""
 
     encoder: GranularityEncoder
     decoder: GranularityDecoder
@@ -155,6 +155,6 @@ def _layer_makers(
 
 
 def _layer_maker(start: int, layer: Callable[..., Any], attentions: dict[str, Any]) -> Callable[..., Any]:
-    """Return a function that creates plain layers, or with ``attentions`` from layer ``start`` (counted from 1) on."""
+    """Return a function that creates layers. From layer ``start`` (counted from 1) on, they use ``attentions``."""
     numbers = itertools.count(1)
     return lambda *sizes: layer(*sizes, **(attentions if next(numbers) >= start else {}))

@@ -17,7 +17,7 @@ from .word_layers import OutputLayerConfig
 
 @dataclass
 class GruAttentionConfig(OutputLayerConfig):
-    """Options of both models. The sizes are those of CopyNet's paper for LCSTS, and of the code of DRGD's authors."""
+    """Options of both models. The sizes follow CopyNet's paper for LCSTS and the code of DRGD's authors."""
 
     embed_dim: int = option(350, "width of the embedding shared by encoder and decoder", least=1)
     hidden_size: int = option(500, "units of the decoder, and of each direction of the encoder", least=1)
@@ -36,7 +36,7 @@ class GruMemory(Memory):
 
 
 class GruAttentionDecoder(StepDecoder[GruMemory, StateT]):
-    """A decoder that starts from the mean of the encoder's outputs. A family creates the ``attention`` to them."""
+    """A decoder that starts from the mean of the encoder's outputs. Subclasses create its ``attention``."""
 
     attention: AdditiveAttention
 

@@ -1,6 +1,6 @@
-"""``mta_lstm``: topic-to-essay generation: MTA-LSTM, TAT-LSTM and TAV-LSTM (Feng et al., IJCAI 2018).
+"""``mta_lstm``: topic-to-essay generation with MTA-LSTM, TAT-LSTM and TAV-LSTM (Feng et al., IJCAI 2018).
 
-With attention, the output of a step determines the input of the next one, so training loops over the essay step by
+With attention, the output of a step determines the input of the next step, so training loops over the essay step by
 step, as generation does. All other terms are computed once per batch: the words' terms of the gates, each topic's
 contribution to the gates, the topics' term of the attention, and after the loop the scores of the vocabulary. Without
 attention one fused LSTM call runs over the whole essay.
@@ -49,7 +49,7 @@ from .word_layers import word_embedding
 
 @dataclass
 class MtaLstmConfig(TopicConfig):
-    """Options of the model. Sizes, dropout and initialisation are those of all families that write from topics."""
+    """Options of the model. All families that write from topics share sizes, dropout and initialisation."""
 
     topic_mode: ChoiceEnum(("mta", "tat", "tav")) = option(  # type: ignore[valid-type]
         "mta",
@@ -74,9 +74,9 @@ PRESETS = {
 
 
 class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
-    """TAV-LSTM: the mean of the topics, through a feed-forward map, is the first state.
+    """TAV-LSTM: a feed-forward map of the mean topic is the first state. The LSTM is ``batch_first``, E -> H.
 
-    The LSTM is ``batch_first``, E -> H. Dropout is applied to the input words and to the outputs.
+    Dropout is applied to the input words and to the outputs.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
@@ -126,18 +126,18 @@ class TopicState(State):
 
 
 class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
-    """MTA-LSTM, and without coverage TAT-LSTM: attention over the topics, whose mean is an input with each word.
+    """MTA-LSTM, or TAT-LSTM without coverage. The attended mean of the topics is an input with each word.
 
-    If the encoder returns phi, the coverage multiplies the attention's scores. The attention is from the top layer's
-    last output to the topics. Dropout is applied to the input words and to the output of every layer.
+    If the encoder returns phi, the coverage multiplies the attention's scores. The top layer's last output attends to
+    the topics. Dropout is applied to the input words and to the output of every layer.
     """
 
     traced = ("topic_weights", "importance")
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         hidden, embed_dim = cfg.hidden_size, cfg.embed_dim
-        # Created before the output layer, so that a seed still gives the same initial weights.
-        # Input: a word and the mean of the topics.
+        # Created before the output layer, so that a seed still gives the same initial weights. The input is a word and
+        # the mean of the topics.
         lstm = nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True)
         attention = AdditiveAttention(hidden, embed_dim, cfg.attention_dim or hidden, query_bias=True)
         super().__init__(dictionary, embed_tokens, hidden)
@@ -183,7 +183,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         return Step(torch.stack(outputs[1:], dim=1), attention, extra={"topic_weights": topic_weights}), state
 
     def step_loss(self, step: Step, memory: TopicMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Loss sums against ``target`` (B, T). The coverage loss is logged as ``coverage``."""
+        """Return the loss sums against ``target`` (B, T). The coverage loss is logged as ``coverage``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if memory.importance is None or not self.coverage_loss_weight:
             return sums
@@ -206,7 +206,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
 
 
 class MtaLstmEncoder(SourceEncoder):
-    """Embeds the topics. Only phi, which exists with coverage, depends on their order."""
+    """Embeds the topics. Only phi (used with coverage) depends on their order."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         super().__init__(dictionary)
@@ -225,14 +225,14 @@ class MtaLstmEncoder(SourceEncoder):
         """Embed the topics of a batch.
 
         Args:
-            essay_lengths: N, words of each essay with its end symbol, (B,); required with coverage.
+            essay_lengths: number of words of each essay including the end symbol, (B,). Required with coverage.
 
         Returns:
-            ``topics`` (B, k, E), zero in slots without one; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
-            ``TopicWords``; ``importance`` phi (B, k), with coverage.
+            ``topics`` (B, k, E), zero in slots without a topic; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
+                ``TopicWords``; ``importance`` phi (B, k), with coverage.
 
         Raises:
-            UserError: if there are more topics than slots, or no lengths.
+            UserError: if there are more topics than slots, or if required lengths are missing.
         """
         try:
             words = topic_words(src_tokens, self.padding_idx, self.eos_idx, self.num_slots)
@@ -253,7 +253,7 @@ class MtaLstmEncoder(SourceEncoder):
 
 @register_family("mta_lstm", MtaLstmConfig, PRESETS)
 class MtaLstmModel(LossModel):
-    """An LSTM language model that attends to topic words and tracks how much of each is left."""
+    """An LSTM language model that attends to topic words and tracks how much of each topic is left."""
 
     capabilities = Capabilities(adds_losses=True)
 
@@ -266,7 +266,7 @@ class MtaLstmModel(LossModel):
         encoder = MtaLstmEncoder(dictionary, embed_tokens, cfg)
         decoder = TopicAverageDecoder if str(cfg.topic_mode) == "tav" else TopicAttentionDecoder
         model = cls(encoder, decoder(dictionary, embed_tokens, cfg))
-        needs_length = encoder.importance is not None  # phi, the importance of each topic, depends on it
+        needs_length = encoder.importance is not None  # the importance phi of each topic depends on the length
         model.capabilities = replace(cls.capabilities, needs_length=needs_length)
         initialise(model, cfg)
         return model

@@ -1,7 +1,7 @@
 """``nts``: NTS (Nisioi et al., ACL 2017, P17-2014), EncDecA and DRESS-LS (Zhang and Lapata, EMNLP 2017, D17-1062).
 
-The defaults are the setting of NTS (section 2). Word embeddings may start from concatenated pre-trained vectors
-(section 2.1). A lexical model (DRESS-LS) may be trained alone, on a base model from its checkpoint.
+The defaults are the settings of NTS (section 2). Word embeddings may start from concatenated pre-trained vectors
+(section 2.1). A lexical model (DRESS-LS) may be trained alone, on top of a base model from a checkpoint.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, of which the
 last dimensions of a word are its local vector, ``H`` hidden width, ``L`` layers, ``V`` words, ``X`` width of the
@@ -31,7 +31,7 @@ from .word_layers import OutputLayerConfig, build_output_layer
 
 @dataclass
 class NtsConfig(OutputLayerConfig):
-    """Options of the model. Section numbers refer to NTS. The options of the output layer are those of all families."""
+    """Options of the model. Section numbers refer to NTS. All families share the options of the output layer."""
 
     embed_dim: int = option(500, "width of the word embeddings (sec. 2)", least=1)
     hidden_size: int = option(500, "units of every layer, and of the attention (sec. 2)", least=1)
@@ -90,7 +90,7 @@ class NtsConfig(OutputLayerConfig):
     )
 
 
-# Zhang and Lapata (EMNLP 2017), in the settings of their code for WikiLarge.
+# Zhang and Lapata (EMNLP 2017), with the settings of their code for WikiLarge.
 _SIZES = {"embed_dim": 300, "hidden_size": 256, "attention_score": "dot", "dropout": 0.2}
 _ENC_DEC_A = {**_SIZES, "dropout_input": True, "reverse_source": True}
 PRESETS = {
@@ -103,14 +103,14 @@ PRESETS = {
 class WordEmbedding(nn.Embedding):
     """An embedding in which some words can be frozen at their initial values.
 
-    With ``keeps_words`` it has a flag for each word. At first no word is frozen.
+    With ``keeps_words`` it stores a flag for each word. Initially no word is frozen.
     """
 
     kept: Tensor | None
 
     def __init__(self, dictionary: Dictionary, embed_dim: int, *, keeps_words: bool = False) -> None:
         super().__init__(len(dictionary), embed_dim, dictionary.pad())
-        # Also stored in checkpoints, so that these words stay frozen in a resumed training.
+        # Checkpoints contain the flags, so that these words stay frozen in a resumed training.
         self.register_buffer("kept", torch.zeros(len(dictionary), dtype=torch.bool) if keeps_words else None)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -126,11 +126,11 @@ class WordEmbedding(nn.Embedding):
 
 @torch.no_grad()
 def start_from_files(words: WordEmbedding, dictionary: Dictionary, cfg: NtsConfig, local: str | None) -> None:
-    """Initialise words from the vectors of the options. If words can be frozen, those with a global vector are.
+    """Initialise words from vector files. If words can be frozen, freeze the words with a global vector.
 
-    Vectors of ``--global-vectors`` fill the first E - ``--local-dim`` dimensions of a word, those of the optional file
-    ``local`` the remaining ones. Words without a global vector are drawn from N(0, ``--missing-vector-std``), or stay
-    unchanged if that is 0.
+    Vectors of ``--global-vectors`` fill the first E - ``--local-dim`` dimensions of a word. Vectors of the optional
+    file ``local`` fill the remaining dimensions. Words without a global vector are drawn from N(0,
+    ``--missing-vector-std``), or stay unchanged if that option is 0.
 
     Raises:
         UserError: if the vectors cannot be used.
@@ -195,9 +195,9 @@ class NtsMemory(Memory):
 
 
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
-    """An LSTM with input feeding, whose attentional states are the features of the words' scores.
+    """An LSTM with input feeding. Words are scored from its attentional states.
 
-    Dropout is applied to the input words only with ``--dropout-input``. For the rest see ``InputFeedingLstm``.
+    Dropout is applied to the input words only with ``--dropout-input``. ``InputFeedingLstm`` describes the rest.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
@@ -232,12 +232,12 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
 class LexicalDecoder(NtsDecoder):
     """A decoder combined with a lexical model, which reads the source through the attention of this decoder.
 
-    Words are scored from the features of both. The lexical model is used from the second word on, because the first one
-    cannot be predicted from words (release).
+    Words are scored from the features of both. The lexical model is used from the second word on, because no
+    word precedes the first (as in the release).
     """
 
     output: LogLinearOutput
-    learns_lexical_alone = False  # only the lexical model has a loss
+    learns_lexical_alone = False  # True = only the lexical model has a loss
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
         super().__init__(dictionary, embed_tokens, cfg)
@@ -245,7 +245,7 @@ class LexicalDecoder(NtsDecoder):
         self.lexical_dropout = nn.Dropout(cfg.dropout)
 
     def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
-        """The features are attentional states, sums a_ti r_i of lexical states, and the share, (N, T, H + X + 1)."""
+        """Return features (N, T, H + X + 1): attentional states, sums a_ti r_i of lexical states, and the share."""
         step, state = super().step(words, memory, state)
         assert step.attention is not None
         assert memory.lexical is not None
@@ -293,7 +293,7 @@ class NtsEncoder(LstmEncoder):
         self.lexical = lexical
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """See ``LstmEncoder``. With a lexical model also its ``lexical`` states (B, S, X), like ``encoder_out``."""
+        """See ``LstmEncoder``. With a lexical model, the outputs also contain its ``lexical`` states (B, S, X)."""
         encoded = super().forward(src_tokens.flip(1) if self.reverse else src_tokens)
         if self.reverse:
             encoded |= {name: encoded[name].flip(1) for name in ("encoder_out", "encoder_padding_mask")}
@@ -333,7 +333,7 @@ class NtsModel(LossModel):
         return model
 
     def freeze_base(self) -> None:
-        """Train only the lexical model from now on, without dropout in the base, whose attention it uses."""
+        """Train only the lexical model from now on. It uses the attention of the base, without dropout in the base."""
         assert isinstance(self.decoder, LexicalDecoder)
         self.decoder.learns_lexical_alone = True
         for name, parameter in self.named_parameters():

@@ -1,12 +1,13 @@
 """``pc_san``: PC-SAN, a pre-training based contextual self-attention model for topic essay generation.
 
-The defaults are the paper's full model. The paper gives layers, width, heads and dropout. The remaining values are
-those of Vaswani et al. (see docs/equations.md).
+The defaults are the paper's full model. The paper states layers, width, heads and dropout. The remaining values follow
+Vaswani et al. (see docs/equations.md).
 
 The states of the frozen BERT are part of the batch, so that they can be computed once for every set of topics.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``N`` mixtures, ``D`` width of the
-model, ``M`` width of the decoder's memory, ``P`` its positions: S, or 2 S, ``R`` hypotheses, ``T`` target length.
+model, ``M`` width of the decoder's memory, ``P`` number of its positions (S or 2 S), ``R`` hypotheses, ``T`` target
+length.
 """
 
 from dataclasses import dataclass, replace
@@ -86,7 +87,7 @@ PRESETS = {"pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 
 
 
 class BertStates(BertReader):
-    """B_j combined with G to H_j for all j (eq. 2, 3)."""
+    """Combines B_j and G into H_j for all j (eq. 2, 3)."""
 
     def __init__(self, mixture: LayerMixture | LastLayer, fusion: TopicFusion, bert: FrozenBert) -> None:
         super().__init__(bert)
@@ -94,7 +95,7 @@ class BertStates(BertReader):
         self.fusion = fusion
 
     def forward(self, words: Tensor, states: Tensor) -> Tensor:
-        """Topic vectors (B, S, D) and BERT's states (B, S, L, H) -> (B, N, P, M)."""
+        """Combine topic vectors (B, S, D) and BERT's states (B, S, L, H) into (B, N, P, M)."""
         fused: Tensor = self.fusion(words, self.mixture(states))
         return fused
 
@@ -105,7 +106,7 @@ class PcSanEncoder(SourceEncoder):
     Args:
         words: topic vectors G, (V, D).
         bert_states: BERT states of the same topics. ``None`` = only topic vectors.
-        dropout: on the decoder's memory.
+        dropout: dropout on the decoder's memory.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class PcSanEncoder(SourceEncoder):
         """Build the memory of the decoder layers.
 
         Args:
-            bert_features: outputs of BERT's layers for each topic, the mean over its pieces, (B, S, L, H).
+            bert_features: outputs of BERT's layers for each topic, averaged over its pieces, (B, S, L, H).
 
         Returns:
             ``encoder_out`` (B, N, P, M); ``encoder_padding_mask`` (B, P), ``True`` at padding and at the end symbol,
@@ -181,8 +182,8 @@ class PcSanModel(LossModel):
     @classmethod
     def build(cls, cfg: PcSanConfig, task: FairseqTask) -> "PcSanModel":
         _check(cfg, task)
-        # With one dictionary, topics, essay and output share one embedding, as in the Transformer that is PC-SAN's
-        # baseline. With two, the relation between a topic and the same word in the essay must be learnt word by word.
+        # With one dictionary, topics, essay and output share one embedding, as in PC-SAN's baseline Transformer. With
+        # two dictionaries, the model must learn word by word that a topic and a word of the essay are the same.
         words = word_embedding(task.target_dictionary, cfg.embed_dim)
         joined = task.source_dictionary == task.target_dictionary
         topic_words = words if joined else word_embedding(task.source_dictionary, cfg.embed_dim)
@@ -234,7 +235,7 @@ def _build_decoder(
         for number in range(cfg.decoder_layers)
     ]
     network = TransformerDecoder(SinusoidalEmbedding(words, cfg.max_positions, cfg.dropout), layers)
-    # Scores are the products with the embeddings, without further parameters.
+    # Scores are products with the embeddings, without further parameters.
     output_layer = QueryEmbedding("dot", cfg.embed_dim, cfg.embed_dim, len(dictionary), unk_index=dictionary.unk())
     return PcSanDecoder(dictionary, network, output_layer)
 
@@ -248,7 +249,7 @@ def _build_context(cfg: PcSanConfig) -> TargetContext | SourceContext | None:
 def initialise_transformer(model: nn.Module) -> None:
     """Initialise maps with Glorot's uniform distribution, embeddings from N(0, 1 / D), biases and padding with 0.
 
-    This is fairseq's initialisation of a Transformer, except that its attention maps are smaller by sqrt(2).
+    fairseq initialises a Transformer in the same way, except that its attention maps are smaller by sqrt(2).
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):

@@ -1,6 +1,6 @@
 """``pointer_generator``: Get To The Point (See et al., ACL 2017, arXiv 1704.04368), with and without coverage.
 
-The attention of a step is part of the input of the next one, so training runs step by step, as generation does. All
+The attention of a step is part of the input of the next step, so training runs step by step, as generation does. All
 terms that do not depend on previous steps (the keys, the embedded words, and everything from the gate to the
 vocabulary) are computed for all steps at once.
 
@@ -90,8 +90,8 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
     """LSTM with attention, and a gate between generating a word and copying an attended word.
 
     Args:
-        attention: from the state [c_t; h_t] to the encoder outputs.
-        output: V' of eq. 4, or the query of the word embeddings.
+        attention: attention from the state [c_t; h_t] to the encoder outputs.
+        output: V' of eq. 4, or a query to the word embeddings.
         coverage_weight: lambda of eq. 13. It is used only if the attention has coverage.
     """
 
@@ -107,7 +107,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         super().__init__(dictionary)
         width = embed_tokens.embedding_dim
         self.embed_tokens = embed_tokens
-        self.merge = nn.Linear(width + 2 * hidden_size, width)  # W_x, b of the release: of the word and h*_{t-1}
+        self.merge = nn.Linear(width + 2 * hidden_size, width)  # W_x, b of the release, for the word and h*_{t-1}
         self.cell = nn.LSTMCell(width, hidden_size)
         self.attention = attention
         self.combine = nn.Linear(3 * hidden_size, hidden_size)  # V, b of eq. 4
@@ -150,7 +150,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
             steps.append((hidden, new_cell, context, merged, scores, weights, state.coverage))
             state = PointerState(hidden, new_cell, context, state.coverage + weights)  # eq. 10
         hidden, cells, context, merged, scores, weights, coverage = (
-            torch.stack(tensors, dim=1)  # (N, T, ...). The coverage is the one before each step
+            torch.stack(tensors, dim=1)  # (N, T, ...). The coverage is the value before each step
             for tensors in zip(*steps, strict=True)
         )
         gate = self.gate(torch.cat([context, cells, hidden, merged], dim=-1))  # logit of eq. 8
@@ -160,7 +160,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         return Step(query, weights, copying, {"coverage": coverage}), state
 
     def step_loss(self, step: Step, memory: PointerMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Loss sums against ``target`` (B, T), including the coverage loss, which is logged as ``coverage``."""
+        """Return the loss sums against ``target`` (B, T). They include the coverage loss, logged as ``coverage``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if self.attention.coverage_weight is None:
             return sums
@@ -170,7 +170,7 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         return add_auxiliary(sums, "coverage", repeated, self.coverage_weight)  # eq. 13
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        """Let a checkpoint that was trained without coverage continue with it: w_c gets its initial values."""
+        """Add initial values of w_c to a checkpoint without coverage. Its training can then continue with coverage."""
         new = self.attention.coverage_weight
         key = f"{name}.attention.coverage_weight"
         if new is not None and key not in state_dict:
@@ -195,7 +195,7 @@ class PointerGeneratorEncoder(LstmEncoder):
         self.cell_bridge = nn.Linear(2 * hidden_size, hidden_size)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch. The end symbol is read like a word, but neither attended to nor copied.
+        """Encode a batch. The end symbol is read like a word, but it is neither attended to nor copied.
 
         The paper's sources have no end symbol. Here attention and copying both treat it as padding.
 

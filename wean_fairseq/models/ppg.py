@@ -1,15 +1,15 @@
 """``ppg``: planning-based generation (Wang et al., COLING 2016, arXiv 1610.09889): each line is written from its topic.
 
-The paper writes poems. The mapping to essays, with a chunk of clauses instead of a line, is this project's own, and the
-sizes were not checked against the paper. Each chunk is written from its topic and all previous chunks.
+The paper writes poems. This project adapts the method to essays, with a chunk of clauses instead of a line. The sizes
+were not checked against the paper. Each chunk is written from its topic and all previous chunks.
 
 The decoder finds the chunk of a step by counting the chunk symbols that it has read. Chunk i starts from its topic r_i,
 and attends to h_0 = r_i and h_1 ... h_m, the states of a bidirectional GRU over the text before the chunk. In training
 all chunks are written in parallel. In generation the text is encoded again whenever a chunk begins.
 
-A chunk ends with the chunk symbol, the last one with the end symbol, but the decoder does not know which topic is the
-last. So all chunks are ended in the same way: in the last chunk, and in any text after it, the scores of the chunk
-symbol and of the end symbol are swapped.
+A chunk ends with the chunk symbol and the last chunk with the end symbol, but the decoder does not know which topic is
+the last. Therefore it learns to end all chunks in the same way: in the last chunk, and in any text after it, the scores
+of the chunk symbol and of the end symbol are swapped.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``R`` chunks of all
 essays, ``L`` length of the longest chunk, ``M`` longest text before a chunk, ``E`` embedding width, ``H`` hidden width,
@@ -72,7 +72,7 @@ PRESETS = {"ppg_small": {"embed_dim": 128, "hidden_size": 256, "dropout": 0.3}} 
 class PpgMemory(Memory):
     """The topics."""
 
-    topics: Tensor  # r, (B, k, 2H)
+    topics: Tensor  # topics r, (B, k, 2H)
     last: Tensor  # number of the last topic, (B,)
     slot: Tensor  # slot of each source position, (B, S)
 
@@ -91,15 +91,15 @@ class PpgState(State):
     """State after a step, which the next step reads."""
 
     words: Tensor  # all words read so far, (N, T)
-    number: Tensor  # of the chunk, from 0, (N,)
+    number: Tensor  # number of the chunk, from 0, (N,)
     hidden: Tensor  # s_t, (N, H)
     chunk: ChunkMemory | None  # None before the first step
 
 
 class _Written(NamedTuple):
     readout: Tensor  # features of the words' scores, (R, L, E)
-    topic_weights: Tensor  # attention to h_0, float32, (R, L)
-    hidden: Tensor  # after the last step, (R, H)
+    topic_weights: Tensor  # attention weight of h_0, float32, (R, L)
+    hidden: Tensor  # state after the last step, (R, H)
 
 
 class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
@@ -143,13 +143,13 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return self._make_step(chunks.join(written.readout), weights, chunks.number[chunks.row], memory)
 
     def step(self, words: Tensor, memory: PpgMemory, state: PpgState) -> tuple[Step, PpgState]:
-        """See ``StepDecoder``. One word at a time.
+        """See ``StepDecoder``. This method reads one word at a time.
 
-        ``attention`` is the weight of h_0, at the topic. The rest is on the previous text. ``extra`` has
-        ``last_chunk``, ``True`` from the last topic on, (N, T).
+        ``attention`` contains the weight of h_0 at the topic. The remaining weight is on the previous text. ``extra``
+        has ``last_chunk``, ``True`` from the last topic on, (N, T).
         """
-        # A chunk begins at a chunk symbol. Only for these hypotheses the text so far is encoded and the state restarts
-        # from the topic. The others continue with their chunk's memory.
+        # A chunk begins at a chunk symbol. Only for these hypotheses, the previous text is encoded and the state
+        # restarts from the topic. The others continue with their chunk's memory.
         begins = words[:, 0].eq(self.chunk_index) | state.number.lt(0)  # the first word also begins a chunk
         all_words = torch.cat([state.words, words], dim=1)
         number, hidden, chunk = state.number + begins.long(), state.hidden, state.chunk
@@ -161,7 +161,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
             hidden = hidden.index_copy(0, rows, torch.tanh(self.start_proj(topic)))
             chunk = new_chunk if chunk is None else _replace(chunk, rows, new_chunk)
         written = self._write(self._embed(words), chunk, hidden)
-        padding = words.eq(self.padding_idx)  # has no features, as in ``steps``
+        padding = words.eq(self.padding_idx)  # padding has no features, as in ``steps``
         features = written.readout.masked_fill(padding.unsqueeze(2), 0.0)
         weights = written.topic_weights.masked_fill(padding, 0.0)
         step = self._make_step(features, weights, number.unsqueeze(1), memory)
@@ -184,7 +184,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return super().step_loss(step, memory, target, label_smoothing)
 
     def _make_step(self, features: Tensor, weights: Tensor, number: Tensor, memory: PpgMemory) -> Step:
-        """Return a step from its features, the weights of h_0 and the indices of the chunks, both of shape (N, T)."""
+        """Build a step from its features, and from the weights of h_0 and the indices of the chunks, both (N, T)."""
         last = repeat_for_hypotheses(memory.last, len(number)).unsqueeze(1)  # (N, 1)
         topic = torch.minimum(number, last).unsqueeze(2)  # (N, T, 1)
         topic_weights = weights.new_zeros(*weights.shape, memory.topics.size(1)).scatter(2, topic, weights.unsqueeze(2))
@@ -192,11 +192,11 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return Step(features, attention, extra={"last_chunk": number >= last})
 
     def _topic(self, number: Tensor, text: Tensor, memory: PpgMemory) -> Tensor:
-        """r (R, 2H) of chunks ``number`` (R,) of essays ``text`` (R,), or of the last topic if there are no more."""
+        """Return r (R, 2H) of chunks ``number`` (R,) of essays ``text`` (R,), or of the last topic for later chunks."""
         return memory.topics[text, torch.minimum(number, memory.last[text])]
 
     def _remember_chunks(self, previous_text: Tensor, topic: Tensor) -> ChunkMemory:
-        """Encode the text before chunks, (R, M), padded on the right, and concatenate it to their topics (R, 2H)."""
+        """Encode the text before chunks (R, M), padded on the right, and prepend their topics (R, 2H)."""
         padding_mask = previous_text.eq(self.padding_idx)
         states = topic.unsqueeze(1)
         if previous_text.size(1):
@@ -205,7 +205,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return ChunkMemory(states, self.attention.project_keys(states), pad(padding_mask, (1, 0), value=False))
 
     def _write(self, words: Tensor, memory: ChunkMemory, hidden: Tensor) -> _Written:
-        """Return the steps of chunks with embedded words (R, L, E), from the state ``hidden`` (R, H)."""
+        """Return the steps of chunks with embedded words (R, L, E), starting from the state ``hidden`` (R, H)."""
         width = words.size(-1)
         word_gates = linear(words, self.cell.weight_ih[:, :width], self.cell.bias_ih)  # (R, L, 3H)
         context_map = LoopedLinear(self.cell.weight_ih[:, width:])
@@ -235,7 +235,7 @@ def _swap_end_scores(step: Step, scores: Tensor) -> Tensor:
 
 
 def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory:
-    """Replace the rows of ``memory`` for which a new chunk begins by those of ``new``."""
+    """Replace the rows of ``memory`` for which a new chunk begins by the rows of ``new``."""
     longer = new.states.size(1) - memory.states.size(1)
     states = pad(memory.states, (0, 0, 0, longer)).index_copy(0, rows, new.states)
     keys = pad(memory.keys, (0, 0, 0, longer)).index_copy(0, rows, new.keys)
@@ -244,7 +244,7 @@ def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory
 
 
 class PpgEncoder(SourceEncoder):
-    """r_i = [forward; backward] over topic i, which is one word."""
+    """Computes r_i = [forward; backward] over topic i, which is one word."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
         super().__init__(dictionary)
@@ -259,7 +259,7 @@ class PpgEncoder(SourceEncoder):
         """Encode the topics.
 
         Returns ``topics`` r (B, k, 2H), zero in unused topic slots, ``num_topics`` (B,), and ``slot`` (B, S): the topic
-        slot of each source position, -1 where the source has no topic.
+        slot of each source position, or -1 at positions without a topic.
         """
         words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
         embedded = self.embed_tokens(words.tokens)  # (B, k, E)

@@ -13,7 +13,7 @@ from .base import SourceEncoder
 
 
 class WordEncoder(SourceEncoder):
-    """An encoder with word embeddings and dropout on them."""
+    """An encoder with word embeddings, to which dropout is applied."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, dropout: float = 0.0) -> None:
         super().__init__(dictionary)
@@ -27,7 +27,8 @@ class WordEncoder(SourceEncoder):
 
         Returns:
             ``encoder_out`` (B, S, D * H) in the order of ``src_tokens``, zero at padding except for a ``ResidualLstm``,
-            and ``encoder_padding_mask`` (B, S). And the network's final state, (L * D, B, H), a pair except for a GRU.
+                and ``encoder_padding_mask`` (B, S). The second value is the network's final state, (L * D, B, H), which
+                is a pair except for a GRU.
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         words = self.dropout(self.embed_tokens(self.known_words(src_tokens)))  # (B, S, E)

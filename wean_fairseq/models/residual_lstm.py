@@ -24,7 +24,7 @@ from .word_layers import OutputLayerConfig, build_output_layer, word_embedding
 class ResidualLstmConfig(OutputLayerConfig):
     """Options of the model. Section numbers refer to the paper.
 
-    The options of the output layer are those of all families.
+    All families share the options of the output layer.
     """
 
     embed_dim: int = option(

@@ -30,7 +30,7 @@ from .word_layers import build_output_layer, word_embedding
 
 @dataclass
 class RnnDistractConfig(GruAttentionConfig):
-    """Options of the model. The paper was not available. The equations are those of the authors' code."""
+    """Options of the model. The paper was not available. The equations follow the authors' code."""
 
     distract_attention: float = option(
         0.0,
@@ -59,7 +59,7 @@ class ReadBefore(State):
     attention: Tensor  # (N, P, S)
     content: Tensor  # (N, P, M)
     hidden: Tensor  # (N, P, H)
-    preference: Tensor  # of the last step, included in its sum of log-probabilities, (N,)
+    preference: Tensor  # preference for the last step, included in the sum of log-probabilities, (N,)
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,8 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         features, weights = [], []
         preferred = state.hidden.new_zeros(len(words), dtype=torch.float)
         for embedded in self.dropout(self.embed_tokens(words)).unbind(dim=1):
-            # Two cells per step: the first reads the word, the second the distracted context of its state.
+            # There are two cells per step. The first reads the word, the second the distracted context of the first
+            # state.
             hidden = self.word_cell(embedded, state.hidden)  # s'_t
             scores = self.attention.scores(hidden, memory.keys, state.coverage)
             attended = attention_weights(scores, memory.padding_mask)  # alpha_t, (N, S)
@@ -134,14 +135,14 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
     def finish(self, step: Step, memory: GruMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
         """See ``StepDecoder``.
 
-        The ranks of hypotheses include the difference between the last step and all previous ones.
+        Hypotheses are also ranked by the difference between the last step and all previous steps.
         """
         return log_sum - step.extra["prefer"]
 
     def _look_back(self, before: ReadBefore, attention: Tensor, content: Tensor, hidden: Tensor) -> ReadBefore:
         """Add a step to the history, and weight its distances to the previous steps.
 
-        The result replaces the preference of the previous step.
+        The preference in the result replaces the preference for the previous step.
         """
         preference = torch.zeros_like(before.preference)
         if before.hidden.size(1):

@@ -1,4 +1,6 @@
-"""``sc_lstm``: semantically conditioned LSTM (Wen et al., EMNLP 2015, arXiv 1508.01745), keywords for dialogue acts.
+"""``sc_lstm``: semantically conditioned LSTM (Wen et al., EMNLP 2015, arXiv 1508.01745).
+
+Keywords replace dialogue acts.
 
 It has several layers and writes essays from topic words, as in the paper of MTA-LSTM (Feng et al., IJCAI 2018).
 
@@ -39,7 +41,7 @@ from .word_layers import word_embedding
 
 @dataclass
 class ScLstmConfig(TopicConfig):
-    """Options of the model. Sizes, dropout and initialisation are those of all families that write from topics."""
+    """Options of the model. All families that write from topics share sizes, dropout and initialisation."""
 
     num_layers: int = option(2, "number of LSTM layers; the output layer reads all of them", least=1)
     control_loss_weight: float = option(
@@ -74,8 +76,8 @@ class KeywordState(State):
 class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
     """LSTM layers with keywords added to their cells. Words are scored from all layers.
 
-    ``lstm`` holds the weights of the layers, E -> H. ``gate`` reads the keywords. Dropout is applied to the input words
-    and to the output of every layer.
+    ``lstm`` contains the weights of the layers, E -> H. ``gate`` reads the keywords. Dropout is applied to the input
+    words and to the output of every layer.
     """
 
     traced = ("keywords",)
@@ -105,8 +107,8 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         layers = LstmLayers(self.lstm)
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
         outputs, keywords = [state.outputs], [state.keywords]
-        # The reading gate consumes keywords from the word and the previous outputs. The consumed vector is added to
-        # every layer's cell, and all layers' outputs are features.
+        # The reading gate decides from the word and the previous outputs which keywords are consumed. The consumed
+        # vector is added to every layer's cell, and all layers' outputs are features.
         for gates, word_part in zip(layers.given(embedded).unbind(dim=1), word_parts.unbind(dim=1), strict=True):
             keywords_left, added = self.gate.step(keywords[-1], word_part, outputs[-1], memory.rows)
             keywords.append(keywords_left)
@@ -118,7 +120,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         return Step(torch.stack(outputs[1:], dim=1), None, extra=extra), state
 
     def step_loss(self, step: Step, memory: KeywordMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Loss sums against ``target`` (B, T). The loss of Wen et al. is logged as ``control``."""
+        """Return the loss sums against ``target`` (B, T). The loss of Wen et al. is logged as ``control``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if not self.control_loss_weight:
             return sums
@@ -127,7 +129,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
 
 
 class ScLstmEncoder(SourceEncoder):
-    """Finds the topic words. It has no weights."""
+    """An encoder that finds the topic words. It has no weights."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Find the topics of a batch: ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32."""

@@ -61,11 +61,11 @@ class SrbDecoder(AttentiveLstmDecoder):
         self.relevance_weight = cfg.relevance_weight
 
     def attend(self, states: Tensor, memory: AttentiveMemory) -> Step:
-        """``extra`` has the decoder states, ``states`` (N, T, H)."""
+        """Attend to the source. ``extra`` contains the decoder states as ``states`` (N, T, H)."""
         return replace(super().attend(states, memory), extra={"states": states})
 
     def step_loss(self, step: Step, memory: AttentiveMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Subtract lambda cos(V_s, V_t) per sentence from the loss: V_t = h_n of the source, V_s = s_m - h_n."""
+        """Subtract lambda cos(V_s, V_t) per sentence, with V_t = h_n of the source and V_s = s_m - h_n."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         position = torch.arange(target.size(1), device=target.device)
         end = (target.ne(self.padding_idx) * position).amax(dim=1)  # (B,)

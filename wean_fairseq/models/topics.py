@@ -46,6 +46,6 @@ class TopicDecoder(StepDecoder[MemoryT, StateT]):
 
 
 def initialise(model: LossModel, cfg: TopicConfig) -> None:
-    """Initialise the weights with the options: uniform, 0 for padding, and word vectors for the words in the file."""
+    """Initialise the weights uniformly, padding with 0, and the words in the optional file with its vectors."""
     init_uniform_(model, cfg.init_range)
     start_from_vectors(model.decoder.embed_tokens, cfg.topic_vectors, model.decoder.dictionary)

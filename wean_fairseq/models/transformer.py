@@ -50,7 +50,7 @@ from .word_layers import (
 class TransformerConfig(OutputLayerConfig, WordVectorsConfig):
     """Options of the C-DNPG table's network.
 
-    Its paper gives layers, width and heads. The rest is from its released code.
+    Its paper states layers, width and heads. The other values are from its released code.
     """
 
     embed_dim: int = option(450, "width of embeddings and states", least=1)
@@ -90,7 +90,7 @@ def build_network(
 
     Args:
         cfg: sizes and output layer.
-        encoder_layer: creates a layer from the arguments of ``EncoderLayer``; called from bottom to top.
+        encoder_layer: creates a layer from the arguments of ``EncoderLayer``. It is called from bottom to top.
         decoder_layer: creates a layer from the arguments of ``DecoderLayer``.
         decoder: creates the decoder from the arguments of ``TransformerDecoder``.
 
@@ -129,7 +129,7 @@ class TransformerSourceEncoder(SourceEncoder):
     """A Transformer encoder. It reads slots as ``<unk>``, and passes them on to a decoder that copies.
 
     Args:
-        bert_states: adds BERT's states of the words to its input.
+        bert_states: module that adds BERT's states of the words to the input.
     """
 
     def __init__(
@@ -143,7 +143,8 @@ class TransformerSourceEncoder(SourceEncoder):
         """Encode a batch, see ``SourceEncoder``.
 
         Args:
-            task_inputs: for ``bert_states``, ``bert_features``: outputs of BERT's layers for each word, (B, S, L, H).
+            task_inputs: with ``bert_states``, the entry ``bert_features`` contains the outputs of BERT's layers for
+                each word, (B, S, L, H).
 
         Returns:
             ``encoder_out`` (B, S, D); ``encoder_padding_mask`` (B, S), ``True`` at padding; ``src_tokens`` unchanged;
@@ -164,7 +165,7 @@ class TransformerSourceEncoder(SourceEncoder):
         }
 
     def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
-        """Entries of a family in ``encoder_out``, batch first, from the states (B, S, D) of ``TransformerEncoder``."""
+        """Return a family's entries of ``encoder_out``, batch first, from states (B, S, D) of the network."""
         return {}
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
@@ -172,23 +173,23 @@ class TransformerSourceEncoder(SourceEncoder):
         check_trained_with_bert(f"{name}.bert_states.digest" in state_dict, is_read=self.bert_states is not None)
 
     def max_positions(self) -> int:
-        """Maximum number of tokens of a source."""
+        """Return the maximum number of tokens of a source."""
         return self.network.embedding.max_positions
 
 
 @dataclass(frozen=True)
 class TransformerMemory(CopyMemory):
-    """The source as every step reads it."""
+    """Encoder output in the form that the decoder steps read."""
 
     network: SourceMemory
-    copy_keys: Tensor | None = None  # for families that have them, (B, S, D)
+    copy_keys: Tensor | None = None  # only for families with copy keys, (B, S, D)
 
 
 class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
     """A Transformer decoder without copying. Subclasses add copying."""
 
     copies = False
-    loss_needs_attention = False  # the attention weights, which prevent the fused kernel
+    loss_needs_attention = False  # attention weights prevent the use of the fused kernel
 
     def __init__(
         self, dictionary: Dictionary, network: TransformerDecoder, output_layer: TiedOutput | QueryEmbedding
@@ -223,8 +224,8 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
 
         Args:
             decoded: outputs of the network for the words ``previous``.
-            log_attention: log of the last layer's attention (mean over heads), (N, T, S). ``None`` if the loss does
-                not need it.
+            log_attention: log of the last layer's attention (mean over heads), (N, T, S). ``None`` if the loss does not
+                need it.
             previous: the word before each step, with slots as ``<unk>``, (N, T).
             memory: as for ``step``.
         """
@@ -233,13 +234,13 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> LossSums:
-        """Loss sums against ``target`` (B, T), including slots."""
+        """Return the loss sums against ``target`` (B, T), including slots."""
         memory = self.remember(encoder_out)
         step, _ = self._step(prev_output_tokens, memory, self.begin(memory), with_weights=self.loss_needs_attention)
         return self.step_loss(step, memory, target, label_smoothing)
 
     def max_positions(self) -> int:
-        """Maximum number of tokens of a target."""
+        """Return the maximum number of tokens of a target."""
         return self.network.embedding.max_positions
 
     def _step(

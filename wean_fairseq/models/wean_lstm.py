@@ -58,7 +58,7 @@ class WeanLstmConfig(WordVectorsConfig):
     )
 
 
-# Sec. 3.2.3. The paper gives 2 encoder layers and 1 decoder layer. The tanh is from the authors' LCSTS setting.
+# Sec. 3.2.3. The paper uses 2 encoder layers and 1 decoder layer. The tanh is from the authors' LCSTS setting.
 _LCSTS = {"embed_dim": 512, "hidden_size": 512, "decoder_layers": 1, "dropout": 0.0, "attention_tanh": True}
 PRESETS = {
     "wean_lstm_pwkp": {},
@@ -70,7 +70,7 @@ PRESETS = {
 
 
 class WeanLstmEncoder(LstmEncoder):
-    """An LSTM in one direction, or a forward and a backward LSTM with summed outputs and final states."""
+    """An LSTM in one direction, or a forward and a backward LSTM whose outputs and final states are added."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """See ``LstmEncoder``. Here D is 1."""

@@ -1,4 +1,4 @@
-"""The layers over the base words: the embedding that reads them and the output layer that scores them.
+"""The layers over the base words: the embedding that reads words and the output layer that scores words.
 
 Slots, the ids from ``V`` on, never reach an embedding. They are read as ``<unk>``, and no parameter's size depends on
 their number.
@@ -68,7 +68,7 @@ def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
 
 @torch.no_grad()
 def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Copy the vectors of a file, if there is one, into the embeddings of the words that it has. Others keep theirs.
+    """Copy the vectors of a file, if any, into the embeddings of its words. Other words keep their embeddings.
 
     Raises:
         UserError: if the file cannot be used (see ``load_word_vectors``).
@@ -83,8 +83,8 @@ def required_word(dictionary: Dictionary, word: str, needed: str, advice: str) -
     """Return the id of a word that a model requires.
 
     Args:
-        needed: beginning of the error message: which model needs which word.
-        advice: how to get it.
+        needed: beginning of the error message, which says which model needs which word.
+        advice: end of the error message, which says how to get the word.
 
     Raises:
         UserError: if the dictionary does not contain the word.

@@ -3,8 +3,8 @@
 The attention runs one step at a time, for decoders whose query depends on the previous attention. The terms that do not
 depend on the query are projected once per batch.
 
-Legend: ``B`` sentences, ``N`` hypotheses, with those of one sentence next to each other (in training N = B), ``S``
-source length, ``Q`` query width, ``K`` key width (and hypotheses per sentence), ``A`` attention width.
+Legend: ``B`` sentences, ``N`` hypotheses, grouped by sentence (in training N = B), ``S`` source length, ``Q`` query
+width, ``K`` key width (and hypotheses per sentence), ``A`` attention width.
 """
 
 import torch
@@ -17,7 +17,7 @@ class AdditiveAttention(nn.Module):
     """e_i = v . tanh(W_h h_i + W_s s + w_c cov_i + b), from a state s of width ``Q`` and outputs h_i of width ``K``.
 
     Args:
-        coverage: add w_c, and read the attention that each position has received so far.
+        coverage: add w_c, and read the previous attention to each position.
         query_bias: add b.
     """
 
@@ -49,7 +49,7 @@ class AdditiveAttention(nn.Module):
         coverage: Tensor | None = None,
         query_map: LoopedLinear | None = None,
     ) -> Tensor:
-        """Scores (logits) of all positions, including padding, for one step per hypothesis: queries (N, Q) -> (N, S).
+        """Return the scores (logits) of all positions, including padding, for one step: queries (N, Q) -> (N, S).
 
         Args:
             query: the decoder state.
@@ -67,5 +67,5 @@ class AdditiveAttention(nn.Module):
 
 
 def coverage_loss(weights: Tensor, coverage: Tensor) -> Tensor:
-    """The coverage loss of each step, sum_i min(a_ti, cov_ti) (See et al., eq. 12): (B, T, S) twice -> (B, T)."""
+    """Return the coverage loss of each step, sum_i min(a_ti, cov_ti) (See et al., eq. 12): (B, T, S) -> (B, T)."""
     return torch.minimum(weights, coverage).sum(dim=-1)

@@ -1,15 +1,15 @@
 """Additive scores of queries against a large vocabulary: s = v . tanh(a + b) (WEAN, NAACL 2018, eq. 5, concat).
 
-There are tokens x candidates x H hidden units, each with its own tanh. They are computed block by block, and computed
-again for the gradients, so that memory never holds more than one block. With A = exp(2a) and B = exp(2b), which are
+There are tokens x candidates x H hidden units, each with its own tanh. They are computed block by block, and recomputed
+in the backward pass, so that memory never contains more than one block. With A = exp(2a) and B = exp(2b), which are
 computed once,
 
     r = 1 / (1 + A B),    tanh(a + b) = 1 - 2 r,    s = sum_h v_h - 2 sum_h v_h r_h,
 
-so that a unit costs a product, a sum and a reciprocal, a small fraction of the time of a tanh. The error is a few
-roundings of 1, about 1e-7. Only the gradient of v would need more digits, and only if nearly every a + b is below 0.01.
-A B stays within float32 while |a| and |b| are at most 20. For larger values, r is computed as the sigmoid of -2 (a +
-b). The slope of s is v_h (1 - tanh^2) = 4 v_h (1/4 - c^2) with c = r - 1/2.
+so that a unit costs a product, a sum and a reciprocal, which take a small fraction of the time of a tanh. The error is
+a few roundings of 1, about 1e-7. Only the gradient of v would need more digits, and only if nearly every a + b is below
+0.01. A B stays within float32 while |a| and |b| are at most 20. For larger values, r is computed as the sigmoid of -2
+(a + b). The slope of s is v_h (1 - tanh^2) = 4 v_h (1/4 - c^2) with c = r - 1/2.
 
 Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``H`` hidden width.
 """
@@ -32,7 +32,7 @@ LARGEST_PART = 20.0
 def additive_scores(query_part: Tensor, candidate_part: Tensor, vector: Tensor) -> Tensor:
     """Return the scores ``vector . tanh(query_part + candidate_part)``: (N, H), (V, H), (H,) -> (N, V).
 
-    With autograd, backward computes the hidden units again instead of storing them.
+    With autograd, the backward pass recomputes the hidden units, so that they need not be stored.
     """
     with torch.autocast(query_part.device.type, enabled=False):
         scores: Tensor = _AdditiveScores.apply(query_part, candidate_part, vector)  # type: ignore[no-untyped-call]
@@ -62,7 +62,7 @@ class AdditiveScorer:
         )
 
     def set_queries(self, query_part: Tensor) -> None:
-        """Score other queries (N, H) from now on. Terms that depend only on the candidates are not computed again.
+        """Score other queries (N, H) from now on. Terms that depend only on the candidates are not recomputed.
 
         Use it only for a scorer without gradients whose candidates and vector have not changed.
         """
@@ -80,7 +80,7 @@ class AdditiveScorer:
         query = self.query[rows]
         scores = query.new_empty(query.size(0), self.candidates.size(0))
         weights = -2.0 * self.vector
-        # s = sum_h v_h - 2 sum_h v_h r_h: each block of hidden units is reduced to its scores before the next one is
+        # s = sum_h v_h - 2 sum_h v_h r_h. Each block of hidden units is reduced to its scores before the next block is
         # computed.
         for block, columns in self._blocks(query.size(0)):
             units = self._units(query[block], columns)  # (m, v, H)
@@ -92,7 +92,7 @@ class AdditiveScorer:
         query = self.query[rows]
         grad_query, grad_candidates, grad_vector = self.grads
         quarter = query.new_full((), 0.25)
-        # The units of each block are computed again. All three gradients are read from c = r - 1/2 = -tanh / 2, which
+        # The units of each block are recomputed. All three gradients are read from c = r - 1/2 = -tanh / 2, which
         # overwrites the units. The constant factor 4 v_h of the slope is applied once, in ``gradients``.
         for block, columns in self._blocks(query.size(0)):
             upstream = grad_scores[block, columns]  # (m, v)
@@ -114,16 +114,19 @@ class AdditiveScorer:
         return grad_query.mul_(factor), grad_candidates.mul_(factor), grad_vector
 
     def _units(self, query: Tensor, columns: slice) -> Tensor:
-        """r of the module docstring for every query (m, H) and some candidates: (m, v, H)."""
+        """Return r of the module docstring for every query (m, H) and some candidates: (m, v, H)."""
         candidates = self.candidates[columns]
         if self.narrow:
             return torch.addcmul(query.new_ones(()), query.unsqueeze(1), candidates).reciprocal_()
         return query.unsqueeze(1).add(candidates).mul_(-2.0).sigmoid_()
 
     def _blocks(self, num_rows: int) -> Iterator[tuple[slice, slice]]:
-        """Tokens and candidates of each block. Together the blocks cover all ``num_rows`` tokens and all candidates."""
+        """Yield the tokens and candidates of each block.
+
+        The blocks cover all ``num_rows`` tokens and all candidates.
+        """
         device = self.query.device.type
-        # On a CPU a block is a few tokens high and as wide as the cache allows. On a GPU it has all tokens.
+        # On a CPU a block is a few tokens high and as wide as the cache allows. On a GPU, it contains all tokens.
         height = max(1, min(num_rows, BLOCK_ROWS) if device == "cpu" else num_rows)
         width = max(1, BLOCK_UNITS.get(device, BLOCK_UNITS["cuda"]) // (height * max(1, self.vector.numel())))
         for start in range(0, self.candidates.size(0), width):
@@ -132,12 +135,12 @@ class AdditiveScorer:
 
 
 def _is_narrow(projected: Tensor) -> bool:
-    """Return True if the product A B of this part with another small one stays within float32."""
+    """Return True if the product A B of this part with another small part stays within float32."""
     return not projected.numel() or bool(projected.abs().amax() <= LARGEST_PART)
 
 
 def _factor(part: Tensor, narrow: bool) -> Tensor:
-    """exp(2 part), or the part unchanged if a product might leave float32."""
+    """Return exp(2 part), or the part unchanged if a product might leave float32."""
     return (2.0 * part).exp_() if narrow else part
 
 

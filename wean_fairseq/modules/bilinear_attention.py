@@ -13,7 +13,7 @@ class BilinearAttention(nn.Module):
     """g(s_t, h_i) = h_i . act(W_a s_t + b_a); alpha_t = softmax_i g; c_t = sum_i alpha_ti h_i.
 
     Args:
-        tanh: squash the projected query, as the LCSTS setting of the authors' code does.
+        tanh: apply tanh to the projected query, as in the LCSTS setting of the authors' code.
         project_keys: score against tanh(W_h h_i + b_h) instead of h_i, as SRB does (Ma et al., ACL 2017).
     """
 
@@ -29,7 +29,7 @@ class BilinearAttention(nn.Module):
         Args:
             query: decoder states, (B, T, Q).
             keys: encoder outputs, (B, S, K).
-            padding_mask: ``True`` at source padding, (B, S). ``None`` lets padding take weight.
+            padding_mask: ``True`` at source padding, (B, S). ``None`` lets padding receive weight.
 
         Returns:
             Context vectors, (B, T, K), and attention weights, (B, T, S).

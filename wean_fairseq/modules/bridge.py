@@ -12,8 +12,8 @@ BRIDGES = ("bottom", "top", "linear")
 class StateBridge(nn.Module):
     """Map the encoder's final (h, c) of ``L`` layers to the initial (h, c) of ``D`` decoder layers.
 
-    ``bottom`` takes the first D layers (as in all code released by the WEAN authors), ``top`` the last D, ``linear`` a
-    learned projection of all L layers concatenated.
+    ``bottom`` uses the first D layers (as in all code released by the WEAN authors), ``top`` uses the last D layers,
+    and ``linear`` uses a learned projection of all L layers concatenated.
 
     Args:
         kind: one of ``BRIDGES``.
@@ -39,7 +39,7 @@ class StateBridge(nn.Module):
             self.cell_proj = nn.Linear(encoder_layers * hidden_size, decoder_layers * hidden_size)
 
     def forward(self, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the decoder's initial (h, c) from the encoder's final ones, from shape (L, B, H) to (D, B, H)."""
+        """Return the decoder's initial (h, c) (D, B, H), given the encoder's final (h, c) (L, B, H)."""
         if self.kind == "bottom":
             return hidden[: self.decoder_layers].contiguous(), cell[: self.decoder_layers].contiguous()
         if self.kind == "top":

@@ -2,7 +2,7 @@
 
 The loss is computed chunk by chunk over the tokens. If gradients are required, each chunk's contribution to them is
 computed while its scores are in memory (for a sum over tokens the upstream gradient is one scalar, applied in
-backward). So no tensor of size tokens x vocabulary outlives its chunk, and no score is computed twice.
+backward). Therefore no tensor of size tokens x vocabulary outlives its chunk, and no score is computed twice.
 ``softmax_gradient`` processes the scores of a chunk. ``output_matmul`` and ``additive_scores`` compute them.
 
 Legend: ``N`` tokens (padding already removed), ``V`` candidates, ``D`` query width, ``H`` hidden width of the scorer.
@@ -31,15 +31,15 @@ Computation = Callable[[list[bool]], tuple[Tensor, Sequence[Tensor | None]]]
 
 
 class LossSums(NamedTuple):
-    """Sums over tokens, natural logarithm, float32 scalars. Only the first has a gradient."""
+    """Sums over tokens in nats, as float32 scalars. Only the first sum has a gradient."""
 
-    loss: Tensor  # the minimised sum, auxiliary losses included
+    loss: Tensor  # the minimised sum, including auxiliary losses
     nll_loss: Tensor  # negative log-likelihood alone
     logged: dict[str, Tensor]  # further values to log by name, such as ``copied``, the expected number of copied words
 
 
 def chunk_rows(num_rows: int, num_candidates: int, chunk_size: int | None, device: torch.device) -> int:
-    """Rows per chunk: ``chunk_size``, or the number that ``CHUNK_ELEMENTS`` allows, spread evenly over the chunks."""
+    """Return the rows per chunk: ``chunk_size``, or the number that ``CHUNK_ELEMENTS`` allows, spread evenly."""
     elements = CHUNK_ELEMENTS.get(device.type, CHUNK_ELEMENTS["cpu"])
     most = chunk_size or max(64, elements // max(1, num_candidates))
     chunks = max(1, -(-num_rows // most))
@@ -54,7 +54,7 @@ def product_cross_entropy(
     label_smoothing: float = 0.0,
     chunk_size: int | None = None,
 ) -> LossSums:
-    """Cross entropy of scores that are one matrix product: ``query @ weight.T + bias``.
+    """Return the cross entropy of scores that are one matrix product, ``query @ weight.T + bias``.
 
     Args:
         query: shape (N, D).
@@ -79,7 +79,7 @@ def additive_cross_entropy(
     label_smoothing: float = 0.0,
     chunk_size: int | None = None,
 ) -> LossSums:
-    """``product_cross_entropy`` of additive scores: ``vector . tanh(query_part + candidate_part)``.
+    """Return the cross entropy of additive scores, ``vector . tanh(query_part + candidate_part)``.
 
     Args:
         query_part: projected queries, shape (N, H).
@@ -120,19 +120,19 @@ def product_token_loss(
     chunk_size: int | None = None,
     totals: bool = False,
 ) -> Tensor:
-    """Loss over matrix-product scores that needs only a few entries of the score matrix.
+    """Return a loss over matrix-product scores that only needs a few entries of the score matrix.
 
     Args:
         products: for each kind of scores, queries (N, D), candidates' rows (V, D), and a bias (V,) or ``None``.
         words: columns of the entries that the loss needs, (N, M).
         loss_of: computes the sums from the ``Readings`` of each product for some tokens and their rows of ``inputs``.
-            In float16 no score may have a gradient beyond 2, see ``OutputProducts``.
+            In float16, no score may have a gradient above 2, see ``OutputProducts``.
         inputs: further inputs of ``loss_of``, each of shape (N, ...).
         chunk_size: tokens per chunk. ``None`` chooses by memory.
         totals: compute ``Readings.total``.
 
     Returns:
-        The sums, (k,). Only the first has a gradient.
+        The sums, (k,). Only the first sum has a gradient.
     """
     tensors = [tensor for product in products for tensor in product] + list(inputs)
 
@@ -165,8 +165,8 @@ def product_token_loss(
             if any(needs_grad):
                 leaf_gradients = iter(torch.autograd.grad(loss, leaves, allow_unused=True))
                 # The gradients at the readings are expanded to a gradient at the scores by a formula, in the memory of
-                # the scores, and handed to the matrix products. The chunk's scores can then be overwritten by those of
-                # the next one.
+                # the scores, and passed to the matrix products. The chunk's scores can then be overwritten by the
+                # scores of the next chunk.
                 for scorer, grad_scores, reading in zip(scorers, scores, readings, strict=True):
                     reading_gradients = Readings(
                         next(leaf_gradients), next(leaf_gradients), next(leaf_gradients) if totals else None
@@ -188,9 +188,9 @@ def _cross_entropy(
     label_smoothing: float,
     chunk_size: int | None,
 ) -> LossSums:
-    """Cross entropy with a scorer of these factors.
+    """Return the cross entropy with a scorer of these factors.
 
-    ``make_scorer`` takes the needs-gradient flags and the number of rows of a chunk.
+    ``make_scorer`` accepts the needs-gradient flags and the number of rows of a chunk.
     """
 
     def compute(needs_grad: list[bool]) -> tuple[Tensor, Sequence[Tensor | None]]:
@@ -216,7 +216,7 @@ def _cross_entropy(
 def _sums_with_gradients(
     compute: Computation, inputs: Sequence[Tensor | None], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return the first of the sums, which has a gradient, and the others, (k - 1,); computed outside autocast."""
+    """Return the first sum, which has a gradient, and the other sums (k - 1,), computed outside autocast."""
     enabled = torch.is_grad_enabled()  # always False inside the function
     needs_grad = [enabled and tensor is not None and tensor.requires_grad for tensor in inputs]
     with outside_autocast(device):

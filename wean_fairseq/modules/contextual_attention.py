@@ -7,7 +7,7 @@ In the self-attention, with input h_1..h_T:
     Q^_i = (1 - lambda_i) Q_i + lambda_i C_i, before the split into heads (eq. 10)
 
 Keys and values are unchanged. If positions are rows, the paper's upper triangular mask would sum the future. If
-positions are columns it sums the strict past, as the text of the paper requires. The mean is taken over the summed
+positions are columns, it sums the strict past, as the text of the paper requires. The mean is computed over the summed
 positions, not over all positions, because otherwise the value would depend on the final length of the essay. Eq. 10 as
 printed mixes a symbol with itself. Here Q and C are mixed, as in Yang et al.
 
@@ -28,7 +28,7 @@ class TargetContext(nn.Module):
     """The mean of the states before each position (eq. 8, 9, without U), 0 at the first position. It has no parameters.
 
     Args:
-        inclusive: include the position itself, whose input is the previous word.
+        inclusive: also include the position itself, whose input is the previous word.
     """
 
     def __init__(self, *, inclusive: bool = False) -> None:
@@ -36,12 +36,12 @@ class TargetContext(nn.Module):
         self.inclusive = inclusive
 
     def forward(self, states: Tensor, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Means of the states up to each position.
+        """Return the means of the states up to each position.
 
         Args:
             states: (R, T, D).
-            sums: over the previous words, empty at the first: ``context_sum`` (R, 1, D) and ``context_count`` (R, 1,
-                1), both float32.
+            sums: sums over the previous words, empty at the first word: ``context_sum`` (R, 1, D) and ``context_count``
+                (R, 1, 1), both float32.
 
         Returns:
             Shape (R, T, D), in the dtype of ``states``, and the sums after these words.
@@ -55,17 +55,17 @@ class TargetContext(nn.Module):
         total = previous["context_sum"] + states.float().cumsum(dim=1)  # (R, T, D), up to each position
         count = previous["context_count"] + steps  # (R, T, 1)
         new_sums = {"context_sum": total[:, -1:], "context_count": count[:, -1:]}
-        if not self.inclusive:  # shifted, not subtracted: no rounding error of a later state may reach this mean
+        if not self.inclusive:  # shifted, not subtracted, so that no rounding error of a later state reaches this mean
             total = torch.cat([previous["context_sum"], total[:, :-1]], dim=1)
             count = (count - 1).clamp(min=1)
         return (total / count).to(states.dtype), new_sums
 
 
 class SourceContext(nn.Module):
-    """The mean of the source memory of the layer, the same at every step: the ablation "-Source-context"."""
+    """The mean of the layer's source memory, which is the same at every step (the ablation "-Source-context")."""
 
     def forward(self, memory: Tensor, memory_bias: Tensor) -> Tensor:
-        """The mean of a memory (B, S, M) whose bias (B, 1, 1, S) is -inf at positions that are not read: (B, 1, M)."""
+        """Return the mean (B, 1, M) of a memory (B, S, M). Its bias (B, 1, 1, S) is -inf at unread positions."""
         shares = torch.softmax(memory_bias[:, 0], dim=-1).to(memory.dtype)  # 1 / number of positions each: (B, 1, S)
         return shares @ memory
 
@@ -80,7 +80,7 @@ class ContextualQuery(nn.Linear):
         self.context_gate = nn.Linear(dim, 1, bias=False)  # V_C
 
     def forward(self, states_and_context: Tensor) -> Tensor:
-        """Queries of states (B, T, D). Each state is concatenated with the input of its context: (B, T, D + X)."""
+        """Return the queries of states (B, T, D), each concatenated with the input of its context, (B, T, D + X)."""
         query = super().forward(states_and_context[..., : self.in_features])  # (B, T, D)
         context = self.context_proj(states_and_context[..., self.in_features :])  # (B, T, D)
         share = torch.sigmoid(self.query_gate(query) + self.context_gate(context))  # (B, T, 1), eq. (11)
@@ -116,9 +116,9 @@ class ContextualDecoderLayer(DecoderLayer):
             )
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
-        """Like ``DecoderLayer``, from the memories of all layers, (B, N, S, M).
+        """See ``DecoderLayer``. The source contains the memories of all layers, (B, N, S, M).
 
-        Includes the context if it is the source's.
+        The result includes the context if it comes from the source.
         """
         memory = source[:, self.memory_index]
         projected = super().remember(memory, bias)

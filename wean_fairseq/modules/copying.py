@@ -1,10 +1,10 @@
 """Generating and copying in one distribution, shared by CopyNet, Pointer-generator and Transformer+Copy.
 
-At each step, a copy model gives the log-probabilities of generating each word of the base vocabulary and of copying
-from each source position. All of them together sum to 1. A word's probability is the sum over all ways to write it (Gu
-et al., ACL 2016, eq. 4-8; See et al., ACL 2017, eq. 9). Ids from ``V`` on are slots. The k-th distinct word of a source
-sentence that is not in the base vocabulary has id ``V + k`` in that sentence. All values are float32 and stay in log
-space, so that a word that is very unlikely to be copied still gets a gradient.
+At each step, a copy model computes the log-probabilities of generating each word of the base vocabulary and of copying
+from each source position. All these probabilities sum to 1. A word's probability is the sum over all ways to write it
+(Gu et al., ACL 2016, eq. 4-8; See et al., ACL 2017, eq. 9). Ids from ``V`` on are slots. The k-th distinct word of a
+source sentence that is not in the base vocabulary has id ``V + k`` in that sentence. All values are float32 and stay in
+log space, so that a word that is very unlikely to be copied still gets a gradient.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots, ``A`` heads, ``N``
 hypotheses.
@@ -22,12 +22,12 @@ NEVER = float("-inf")
 class CopyDistribution(NamedTuple):
     """Log-probabilities of the choices at each step, float32. The probabilities of generating and copying sum to 1."""
 
-    generate: Tensor  # of generating each base word, (B, T, V)
-    copy: Tensor  # of copying from each source position, (B, T, S). -inf where copying is not allowed
+    generate: Tensor  # log-probabilities of generating each base word, (B, T, V)
+    copy: Tensor  # log-probabilities of copying each position, (B, T, S). -inf where copying is not allowed
     source: Tensor  # ids of the source words, slots included, (B, S)
 
     def log_probs(self, num_slots: int) -> Tensor:
-        """Log-probabilities of all words, (B, T, V + K). A slot that the sentence does not use has -inf."""
+        """Return the log-probabilities of all words, (B, T, V + K). A slot that the sentence does not use gets -inf."""
         base = self.generate.size(-1)
         copied = scatter_logsumexp(self.copy, self.source, base + num_slots)
         return torch.cat([log_add(self.generate, copied[..., :base]), copied[..., base:]], dim=-1)
@@ -36,14 +36,14 @@ class CopyDistribution(NamedTuple):
 class Copying(NamedTuple):
     """Scores of copying at each step."""
 
-    scores: Tensor  # of the source positions, (N, T, S); with a gate, log-weights up to a constant for each step
+    scores: Tensor  # scores of source positions, (N, T, S). With a gate, log-weights up to a constant per step
     gate: Tensor | None  # logit of generating, (N, T). ``None`` if one softmax covers words and positions
 
 
 class CopyMixture(NamedTuple):
     """The common normaliser of words and copies."""
 
-    normaliser: Tensor  # subtracted from the scores of words to give the log-probabilities of generating them, (N, T)
+    normaliser: Tensor  # subtracted from the words' scores to get log-probabilities of generating, (N, T)
     copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S). -inf where copying is not allowed
 
 
@@ -56,8 +56,8 @@ def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
     Args:
         copying: the ``Copying`` of N hypotheses.
         log_sum: log of the summed exponentials of the words' scores, float32, (N, T).
-        no_copy: ``True`` at positions that must not be copied (padding, sentence boundaries), (N, S). A sentence in
-            which no position can be copied only generates.
+        no_copy: ``True`` at positions that must not be copied (padding, sentence boundaries), (N, S). If no position
+            can be copied, words are only generated.
     """
     hidden = no_copy.unsqueeze(1)  # (N, 1, S)
     copy = copying.scores.float().masked_fill(hidden, NEVER)
@@ -76,7 +76,7 @@ def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
 
 
 def words_to_read(target: Tensor, source: Tensor, num_base: int) -> Tensor:
-    """Word ids whose scores ``mixture_sums`` reads (slots become id 0): targets (N,), sources (N, S) -> (N, 1 + S)."""
+    """Return the word ids for ``mixture_sums`` (slots become 0): targets (N,), sources (N, S) -> (N, 1 + S)."""
     return base_ids(torch.cat([target.unsqueeze(1), source], dim=1), num_base, 0)
 
 
@@ -89,7 +89,7 @@ def mixture_sums(
     num_base: int,
     smoothing: float,
 ) -> Tensor:
-    """Losses of tokens, each of which is one hypothesis with one step, and the values to log.
+    """Return the summed losses of tokens (one hypothesis with one step each), and the values to log.
 
     A word outside the base vocabulary can only be copied (CopyNet, eq. 7). A base word of the source can be generated
     or copied.
@@ -98,10 +98,10 @@ def mixture_sums(
         mixture: mixture of one step, (N, 1, ...).
         scores: scores of ``words_to_read``, (N, 1 + S).
         total: the sum of the scores of all base words, (N,). It is read only with ``smoothing``.
-        target: including slots, (N,).
-        source: including slots, (N, S).
+        target: targets including slots, (N,).
+        source: source words including slots, (N, S).
         num_base: ``V``.
-        smoothing: mass spread evenly over the other words of the base vocabulary. Slots get none, because they
+        smoothing: mass spread evenly over the other words of the base vocabulary. Slots get no mass, because they
             represent different words in each sentence.
 
     Returns:
@@ -132,7 +132,7 @@ def mixture_sums(
 
 
 def word_numbers(source: Tensor) -> Tensor:
-    """Numbers from 0 that identify the distinct words in each row of the source (B, S): (B, S)."""
+    """Return numbers from 0 that identify the distinct words in each row of the source, (B, S) -> (B, S)."""
     words, order = source.sort(dim=1)
     number = nn.functional.pad(words.diff(dim=1).ne(0).cumsum(dim=1), (1, 0))
     return torch.empty_like(number).scatter_(1, order, number)
@@ -148,42 +148,42 @@ class CopyGate(nn.Linear):
         super().__init__(3 * dim, 1)
 
     def generating(self, states: Tensor, context: Tensor, previous_words: Tensor) -> Tensor:
-        """Logit of generating, for ``Copying``. Inputs have the shape (B, T, dim), the result has (B, T)."""
+        """Return the logit of generating, for ``Copying``: inputs (B, T, dim) -> (B, T)."""
         copying: Tensor = self(torch.cat([states, context, previous_words], dim=-1))  # (B, T, 1)
         return -copying.squeeze(-1)  # 1 - sigmoid(x) = sigmoid(-x)
 
 
 def mean_over_heads(log_weights: Tensor) -> Tensor:
-    """Log of the mean of the heads' attention: log-weights (B, A, T, S) -> (B, T, S)."""
+    """Return the log of the heads' mean attention: log-weights (B, A, T, S) -> (B, T, S)."""
     heads = log_weights.size(1)
     return logsumexp(log_weights.float().movedim(1, -1)) - math.log(heads)
 
 
 def base_ids(tokens: Tensor, num_base: int, unk_index: int) -> Tensor:
-    """Ids for the embedding lookup: slots become ``unk_index``; any shape."""
+    """Return ids of any shape for the embedding lookup, in which slots become ``unk_index``."""
     return tokens.masked_fill(tokens >= num_base, unk_index)
 
 
 def log_add(first: Tensor, second: Tensor) -> Tensor:
-    """``torch.logaddexp`` whose gradient is 0, not NaN, where both are -inf."""
+    """Compute ``torch.logaddexp`` with gradient 0 instead of NaN where both are -inf."""
     if not torch.is_grad_enabled():
         return torch.logaddexp(first, second)
     return logsumexp(torch.stack([first, second], dim=-1))
 
 
 def logsumexp(values: Tensor) -> Tensor:
-    """``torch.logsumexp`` over the last dimension whose gradient is 0, not NaN, where all are -inf."""
+    """Compute ``torch.logsumexp`` over the last dimension with gradient 0 instead of NaN where all are -inf."""
     top = values.detach().amax(dim=-1, keepdim=True)
     top = top.masked_fill(top == NEVER, 0.0)
     return _log((values - top).exp().sum(dim=-1)) + top.squeeze(-1)
 
 
 def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
-    """Log of the summed exponentials of all positions with the same index.
+    """Return the log of the summed exponentials of all positions with the same index.
 
     Args:
-        values: (B, T, S).
-        index: in [0, ``width``), (B, S).
+        values: values of the positions, (B, T, S).
+        index: index of each position, in [0, ``width``), (B, S).
 
     Returns:
         Shape (B, T, ``width``). -inf where no position has the index.
@@ -200,6 +200,6 @@ def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
 
 
 def _log(values: Tensor) -> Tensor:
-    """Log of values >= 0. 0 gives -inf, with gradient 0."""
+    """Return the log of values >= 0. For 0, the result is -inf with gradient 0."""
     tiny = torch.finfo(values.dtype).tiny
     return values.clamp_min(tiny).log().masked_fill(values == 0, NEVER)

@@ -1,4 +1,4 @@
-"""Distraction (Chen et al., IJCAI 2016): contents and hypotheses that differ from those of earlier steps.
+"""Distraction (Chen et al., IJCAI 2016) makes contents and hypotheses differ from earlier steps.
 
 Legend: ``N`` hypotheses, ``P`` previous steps, ``S`` source length, ``D`` any width.
 """
@@ -17,17 +17,17 @@ class ContentDistraction(nn.Module):
         self.before = nn.Parameter(torch.zeros(width))  # w
 
     def forward(self, content: Tensor, summed: Tensor) -> Tensor:
-        """c_t, (N, D), from c'_t (N, D) and the sum of the previous contents (N, D)."""
+        """Return c_t (N, D), given c'_t (N, D) and the sum of the previous contents (N, D)."""
         return torch.tanh(self.now * content + self.before * summed)
 
 
 def least_divergence(weights: Tensor, before: Tensor) -> Tensor:
-    """min_j KL(alpha_j || alpha_t): weights (N, S) and those of the P >= 1 earlier steps (N, P, S) -> (N,)."""
+    """Return min_j KL(alpha_j || alpha_t): weights (N, S), and weights (N, P, S) of P >= 1 earlier steps -> (N,)."""
     tiny = torch.finfo(torch.float32).tiny
     ratio = (before.float() + tiny).log() - (weights.float() + tiny).log().unsqueeze(1)
     return (before.float() * ratio).sum(dim=-1).amin(dim=1)
 
 
 def greatest_likeness(vectors: Tensor, before: Tensor) -> Tensor:
-    """max_j cos(v_j, v_t): vectors (N, D) and those of the P >= 1 earlier steps (N, P, D) -> (N,)."""
+    """Return max_j cos(v_j, v_t): vectors (N, D), and vectors (N, P, D) of P >= 1 earlier steps -> (N,)."""
     return cosine_similarity(vectors.float().unsqueeze(1), before.float(), dim=-1).amax(dim=1)

@@ -1,9 +1,9 @@
 """The decoders, the aggregator and the mixture of DNPG (Li et al., ACL 2019, sections 2.2 and 2.3).
 
 Both levels read the words written so far. The aggregator reads their context vectors and predicts to which level the
-next word belongs. From the next step on, that label weights the word for the sentence level. The sentence level and the
-aggregator therefore run step by step, in training as in generation. The phrase level needs no labels and runs over all
-steps at once.
+next word belongs. From the next step on, that label weights the word for the sentence level. Therefore the sentence
+level and the aggregator run step by step, in training and in generation. The phrase level needs no labels and runs over
+all steps at once.
 
 The words of both levels form one distribution, P(y_t) = P(z_t = 0) P_0(y_t) + P(z_t = 1) P_1(y_t). Only the phrase
 level copies, so here P_0 is only its generating part g P_gen.
@@ -54,7 +54,7 @@ class DecodedLevels(NamedTuple):
 
 @dataclass(frozen=True)
 class LevelsMemory(Memory):
-    """The source as the layers of both levels read it."""
+    """The source in the form that the layers of both levels read."""
 
     phrase: SourceMemory
     sentence: SourceMemory
@@ -139,9 +139,9 @@ class LevelsDecoder(nn.Module):
         """Read more words.
 
         Args:
-            tokens: shape (N, T), padding only on the right. One word, or all words from the first one on.
-            memory: from ``remember``.
-            state: after the previous words.
+            tokens: one word, or all words from the first on, (N, T), with padding only on the right.
+            memory: result of ``remember``.
+            state: state after the previous words.
             temperature: temperature of the labels.
             noisy: sample labels instead of using their probabilities.
             given_labels: labels of the words to be written, 0, 1 or negative for none, shape (N, T). If they are given,
@@ -164,7 +164,7 @@ class LevelsDecoder(nn.Module):
             sentence, logits = self._given_labels(words, memory, phrase, state, given_labels)
             return DecodedLevels(phrase, sentence, both_labels(logits, temperature, noisy=noisy)), state
         # The sentence level of a step needs the label that the aggregator predicted at the previous step, and the
-        # aggregator needs the sentence level's context of this step. So the two alternate, one word at a time.
+        # aggregator needs the sentence level's context of this step. Therefore the two alternate, one word at a time.
         steps = []
         for phrase_word, word, context in zip(
             *(torch.split(tensor, 1, dim=1) for tensor in (*words, phrase.context)), strict=True
@@ -256,7 +256,7 @@ class LevelOutputs:
         self.by_product = all(output.by_product for output in outputs)  # see ``OutputLayer``, of both levels
 
     def scores(self, features: Tensor, _embeddings: Tensor) -> Tensor:
-        """Log-probabilities of the words, (..., V), float32."""
+        """Return the log-probabilities of the words, (..., V), float32."""
         states, weights = self.split(features)
         log_probs = [
             torch.log_softmax(output.scores(state, words).float(), dim=-1)

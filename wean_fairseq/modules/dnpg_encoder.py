@@ -73,7 +73,7 @@ class LevelSeparator(nn.Module):
 
 
 def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
-    """-log P(z*), summed over the words that have a label (DN-P, eq. 10).
+    """Return -log P(z*), summed over the words with a label (DN-P, eq. 10).
 
     Log-probabilities are (B, S, 2), labels 0, 1 or -1 for none, (B, S).
     """
@@ -104,7 +104,7 @@ class LevelsEncoder(nn.Module):
     def forward(
         self, tokens: Tensor, padding_mask: Tensor, temperature: Tensor | float, *, noisy: bool
     ) -> EncodedLevels:
-        """Encode a batch. The arguments are those of ``LevelSeparator``."""
+        """Encode a batch, with the same arguments as ``LevelSeparator``."""
         labels = self.separator(tokens, padding_mask, temperature, noisy=noisy)
         words = padding_mask.logical_not()
         phrase = self.phrase(

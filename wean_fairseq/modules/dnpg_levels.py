@@ -1,8 +1,8 @@
 """The two levels of DNPG (Li et al., ACL 2019, section 2.2): word labels, attention biases, and the layers of a level.
 
-Every word has soft labels, a choice between classes that a gradient can pass (Jang et al., ICLR 2017, Gumbel softmax):
-class 0 = phrase level, class 1 = sentence level. Labels are float32 logarithms throughout, because they weight
-attention, where a weight that is rounded to 0 would stay 0.
+Every word has soft labels, a differentiable choice between classes (Jang et al., ICLR 2017, Gumbel softmax): class 0 =
+phrase level, class 1 = sentence level. Labels are float32 logarithms throughout, because they weight attention, where a
+weight that is rounded to 0 would stay 0.
 
 The Transformer of the phrase level reads only neighbouring words. The Transformer of the sentence level reads all
 words, each weighted by its probability of belonging to the sentence level. Renormalising attention by P(z_l = k) is
@@ -28,22 +28,22 @@ LEVELS = 2
 class Labels(NamedTuple):
     """Log-probabilities of both levels, float32."""
 
-    used: Tensor  # with the noise of training; read by all later computations, (..., 2)
-    expected: Tensor  # without noise; compared with weak labels, (..., 2)
+    used: Tensor  # with the noise of training, read by all later computations, (..., 2)
+    expected: Tensor  # without noise, compared with weak labels, (..., 2)
 
 
 def both_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> Labels:
-    """``soft_labels`` of logits (..., 2), with and without noise."""
+    """Return the ``soft_labels`` of logits (..., 2), with and without noise."""
     expected = soft_labels(logits, temperature, noisy=False)
     return Labels(soft_labels(logits, temperature, noisy=True) if noisy else expected, expected)
 
 
 def soft_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> Tensor:
-    """Log of softmax((logits + g) / temperature), where g is Gumbel noise or 0.
+    """Return the log of softmax((logits + g) / temperature), where g is Gumbel noise or 0.
 
     Args:
-        logits: (..., C).
-        temperature: above 0. With noise, lower values give labels closer to a single class.
+        logits: logits of the classes, (..., C).
+        temperature: number above 0. With noise, labels are closer to a single class at lower temperatures.
         noisy: sample the class (training) instead of weighting all classes (inference).
 
     Returns:
@@ -63,7 +63,7 @@ def stack_labels(step_labels: Sequence[Labels]) -> Labels:
 
 
 def even_labels(batch: int, device: torch.device) -> Tensor:
-    """z_0 = (1/2, 1/2), the label before the first word, as the logarithms of ``soft_labels``: (B, 2)."""
+    """Return z_0 = (1/2, 1/2), the label before the first word, as logarithms like ``soft_labels``, (B, 2)."""
     return torch.full((batch, LEVELS), 1.0 / LEVELS, device=device).log()
 
 
@@ -89,17 +89,17 @@ class EmbeddedLevel(NamedTuple):
 
 
 def label_bias(log_probs: Tensor) -> Tensor:
-    """Log-probabilities (B, S) of the keys' level as an attention bias, which renormalises by them: (B, 1, 1, S)."""
+    """Return log-probabilities (B, S) of the keys' level as a renormalising attention bias (B, 1, 1, S)."""
     return log_probs[:, None, None, :]
 
 
 def source_bias(log_probs: Tensor, padding_mask: Tensor) -> Tensor:
-    """``label_bias`` with -inf at padding: (B, S), both -> (B, 1, 1, S)."""
+    """Return ``label_bias`` with -inf at padding: both (B, S) -> (B, 1, 1, S)."""
     return padding_bias(padding_mask) + label_bias(log_probs.masked_fill(padding_mask, 0.0))
 
 
 def neighbour_bias(padding_mask: Tensor, window: int) -> Tensor:
-    """0 where |i - j| < window and j is not padding, else -inf; (B, S) -> (B, 1, S, S).
+    """Return 0 where |i - j| < window and j is not padding, otherwise -inf: (B, S) -> (B, 1, S, S).
 
     Padding attends to itself, because no row may be empty. No word attends to padding.
     """
@@ -110,7 +110,7 @@ def neighbour_bias(padding_mask: Tensor, window: int) -> Tensor:
 
 
 def past_neighbour_bias(place: Tensor, queries: int, window: int) -> Tensor:
-    """0 where 0 <= i - j < window, else -inf: places (W,), of which the last T are the queries' -> (T, W)."""
+    """Return 0 where 0 <= i - j < window, otherwise -inf: places (W,), ending with the T queries -> (T, W)."""
     distance = place[-queries:].unsqueeze(1) - place
     return _bias((distance >= 0) & (distance < window))
 

@@ -1,7 +1,8 @@
 """Fast dropout on CPUs: 16 random bits per number, and masks of one byte.
 
-On a CPU, PyTorch samples a float32 mask number by number. That took six times as long and four times the memory, and
-was 4% of a Transformer's training step. Other devices, and probabilities of 0 and 1, use PyTorch's dropout.
+On a CPU, PyTorch samples a float32 mask number by number. That takes six times as long, needs four times the memory,
+and accounts for 4% of a Transformer's training step. Other devices, and probabilities of 0 and 1, use PyTorch's
+dropout.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ DROP_LEVELS = 2**16  # probabilities are rounded to a multiple of 1 / LEVELS
 
 
 class Dropout(nn.Dropout):
-    """Like PyTorch's ``Dropout``, but with other random numbers on a CPU."""
+    """PyTorch's ``Dropout`` with different random numbers on a CPU."""
 
     def forward(self, values: Tensor) -> Tensor:
         """Apply dropout to a tensor of any shape."""

@@ -35,10 +35,10 @@ class PairedSource(NamedTuple):
 
     Attributes:
         sentence: x, (B, X).
-        place: positions of its tokens in the source, (B, X). The separator that is read as its end symbol has the
-            position of the source's end symbol, if there is one.
-        p: (B, P). Only the end symbol if there is no pair.
-        q: (B, P). Only the end symbol if there is no pair.
+        place: positions of the sentence's tokens in the source, (B, X). The separator that is read as its end symbol
+            has the position of the source's end symbol, if there is one.
+        p: original of the pair, (B, P). It contains only the end symbol if there is no pair.
+        q: paraphrase of the pair, (B, P). It contains only the end symbol if there is no pair.
         unpaired: number of sources that do not have exactly two separators.
     """
 
@@ -53,7 +53,7 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
     """Split sources ``x <separator> p <separator> q``. Text after a further separator is ignored.
 
     Args:
-        tokens: padded on either side, (B, S).
+        tokens: sources, padded on either side, (B, S).
         end: id of the end symbol. The separator after a sentence is read as this symbol.
         separator: id of the separator.
     """
@@ -66,8 +66,8 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
     # Copy all values that the host needs in one transfer from the device.
     without = separates.sum(dim=1).ne(2).sum()
     longest, *of_pair, unpaired = torch.cat([count.amax(dim=1), without.unsqueeze(0)]).tolist()
-    # A stable sort moves each segment's tokens to the front, so that ``part`` only has to cut them to a common length
-    # and pad them. An empty segment becomes a single end symbol.
+    # A stable sort moves each segment's tokens to the front, so that ``part`` only has to truncate them to a common
+    # length and pad them. An empty segment becomes a single end symbol.
     order = member.byte().sort(dim=2, descending=True, stable=True).indices  # each segment's tokens first
     ended = tokens.masked_fill(separates, end)
 
@@ -86,7 +86,7 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
 
 
 class Edits(NamedTuple):
-    """Vectors of how p becomes q."""
+    """Vectors that describe how p becomes q."""
 
     vector: Tensor  # z, (B, Z)
     micro: Tensor  # m_i, (B, P, M)
@@ -140,7 +140,7 @@ class EditProvider(nn.Module):
             WordsRead.empty(originals).append(~padding_mask, len(originals)),
             padding_bias(padding_mask),
         )
-        # The state of the start word summarises the edit of each direction. Micro edits and keys are those of p.
+        # The state of the start word summarises the edit of each direction. Micro edits and keys are computed from p.
         both = torch.tanh(self.pool(decoded.states[:, 0])).chunk(2)
         vector = self.dropout(self.edit_proj(torch.cat(both, dim=-1)))
         micro = torch.tanh(self.micro_proj(decoded.states[: len(p), 1:]))
@@ -150,7 +150,7 @@ class EditProvider(nn.Module):
 class EditedDecoderLayer(DecoderLayer):
     """A layer that attends to the micro edit vectors after the source, with keys h^p and values m.
 
-    Its arguments are those of ``DecoderLayer``, whose states are D + Z wide, and ``D`` and ``M``.
+    It has the arguments of ``DecoderLayer``, whose states have width D + Z, and the arguments ``D`` and ``M``.
     """
 
     def __init__(self, *sizes: Any, source_dim: int, micro_dim: int) -> None:
@@ -181,7 +181,7 @@ class EditedMemory(SourceMemory):
 
 
 class EditedDecoder(TransformerDecoder):
-    """A decoder that reads z with each word. Its input is [e(y_t); z], its output a state of the embeddings' width."""
+    """A decoder that reads z with each word. Its input is [e(y_t); z]. Its output states have the embeddings' width."""
 
     def __init__(self, embedding: PositionedEmbedding, layers: Iterable[DecoderLayer], edit_dim: int) -> None:
         super().__init__(embedding, layers)
@@ -203,6 +203,6 @@ class EditedDecoder(TransformerDecoder):
         return torch.cat([words, memory.vector.unsqueeze(1).expand(-1, words.size(1), -1)], dim=-1)
 
     def forward(self, *reading: Any, **options: Any) -> tuple[Decoded, DecoderState]:
-        """Like ``TransformerDecoder``. The states have the width of the embeddings, but the context does not."""
+        """See ``TransformerDecoder``. The states have the width of the embeddings, but the context does not."""
         decoded, state = super().forward(*reading, **options)
         return decoded._replace(states=self.project_back(decoded.states)), state

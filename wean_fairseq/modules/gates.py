@@ -64,7 +64,7 @@ def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Ten
 
 
 class LoopedCell:
-    """An LSTM or GRU cell for a loop over steps. ``cell`` holds the weights."""
+    """An LSTM or GRU cell for a loop over steps. ``cell`` contains the weights."""
 
     def __init__(self, cell: nn.LSTMCell | nn.GRUCell) -> None:
         self.of_input = LoopedLinear(cell.weight_ih, cell.bias_ih)
@@ -82,7 +82,7 @@ class LoopedCell:
 class EarlyResetCell:
     """A GRU cell for a loop over steps, n = tanh(W x + U (r * h_{t-1}) + b): the reset comes before the linear map.
 
-    PyTorch's GRU, and ``gru_update``, reset after it: n = tanh(W x + r * (U h_{t-1})). ``gru`` holds the weights.
+    PyTorch's GRU, and ``gru_update``, reset after it: n = tanh(W x + r * (U h_{t-1})). ``gru`` contains the weights.
     """
 
     def __init__(self, gru: nn.Module, suffix: str = "") -> None:
@@ -94,7 +94,7 @@ class EarlyResetCell:
         self.of_reset = LoopedLinear(weight[rows:], bias[rows:])
 
     def advance(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Advance one step, like ``LoopedCell``."""
+        """Advance one step, see ``LoopedCell``."""
         gates = self.of_input(inputs)
         rows = 2 * hidden.size(-1)
         reset, update = torch.sigmoid(gates[:, :rows] + self.of_hidden(hidden)).chunk(2, dim=-1)
@@ -105,7 +105,7 @@ class EarlyResetCell:
 class LstmLayers:
     """The layers of an LSTM for a loop over steps in which parts of the input are known only inside the loop.
 
-    ``lstm`` holds the weights.
+    ``lstm`` contains the weights.
     """
 
     def __init__(self, lstm: nn.LSTM) -> None:
@@ -114,7 +114,7 @@ class LstmLayers:
         self.of_hidden = [LoopedLinear(layer_weights[1]) for layer_weights in lstm.all_weights]
 
     def given(self, words: Tensor) -> Tensor:
-        """The contribution of the words to the first layer's gates, including biases: (B, T, E) -> (B, T, 4H)."""
+        """Return the words' contribution to the first layer's gates, including biases: (B, T, E) -> (B, T, 4H)."""
         weight, _, *biases = self.first
         return linear(words, weight[:, : words.size(-1)], biases[0] + biases[1])
 
@@ -125,13 +125,13 @@ class LstmLayers:
         dropout: Callable[[Tensor], Tensor],
         added: Sequence[Tensor | None] | None = None,
     ) -> list[Tensor]:
-        """Advance one step. Returns the inputs of the layers above the first, each of shape (B, H).
+        """Advance one step, and return the inputs of the layers above the first, each of shape (B, H).
 
         Args:
             given: the first layer's gates from its whole input, (B, 4H): one step of the result of the method
                 ``given``, plus the contribution of that layer's other inputs.
             state: h and c of each layer, each of shape (B, H). They are replaced.
-            dropout: applied to the output of each layer that another layer reads.
+            dropout: dropout on the output of each layer that another layer reads.
             added: summand of the cells of each layer, each of shape (B, H).
         """
         hidden, cell = state

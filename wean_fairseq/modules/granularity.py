@@ -18,8 +18,8 @@ from torch.nn import functional
 
 from .transformer import INIT_STD, Attended, Keyed, MultiHeadAttention
 
-EPSILON = 2.0  # words on either side that a detail attends to
-MASK_FLOOR = 1e-32  # before the logarithm
+EPSILON = 2.0  # number of words on either side to which a detail attends
+MASK_FLOOR = 1e-32  # minimum of the mask before the logarithm
 GRANULARITY_MASKS = ("resonance", "scope", "product", "mean")  # R, S, R * S and R + S of the paper
 
 
@@ -33,7 +33,7 @@ def resonance(query: Tensor, key: Tensor) -> Tensor:
 
 
 def scope(query: Tensor, distance: Tensor, length: Tensor) -> Tensor:
-    """1 within reach of the query, 0 beyond it. It is 1 everywhere in a sentence of up to 3 words.
+    """Return 1 within reach of the query and 0 beyond it. It is 1 everywhere in a sentence of up to 3 words.
 
     Args:
         query: z_i, in [0, 1].
@@ -46,7 +46,7 @@ def scope(query: Tensor, distance: Tensor, length: Tensor) -> Tensor:
 
 
 def granularity_mask(kind: str, query: Tensor, key: Tensor, distance: Tensor, length: Tensor) -> Tensor:
-    """M (B, 1, T, S): resonance, scope, their product or their mean. A sentence of up to 2 words has only resonance.
+    """Return M (B, 1, T, S): resonance, scope, their product or mean, or only resonance in a sentence of up to 2 words.
 
     Args:
         kind: one of ``GRANULARITY_MASKS``.
@@ -73,20 +73,21 @@ class GranularityHead(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        # Not a linear layer, so that the rest of the network starts from the same values with and without heads.
+        # This is not a linear layer, so that the rest of the network starts from the same values with and without
+        # heads.
         self.weight = nn.Parameter(torch.zeros(1, dim))  # w_G
         self.bias = nn.Parameter(torch.zeros(1))  # b_G
 
     def forward(self, states: Tensor) -> Tensor:
-        """Granularities, float32: (B, S, D) -> (B, S, 1)."""
+        """Return granularities, float32: (B, S, D) -> (B, S, 1)."""
         return functional.linear(states, self.weight, self.bias).float().sigmoid()
 
 
 class GranularityAttention(MultiHeadAttention):
     """Attention whose weights are multiplied by a mask that depends on granularities. Subclasses define the mask.
 
-    The memory (``Keyed``) holds granularities, (B, 1, S, 1), in addition to keys and values. With ``normalize`` the
-    weights of a row sum to 1 (the authors' code), without it they do not (eq. 9).
+    The memory (``Keyed``) contains granularities, (B, 1, S, 1), in addition to keys and values. With ``normalize``, the
+    weights of a row sum to 1 (the authors' code). Without it, they do not (eq. 9).
     """
 
     def __init__(self, dim: int, heads: int, dropout: float, *, normalize: bool = True) -> None:
@@ -95,15 +96,15 @@ class GranularityAttention(MultiHeadAttention):
         self.granularity = GranularityHead(dim)
 
     def mask(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
-        """M, (B, 1, T, S), float32, from the arguments of ``forward``."""
+        """Return M, (B, 1, T, S), float32, given the arguments of ``forward``."""
         raise NotImplementedError
 
     def project(self, states: Tensor, values: Tensor | None = None) -> Keyed:
-        """Keys, values and granularities of states (B, S, D)."""
+        """Return keys, values and granularities of states (B, S, D)."""
         return super().project(states, values) | {"granularity": self.granularity(states).unsqueeze(1)}
 
     def forward(self, states: Tensor, memory: Keyed, bias: Tensor | None, *, with_weights: bool = False) -> Attended:
-        """Like ``MultiHeadAttention``, with the mask."""
+        """Attend like ``MultiHeadAttention``, with the mask."""
         # Multiplying the weights by M before they are normalised is adding log M to the scores: M_j exp(s_j) / sum_k
         # M_k exp(s_k). The floor keeps a finite gradient where M is 0.
         log_mask = self.mask(states, memory, bias).clamp(min=MASK_FLOOR).log()
@@ -120,9 +121,9 @@ class GranularSelfAttention(GranularityAttention):
     Args:
         sizes: arguments of ``MultiHeadAttention``.
         kind: one of ``GRANULARITY_MASKS``.
-        length: N for every sentence. 0 = the number of words that a query can see. In an encoder these are the words of
-            its sentence, in a decoder the words up to the query, so that N does not depend on words that are not
-            written yet.
+        length: N for every sentence. 0 = the number of words that a query can see. In an encoder, these are the words
+            of its sentence. In a decoder, these are the words up to the query, so that N does not depend on words that
+            are not written yet.
     """
 
     def __init__(self, *sizes: Any, kind: str, length: int = 0, normalize: bool = True) -> None:
@@ -133,10 +134,10 @@ class GranularSelfAttention(GranularityAttention):
     def mask(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
         """See ``GranularityAttention``. The states are the last T of the S words.
 
-        In a search, ``place`` (S,) holds the position of each word in its hypothesis.
+        In a search, ``place`` (S,) contains the position of each word in its hypothesis.
         """
-        # The memory has the granularities of all S words. In a search T is 1, and the query is the last of the words
-        # written so far, so its granularity is the last column of the keys.
+        # The memory contains the granularities of all S words. In a search T is 1, and the query is the last of the
+        # words written so far, so its granularity is the last column of the keys.
         granularity = memory["granularity"]
         queries, keys = states.size(1), granularity.size(2)
         place = memory["place"] if "place" in memory else torch.arange(keys, device=states.device)
@@ -145,7 +146,7 @@ class GranularSelfAttention(GranularityAttention):
             length = granularity.new_full((1,), self.length or keys)
         else:
             # The additive bias is 0 at the words that a query can see and -inf elsewhere, (B or 1, 1, T or 1, S), so
-            # counting the former gives N per sentence in an encoder and N per word in a decoder.
+            # counting the zeros yields N per sentence in an encoder and N per word in a decoder.
             length = (bias > float("-inf")).sum(dim=-1, keepdim=True)
         return granularity_mask(self.kind, granularity[:, :, -queries:], granularity.transpose(2, 3), distance, length)
 

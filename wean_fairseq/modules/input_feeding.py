@@ -99,7 +99,7 @@ class InputFeedingLstm(nn.Module):
         dropout_input: bool,
     ) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(embed_dim + hidden_size, hidden_size, num_layers, batch_first=True)  # holds the weights
+        self.lstm = nn.LSTM(embed_dim + hidden_size, hidden_size, num_layers, batch_first=True)  # contains the weights
         self.attention = attention
         self.dropout = nn.Dropout(dropout)
         self.dropout_input = dropout_input

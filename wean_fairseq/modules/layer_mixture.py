@@ -5,7 +5,8 @@ of the decoder. The paper does not say whether the alphas are free or sum to 1, 
 positions commutes with the mixture, so h may be the mean over the pieces of a word.
 
 H_j = [G ; B_j] (eq. 3). The paper does not say along which dimension the two are joined. If they are joined along the
-features, a map is required, because the paper's decoder is as wide as one of them. Three readings are implemented.
+features, a map is required, because the paper's decoder has the width of one of them. Three interpretations are
+implemented.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``N`` mixtures, ``E`` width of the word
 vectors G.
@@ -20,7 +21,7 @@ MIXTURES = ("softmax", "free")
 class LayerMixture(nn.Module):
     """sum_l alpha_jl h^l (eq. 2), with equal weights at the start.
 
-    The parameter's name says how a checkpoint is to be read: ``logits`` of a softmax, or free ``weights``.
+    The parameter's name shows how to read a checkpoint: ``logits`` of a softmax, or free ``weights``.
 
     Args:
         kind: ``softmax``: alpha_j = softmax of free parameters that start at 0; ``free``: the alphas themselves, which
@@ -47,7 +48,7 @@ class LayerMixture(nn.Module):
 
 
 class LastLayer(nn.Module):
-    """B_j = h^L for every j: the ablation "-Last" of the paper. It has no parameters."""
+    """B_j = h^L for every j, the ablation "-Last" of the paper. It has no parameters."""
 
     def forward(self, layers: Tensor) -> Tensor:
         """Return the last layer: (B, S, L, H) -> (B, 1, S, H)."""
@@ -55,7 +56,7 @@ class LastLayer(nn.Module):
 
 
 def mixture_weights(logits: Tensor) -> Tensor:
-    """The alphas of a ``softmax`` mixture, in the dtype of its parameters: (N, L) -> (N, L), rows that sum to 1."""
+    """Return the alphas of a ``softmax`` mixture in the dtype of its parameters: (N, L) -> (N, L). Rows sum to 1."""
     return torch.softmax(logits, dim=-1, dtype=torch.float32).to(logits.dtype)
 
 
@@ -88,7 +89,7 @@ class TopicFusion(nn.Module):
         self.proj = nn.Linear(word_dim + bert_dim, word_dim) if kind == "feature" else None
 
     def forward(self, words: Tensor, mixed: Tensor) -> Tensor:
-        """H_j for all j from G (B, S, E) and B_j for all j (B, N, S, H): (B, N, S or 2 S, ``output_dim``)."""
+        """Return all H_j (B, N, S or 2 S, ``output_dim``), given G (B, S, E) and all B_j (B, N, S, H)."""
         words = words.unsqueeze(1).expand(-1, mixed.size(1), -1, -1)  # (B, N, S, E)
         joined = torch.cat([words, mixed], dim=2 if self.kind == "sequence" else 3)  # Eq. (3)
         return joined if self.proj is None else self.proj(joined)

@@ -21,8 +21,8 @@ class LogLinearOutput(QueryEmbedding):
 
     The parameters of the base model's part have the same names as the parameters of a linear output layer.
 
-    ``share`` is the usual w. A search may round a row of numbers relative to its largest one (int8). With the factor w
-    on the side of the weights, differences of biases do not exceed the weights in the same row.
+    ``share`` is the usual w. A search may round a row of numbers relative to its largest number (int8). With the factor
+    w on the side of the weights, differences of biases do not exceed the weights in the same row.
     """
 
     _joined: Tensor | None = None

@@ -1,8 +1,8 @@
 """Linear maps inside a loop over steps, with one matrix product for the weights' gradient over all steps.
 
 With plain autograd, each map computes a product for its weight's gradient at every step and launches a kernel to add
-it, and more kernels if the weight is a slice of another one. On a GPU these launches, not the arithmetic, dominate the
-time of a decoder that loops over its steps.
+it, and more kernels if the weight is a slice of another weight. On a GPU these launches, not the arithmetic, dominate
+the time of a decoder that loops over its steps.
 
 Legend: ``N`` rows, ``B`` sentences, ``I`` width in, ``O`` width out.
 """
@@ -16,11 +16,11 @@ from torch.nn.functional import linear
 
 
 class LoopedLinear:
-    """values @ weight.T + bias, to be created before a loop and called inside it, any number of times.
+    """The map values @ weight.T + bias. Create it before a loop, and call it inside the loop any number of times.
 
     The weight is (O, I), or one for each sentence, (B, O, I). The bias is (O,) or ``None``. Every backward pass through
-    the steps must also reach the weight, because otherwise its collected values would be added to those of the next
-    pass.
+    the steps must also reach the weight, because otherwise its collected values would be added to the values of the
+    next pass.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -45,10 +45,10 @@ def _map(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class _Weights(torch.autograd.Function):
-    """Weight and bias as all steps use them. Its backward runs after the backward of all steps.
+    """Weight and bias for all steps. Its backward runs after the backward of all steps. It only stores the lists.
 
-    It holds only the lists. A reference to the ``LoopedLinear``, which holds this function's results, would be a cycle
-    that Python cannot collect, and every batch would stay in memory.
+    A reference to the ``LoopedLinear``, which stores this function's results, would be a cycle that Python cannot
+    collect, and every batch would stay in memory.
     """
 
     @staticmethod

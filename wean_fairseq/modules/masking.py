@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 
 def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
-    """Softmax over the last dimension, in float32. Masked positions get exactly zero weight.
+    """Compute a softmax over the last dimension in float32. Masked positions get exactly zero weight.
 
     Args:
         scores: unnormalised scores, (B, T, S).

@@ -1,11 +1,11 @@
 """The three matrix products of an output layer: scores, gradient of the queries, gradient of the candidates' rows.
 
-These products and those of the layers take most of the time of a training step, so it matters which library of PyTorch
-computes them. On a CPU, PyTorch uses MKL for float32 products, which is limited to AVX2 on AMD processors. oneDNN,
-which is also part of PyTorch, uses AVX-512 there. The documented way to select it is
+These products and the products of the layers take most of the time of a training step, so it matters which library of
+PyTorch computes them. On a CPU, PyTorch uses MKL for float32 products, which is limited to AVX2 on AMD processors.
+oneDNN, which is also part of PyTorch, uses AVX-512 there. The documented way to select it is
 ``torch.backends.mkldnn.matmul.fp32_precision = "bf16"``, which allows oneDNN to round the factors to bfloat16. oneDNN
 does so if it is faster, on processors with matrix instructions for bfloat16 (AMX, and some of ARM), and computes in
-full float32 on others. A probe with products of integers, once per process, shows which of the two is the case.
+full float32 on others. A probe with products of integers, once per process, shows whether it rounds.
 
 Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``D`` query width.
 """
@@ -22,7 +22,7 @@ from torch import Tensor
 
 # Loss scale of the gradient at the scores in float16, whose largest number is 65,504 and whose smallest is 2^-24.
 SCALE = 2.0**15
-# Tokens, query width and candidates of the probe: a library may choose its kernel by the size of a product.
+# Tokens, query width and candidates of the probe, because a library may choose its kernel by the size of a product.
 _PROBE_SIZES = (128, 256, 1024)
 # Sums of eight odd numbers below 2^20: exact in float32 in any order, and wrong if a factor loses a digit.
 _PROBE_TERMS = 8
@@ -39,15 +39,15 @@ def bf16_products(enabled: bool = True) -> AbstractContextManager[None]:
     The factors are the queries, the candidates' rows, and the gradient of the loss with respect to the scores. A
     product is summed in float32 and its result is rounded to bfloat16. Softmax, loss, and the sums of gradients over
     chunks are float32. With u = 2^-8, the error of a score is at most delta = 3.1 u sum_d |q_d w_d|. The error of a
-    token's negative log-likelihood is at most 2 max(delta), and that of a probability at most the factor exp(2
-    max(delta)), over the candidates.
+    token's negative log-likelihood is at most 2 max(delta), and a probability changes by at most the factor exp(2
+    max(delta)), with the maximum over the candidates.
     """
     return _rounded_to(torch.bfloat16 if enabled else None)
 
 
 @contextmanager
 def outside_autocast(device: torch.device) -> Iterator[None]:
-    """Leave autocast, but let ``OutputProducts`` round factors as autocast rounds those of other products.
+    """Leave autocast, but let ``OutputProducts`` round factors as autocast does in other products.
 
     On a CPU, float32 products are ``exact_products``.
     """
@@ -99,11 +99,12 @@ _onednn = _Onednn()
 
 
 def exact_products(device: torch.device = _CPU) -> AbstractContextManager[None]:
-    """Context in which float32 matrix products on a CPU use oneDNN, if its products are exact; otherwise no change.
+    """Return a context in which float32 matrix products on a CPU use oneDNN if its products are exact.
 
     Whole training steps, including backward, run in this context.
 
-    The setting is global to the process: products of other threads also use oneDNN in this time, and are exact too.
+    The setting is global to the process, so products of other threads also use oneDNN in this time. They are also
+    exact.
     """
     return _onednn if device.type == "cpu" and onednn_is_exact() else nullcontext()
 
@@ -112,7 +113,7 @@ def exact_products(device: torch.device = _CPU) -> AbstractContextManager[None]:
 def onednn_is_exact() -> bool:
     """Return True if oneDNN is available on this machine and computes float32 products in full float32.
 
-    If it rounds, products of other threads are rounded too while this check runs, for a fraction of a second.
+    If it rounds, products of other threads are also rounded while this check runs, for a fraction of a second.
     """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
@@ -127,7 +128,10 @@ def _float_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _probes() -> Iterator[tuple[Tensor, Tensor]]:
-    """Integer factors in float64 with the layouts of the three products. Each factor in turn has all the digits."""
+    """Yield integer factors in float64 with the layouts of the three products.
+
+    Each factor in turn has all the digits.
+    """
     tokens, width, candidates = _PROBE_SIZES
     query, weight, grad_scores = (tokens, width), (candidates, width), (tokens, candidates)
     for make, other in ((_odd_integers, _sparse_ones), (_sparse_ones, _odd_integers)):
@@ -142,13 +146,13 @@ def _odd_integers(rows: int, columns: int, _terms: int) -> Tensor:
 
 
 def _sparse_ones(rows: int, columns: int, terms: int) -> Tensor:
-    """Zeros and ones, arranged so that each sum of ``terms`` terms contains ``_PROBE_TERMS`` ones."""
+    """Return zeros and ones, arranged so that each sum of ``terms`` terms contains ``_PROBE_TERMS`` ones."""
     row, column = _row_and_column_numbers(rows, columns)
     return ((row * 5 + column) % (terms // _PROBE_TERMS) == 0).double()
 
 
 def _row_and_column_numbers(rows: int, columns: int) -> tuple[Tensor, Tensor]:
-    """Numbers of rows (rows, 1) and of columns (1, columns). They are on the CPU, independent of the default device."""
+    """Return numbers of rows (rows, 1) and columns (1, columns) on the CPU, independent of the default device."""
     return torch.arange(rows, device="cpu").unsqueeze(1), torch.arange(columns, device="cpu").unsqueeze(0)
 
 
@@ -165,7 +169,7 @@ class OutputProducts:
         weight: candidates' rows, shape (V, D).
         bias: shape (V,), or ``None``.
         wanted: which of the three gradients to sum.
-        chunk: tokens of the largest chunk.
+        chunk: maximum number of tokens in a chunk.
     """
 
     def __init__(self, query: Tensor, weight: Tensor, bias: Tensor | None, wanted: list[bool], chunk: int) -> None:
@@ -191,7 +195,7 @@ class OutputProducts:
         return self._held if self.dtype == torch.float32 else self.query.new_empty(self._size)
 
     def gradients(self) -> list[Tensor | None]:
-        """Return the gradients of ``query``, ``weight`` and ``bias`` in float32, ``None`` for those not required."""
+        """Return the gradients of ``query``, ``weight`` and ``bias`` in float32, and ``None`` if not required."""
         return self._gradients
 
     def scores(self, rows: slice) -> Tensor:
@@ -225,7 +229,7 @@ class OutputProducts:
 
 
 def _add_product_(total: Tensor, left: Tensor, right: Tensor, scale: float, first: bool) -> None:
-    """``total += scale * left @ right`` with ``total`` in float32, or ``total = ...`` for the ``first`` one."""
+    """Compute ``total += scale * left @ right`` in float32, or ``total = ...`` for the ``first`` product."""
     if left.dtype == total.dtype:
         total.addmm_(left, right, beta=0 if first else 1, alpha=scale)
     elif left.is_cuda:  # the only device with float32 results of 16-bit products

@@ -11,17 +11,17 @@ from torch import Tensor
 
 
 def given_words(epoch: int, first: int, fewer: int, every: int) -> int:
-    """L of an epoch, counted from 1: ``first``, decreased by ``fewer`` every ``every`` epochs down to 0."""
+    """Return L of an epoch (counted from 1): ``first``, decreased by ``fewer`` every ``every`` epochs down to 0."""
     return max(0, first - fewer * ((epoch - 1) // every))
 
 
 def policy_loss(lprobs: Tensor, rewards: Tensor, baseline: Tensor, given: Tensor, drawn: Tensor) -> Tensor:
-    """-sum_(t <= L) log P(y_t) - sum_(t > L) (r - b_t) log P(y_t), whose gradient is the gradient of -E[r].
+    """Return -sum_(t <= L) log P(y_t) - sum_(t > L) (r - b_t) log P(y_t), whose gradient is the gradient of -E[r].
 
     Args:
         lprobs: log P(y_t) of the words, (B, T).
-        rewards: r of each sentence, (B,); gets no gradient.
-        baseline: b_t, (B, T) or (B, 1); gets no gradient.
+        rewards: r of each sentence, (B,), without gradient.
+        baseline: b_t, (B, T) or (B, 1), without gradient.
         given: ``True`` at given words, (B, T).
         drawn: ``True`` at sampled words, (B, T).
     """
@@ -31,7 +31,7 @@ def policy_loss(lprobs: Tensor, rewards: Tensor, baseline: Tensor, given: Tensor
 
 
 def mean_of_others(rewards: Tensor, counts: Tensor) -> Tensor:
-    """Return a baseline that is independent of the sentence's own words: the mean reward of the other valid sentences.
+    """Return the mean reward of the other valid sentences, a baseline that does not depend on the sentence's own words.
 
     Args:
         rewards: (B,).

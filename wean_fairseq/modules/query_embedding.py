@@ -45,7 +45,7 @@ class DotScore(nn.Module):
 
 
 class GeneralScore(nn.Module):
-    """f(q, e) = q W e (eq. 5, general). Computed as (W q) . e, which gives the same number at 1/C of the cost."""
+    """f(q, e) = q W e (eq. 5, general). It is computed as (W q) . e, which is the same number at 1/C of the cost."""
 
     def __init__(self, query_dim: int, embed_dim: int, bias: bool) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class ConcatScore(nn.Module):
 
 
 class LinearScore(nn.Module):
-    """The baseline "Seq2seq (our implementation)" of the paper: an untied map from the query to the dictionary."""
+    """The paper's baseline "Seq2seq (our implementation)", an untied map from the query to the dictionary."""
 
     def __init__(self, query_dim: int, num_embeddings: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class OutputLayer(nn.Module):
 
     Args:
         num_embeddings: ``V``.
-        num_candidates: ``C``, including special symbols. ``None`` for all of the dictionary.
+        num_candidates: ``C``, including special symbols. ``None`` = the whole dictionary.
         unk_index: dictionary index that replaces a target outside the candidates.
         chunk_size: tokens per chunk of the loss. ``None`` chooses by memory.
     """
@@ -112,7 +112,7 @@ class OutputLayer(nn.Module):
         self.chunk_size = chunk_size
 
     def parts(self, query: Tensor, embeddings: Tensor) -> Product | Additive:
-        """The factors of the scores: query (N, D), embeddings (V, E)."""
+        """Return the factors of the scores: query (N, D), embeddings (V, E)."""
         raise NotImplementedError
 
     def prepared(self) -> Self:
@@ -122,15 +122,15 @@ class OutputLayer(nn.Module):
     def scores(self, query: Tensor, embeddings: Tensor) -> Tensor:
         """Return the scores (logits) of the whole dictionary from queries (..., D) and embeddings (V, E): (..., V).
 
-        A word outside the candidates has -inf.
+        Words outside the candidates get -inf.
         """
         parts = self.parts(query.reshape(-1, query.size(-1)), embeddings)
         if isinstance(parts, Additive):
             flat = additive_scores(*parts)
         else:
             flat = nn.functional.linear(parts.query, parts.weight, parts.bias)  # (N, C)
-        # fairseq expects scores (..., V) of the whole dictionary, but only the first C words are candidates. A score
-        # of -inf is a probability of 0, without a part in the normaliser.
+        # fairseq expects scores (..., V) of the whole dictionary, but only the first C words are candidates. A score of
+        # -inf is a probability of 0 and does not contribute to the normaliser.
         missing = self.num_embeddings - self.num_candidates
         if missing:
             flat = nn.functional.pad(flat, (0, missing), value=float("-inf"))
@@ -149,7 +149,7 @@ class OutputLayer(nn.Module):
         Args:
             query: (..., D).
             embeddings: (V, E).
-            target: dictionary indices, (...). One outside the candidates counts as ``unk_index``.
+            target: dictionary indices, (...). An index outside the candidates counts as ``unk_index``.
             padding_idx: the index of padding in ``target``, which is skipped.
             label_smoothing: mass spread over the other candidates.
         """
@@ -165,12 +165,12 @@ class OutputLayer(nn.Module):
         return product_cross_entropy(*parts, kept_targets, label_smoothing, self.chunk_size)
 
     def known_targets(self, target: Tensor) -> Tensor:
-        """Dictionary indices of any shape, with ``unk_index`` for words that are not candidates."""
+        """Return dictionary indices of any shape, with ``unk_index`` for words that are not candidates."""
         return target.masked_fill(target >= self.num_candidates, self.unk_index)
 
 
 class QueryEmbedding(OutputLayer):
-    """Score queries against candidate word embeddings, by one of ``QUERY_SCORES``.
+    """Score queries against candidate word embeddings with one of ``QUERY_SCORES``.
 
     Args:
         bias: add the bias of the authors' code to ``general``.

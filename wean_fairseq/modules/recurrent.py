@@ -63,8 +63,8 @@ def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) 
         padding_mask: ``True`` at padding, which is all on the left or all on the right of a sentence, (B, S).
 
     Returns:
-        The outputs at the words' positions, zero at padding, (B, S, D * H). And the final state, after a sentence's
-        last word (backwards: after its first), (L * D, B, H). For an LSTM it is the pair (h, c).
+        The outputs at the words' positions, zero at padding, (B, S, D * H). The second value is the final state after a
+            sentence's last word (backwards: after its first word), (L * D, B, H). For an LSTM it is the pair (h, c).
     """
     length = padding_mask.size(1)
     # Packing requires the words on the left. The outputs are moved back to the words' positions, so that attention
@@ -84,7 +84,7 @@ def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) 
 
 
 def _gather_positions(values: Tensor, position: Tensor) -> Tensor:
-    """``values`` (B, S, C) at each sentence's ``position`` (B, S)."""
+    """Return ``values`` (B, S, C) at each sentence's ``position`` (B, S)."""
     batch, length = position.shape
     row = position + length * torch.arange(batch, device=position.device).unsqueeze(1)  # in (B * S, C)
     return values.flatten(0, 1).index_select(0, row.flatten()).view_as(values)

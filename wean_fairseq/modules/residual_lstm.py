@@ -2,8 +2,8 @@
 
 After every n layers the input of these n layers is added to their output. The sum goes only to the next layer. Within a
 layer the recurrence uses the layer's own output, as in the paper's figure 3, so the n layers between two sums run as
-one fused LSTM. In another reading of the text, the residual is added to h_t itself, and the recurrence uses the sum,
-step by step.
+one fused LSTM. In another interpretation of the text, the residual is added to h_t itself, and the recurrence uses the
+sum, step by step.
 
 Legend: ``B`` batch, ``T`` steps, ``E`` input width, ``H`` hidden width, ``L`` layers.
 """
@@ -25,8 +25,8 @@ class ResidualLstm(nn.Module):
 
     Args:
         residual_every: n. 0 = no residuals.
-        dropout: after every layer, before the sum.
-        recurrent: the recurrence uses the sum.
+        dropout: dropout after every layer, before the sum.
+        recurrent: whether the recurrence uses the sum.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ResidualLstm(nn.Module):
             assert isinstance(block, nn.LSTM)
             residual = None
             if layers == self.residual_every:
-                # Negative padding truncates: a wider input loses its last units, a narrower one gets zeros.
+                # Negative padding truncates. A wider input loses its last units, and a narrower input gets zeros.
                 residual = functional.pad(inputs, (0, block.hidden_size - inputs.size(-1)))  # (B, T, H)
             if residual is not None and self.recurrent:
                 outputs, final = _run_with_sums(block, inputs, residual, state, padding_mask)
@@ -111,7 +111,7 @@ def _run_with_sums(
 
 
 def _block_sizes(num_layers: int, residual_every: int) -> list[int]:
-    """Layers of each block: n each, and the remainder."""
+    """Return the number of layers of each block: n each, and the remainder."""
     if residual_every == 0:
         return [num_layers]
     full, rest = divmod(num_layers, residual_every)

@@ -2,7 +2,7 @@
 
 d_0 is 1 for every keyword of the essay and 0 for all others. A reading gate keeps the share r_t of it, d_t = r_t *
 d_{t-1}, and tanh(W_d d_t) is added to the cell. As d is 0 wherever d_0 is, only the essay's own k keywords are
-computed: their rows of the weights are selected once per batch, which does not change the result.
+computed. Their rows of the weights are selected once per batch, which does not change the result.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` steps, ``k`` topic slots, ``V`` keywords of all essays (here the
 dictionary), ``E`` embedding width, ``L`` layers, ``H`` hidden width.
@@ -48,13 +48,13 @@ class KeywordGate(nn.Module):
 
     @staticmethod
     def word_part(words: Tensor, rows: KeywordRows) -> Tensor:
-        """W_wr w_t for all steps at once: embedded words (N, T, E) -> (N, T, k)."""
+        """Return W_wr w_t for all steps at once: embedded words (N, T, E) -> (N, T, k)."""
         projected = torch.bmm(fold_hypotheses(words, len(rows.word_read)), rows.word_read.transpose(1, 2))
         return projected.view(*words.shape[:2], -1)
 
     @staticmethod
     def step(keywords: Tensor, word_part: Tensor, outputs: Tensor, rows: KeywordRows) -> tuple[Tensor, Tensor]:
-        """d_t, float32, (N, k), and the summand of the cells of all layers, (N, L * H).
+        """Return d_t, float32, (N, k), and the summand of the cells of all layers, (N, L * H).
 
         Args:
             keywords: d_{t-1}, float32, (N, k).
@@ -69,7 +69,7 @@ class KeywordGate(nn.Module):
 
 
 def first_keywords(keywords: Tensor, padding_mask: Tensor) -> Tensor:
-    """d_0: 1 in each slot with a keyword, but 0 if an earlier slot has the same one: d has one entry per keyword.
+    """Return d_0: 1 in each slot with a keyword, but 0 if an earlier slot contains the same keyword.
 
     Args:
         keywords: (B, k).
@@ -78,12 +78,12 @@ def first_keywords(keywords: Tensor, padding_mask: Tensor) -> Tensor:
     Returns:
         float32, (B, k).
     """
-    same = keywords.unsqueeze(2).eq(keywords.unsqueeze(1)).tril(diagonal=-1)  # (B, k, k): equal to an earlier one
+    same = keywords.unsqueeze(2).eq(keywords.unsqueeze(1)).tril(diagonal=-1)  # (B, k, k): equal to an earlier keyword
     return (~padding_mask & ~same.any(dim=2)).float()
 
 
 def control_loss(keywords: Tensor, first: Tensor, step_padding_mask: Tensor) -> Tensor:
-    """|d_T| + sum_t eta xi^|d_t - d_{t-1}|, summed over all essays.
+    """Return |d_T| + sum_t eta xi^|d_t - d_{t-1}|, summed over all essays.
 
     The loss penalises keywords that are left at the end, and keywords that are consumed in one step. The norms are
     Euclidean. Eta and xi are ``STEP_WEIGHT`` and ``STEP_BASE``.

@@ -15,14 +15,14 @@ TINY_PROBABILITY = 1e-30
 
 
 def loss_of_scores(scores: Tensor, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Loss and negative log-likelihood, summed, of float32 scores (n, V) and targets (n,); no gradient."""
+    """Return the summed loss and negative log-likelihood of float32 scores (n, V) and targets (n,)."""
     lse = torch.logsumexp(scores, dim=1)
     nll = lse - scores.gather(1, target.unsqueeze(1)).squeeze(1)
     return smooth(nll, lse, scores.sum(dim=1) if eps else None, scores.size(1), eps), nll.sum()
 
 
 def smooth(nll: Tensor, lse: Tensor, score_sum: Tensor | None, num_candidates: int, eps: float) -> Tensor:
-    """Smoothed loss, summed, from terms of every token, each (n,): -sum_j log p_j = V * lse - sum_j score_j."""
+    """Return the summed smoothed loss from terms of every token (n,): -sum_j log p_j = V * lse - sum_j score_j."""
     if score_sum is None:
         return nll.sum()
     eps_i = eps / (num_candidates - 1)
@@ -35,7 +35,7 @@ def softmax_gradient_(scores: Tensor, target: Tensor, eps: float) -> tuple[Tenso
     column = target.unsqueeze(1)
     target_score = scores.gather(1, column).squeeze(1)
     score_sum = scores.sum(dim=1) if eps else None
-    # A GPU returns the position of the largest score at no cost. On a CPU that takes longer than reading it again.
+    # A GPU returns the position of the maximum at no cost. On a CPU, that takes longer than reading the score again.
     row_max, place = scores.max(dim=1, keepdim=True) if scores.is_cuda else (scores.amax(dim=1, keepdim=True), None)
     torch.softmax(scores, dim=1, out=scores)
     target_prob = scores.gather(1, column).squeeze(1)
@@ -44,7 +44,7 @@ def softmax_gradient_(scores: Tensor, target: Tensor, eps: float) -> tuple[Tenso
     # The log-sum-exp is needed only in these cases. Asking whether a probability is tiny would make the host wait for a
     # GPU.
     if eps or place is not None or tiny.any():
-        # The largest probability is exp(max - lse) and never tiny, so it gives the log-sum-exp without a second
+        # The largest probability is exp(max - lse) and never tiny, so it yields the log-sum-exp without a second
         # exponential.
         largest = scores.amax(dim=1, keepdim=True) if place is None else scores.gather(1, place)
         lse = (row_max - largest.log()).squeeze(1)

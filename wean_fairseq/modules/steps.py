@@ -1,8 +1,8 @@
 """One step of a decoder: the ``Memory`` that it reads, the ``State`` that it returns, and the ``Step`` itself.
 
-The memory is the source as steps read it. It has one row per sentence, independent of the number of hypotheses. The
-hypotheses of a sentence are next to each other and share its row, so that no part of the source is repeated for a beam.
-The state has one row per hypothesis.
+The memory is the source in the form that steps read. It has one row per sentence, independent of the number of
+hypotheses. The hypotheses of a sentence are next to each other and share its row, so that no part of the source is
+repeated for a beam. The state has one row per hypothesis.
 
 Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` steps, ``S`` source length, ``D`` width of the
 features.
@@ -23,7 +23,7 @@ from .masking import masked_softmax
 class Rows:
     """Tensors with one row per sentence or hypothesis. A field may be ``None``."""
 
-    row_axis: ClassVar[int] = 0  # dimension of the tensors that holds the rows
+    row_axis: ClassVar[int] = 0  # dimension of the tensors that contains the rows
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
         """Select the rows (R,) of every tensor. A field that is itself ``Rows`` gets all the arguments."""
@@ -57,8 +57,8 @@ class Memory(Rows):
 class State(Rows):
     """State after a step, which the next step reads, as tensors of shape (N, ...).
 
-    A search selects the remaining hypotheses (N',), with those of one sentence next to each other. The second argument
-    are their sentences (B',), as for ``Memory``. ``None`` = all of them, in place.
+    A search selects the remaining hypotheses (N',), grouped by sentence. The second argument contains their sentences
+    (B',), as for ``Memory``. ``None`` = all sentences, in place.
     """
 
 
@@ -74,7 +74,7 @@ class LstmState(State):
 
 @dataclass(frozen=True)
 class LstmStart(Memory):
-    """A source from which steps use only the first state."""
+    """A source of which steps only use the first state."""
 
     start: LstmState
 
@@ -101,10 +101,10 @@ def repeat_for_hypotheses(values: Tensor, hypotheses: int) -> Tensor:
 
 
 def attention_weights(scores: Tensor, padding_mask: Tensor) -> Tensor:
-    """``masked_softmax`` for one step of each hypothesis: scores (N, S), ``padding_mask`` (B, S) -> (N, S)."""
+    """Apply ``masked_softmax`` to one step of each hypothesis: scores (N, S), ``padding_mask`` (B, S) -> (N, S)."""
     return masked_softmax(fold_hypotheses(scores.unsqueeze(1), len(padding_mask)), padding_mask).flatten(0, 1)
 
 
 def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
-    """The weighted sum over the source for one step of each hypothesis: weights (N, S), values (B, S, D) -> (N, D)."""
+    """Return the weighted sum over the source for one step: weights (N, S), values (B, S, D) -> (N, D)."""
     return torch.bmm(fold_hypotheses(weights.unsqueeze(1), len(values)), values).flatten(0, 1)

@@ -21,8 +21,8 @@ class Chunks(NamedTuple):
     start: Tensor  # first step of each chunk, (R,)
     row: Tensor  # index of each step's chunk, (B, T)
     real: Tensor  # ``True`` at steps that are not padding, (B, T)
-    length: int  # of the longest chunk, ``L``
-    before: int  # largest number of steps before the last chunk of a text
+    length: int  # length of the longest chunk, ``L``
+    before: int  # maximum number of steps before the last chunk of a text
 
     def split(self, values: Tensor) -> Tensor:
         """Give each chunk its own row: (B, T, ...) -> (R, L, ...), zero after a chunk's end."""
@@ -34,21 +34,21 @@ class Chunks(NamedTuple):
         return _zero_outside(values[text, step], own & inside & self.real[text, step])
 
     def join(self, rows: Tensor) -> Tensor:
-        """Inverse of ``split``: (R, L, ...) -> (B, T, ...), zero at padding."""
+        """Invert ``split``: (R, L, ...) -> (B, T, ...), zero at padding."""
         offset = torch.arange(self.row.size(1), device=rows.device) - self.start[self.row]  # (B, T)
         return _zero_outside(rows[self.row, offset.clamp(max=self.length - 1)], self.real)
 
 
 def _zero_outside(values: Tensor, inside: Tensor) -> Tensor:
-    """``values`` (X, Y, ...) where ``inside`` (X, Y) is ``True``, 0 elsewhere."""
+    """Return ``values`` (X, Y, ...) where ``inside`` (X, Y) is ``True``, and 0 elsewhere."""
     return values.masked_fill(~inside.view(*inside.shape, *(1,) * (values.dim() - 2)), 0.0)
 
 
 def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
     """Find the chunks among the words that a decoder reads, (B, T).
 
-    These are a start symbol, then words and separators, then padding. The very first step, and every step that reads a
-    separator, starts a new chunk.
+    The decoder reads a start symbol, then words and separators, then padding. The very first step, and every step that
+    reads a separator, starts a new chunk.
     """
     real = words.ne(padding_idx)
     real[:, 0] = True
@@ -69,7 +69,7 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
 
 def text_before(words: Tensor, chunks: Chunks, padding_idx: int) -> Tensor:
     """Return the text before each chunk, without the start symbol: (B, T) -> (R, M), padded on the right."""
-    # At least one word, even if it is padding, so that the module that reads the text is used in every batch of
+    # Return at least one word, even if it is padding, so that the module that reads the text is used in every batch of
     # distributed training.
     longest = max(1, chunks.before)
     previous_text = words[:, 1 : longest + 1][chunks.text]  # (R, M)

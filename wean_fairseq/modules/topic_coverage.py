@@ -13,7 +13,7 @@ from .masking import masked_softmax
 
 
 class TopicImportance(nn.Module):
-    """phi = N sigmoid([T_1; ...; T_k] U_f): the number of the essay's steps reserved for each topic.
+    """phi = N sigmoid([T_1; ...; T_k] U_f), the number of the essay's steps reserved for each topic.
 
     A slot without a topic is treated as a zero vector.
     """
@@ -26,7 +26,7 @@ class TopicImportance(nn.Module):
         """Return phi.
 
         Args:
-            topics: the topics' embeddings T_j, zero in slots without one, (B, k, E).
+            topics: the topics' embeddings T_j, zero in slots without a topic, (B, k, E).
             lengths: N of each essay, (B,).
 
         Returns:
@@ -39,7 +39,7 @@ class TopicImportance(nn.Module):
 def attend_uncovered(
     scores: Tensor, coverage: Tensor, importance: Tensor, padding_mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """alpha_t = softmax_j(C_{t-1,j} g_tj) and C_t = C_{t-1} - alpha_t / phi.
+    """Return alpha_t = softmax_j(C_{t-1,j} g_tj) and C_t = C_{t-1} - alpha_t / phi.
 
     Args:
         scores: g_t without coverage, v . tanh(W h_{t-1} + U T_j), (B, k).
@@ -57,7 +57,7 @@ def attend_uncovered(
 def importance_loss(
     weights: Tensor, importance: Tensor, topic_padding_mask: Tensor, step_padding_mask: Tensor
 ) -> Tensor:
-    """sum_j (phi_j - sum_t alpha_tj)^2, summed over all essays, in float32.
+    """Return sum_j (phi_j - sum_t alpha_tj)^2, summed over all essays, in float32.
 
     This loss is in the authors' code, but not in the paper.
 

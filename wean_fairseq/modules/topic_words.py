@@ -1,4 +1,4 @@
-"""The topic words of a source as a list of slots: topic j is in slot j, independent of padding.
+"""The topic words of a source as a list of slots. Topic j is in slot j, independent of padding.
 
 Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``k`` topic slots.
 """
@@ -25,7 +25,7 @@ def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: i
         num_slots: ``k``. ``None`` = the source length of the batch.
 
     Raises:
-        ValueError: if a source has more topics than there are slots.
+        ValueError: if a source contains more topics than slots.
     """
     is_topic = src_tokens.ne(padding_idx) & src_tokens.ne(eos_idx)
     batch, length = src_tokens.shape
@@ -43,7 +43,7 @@ def scatter_to_source(values: Tensor, slot: Tensor) -> Tensor:
     """Move values from topic slots to the topics' source positions. Other positions are zero.
 
     Args:
-        values: one for each step and slot, (B, T, k).
+        values: one value per step and slot, (B, T, k).
         slot: the slots of ``TopicWords``, (B, S).
 
     Returns:

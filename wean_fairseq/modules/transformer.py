@@ -1,9 +1,9 @@
 """The Transformer of the C-DNPG table: post-norm layers in the shape of BERT, learned positions, a tied output layer.
 
-After Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention takes an additive bias for masks
-and for the terms that a paper adds to the scores. A layer of such a paper overrides ``forward`` and adds its own term
-to the ``bias``, or it gets an ``attention`` with more inputs (``Keyed``). Attention weights are returned as float32
-logarithms, so that positions with almost no weight still get a gradient.
+After Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention accepts an additive bias for
+masks and for the terms that a paper adds to the scores. A layer of such a paper overrides ``forward`` and adds its own
+term to the ``bias``, or it gets an ``attention`` with more inputs (``Keyed``). Attention weights are returned as
+float32 logarithms, so that positions with almost no weight still get a gradient.
 
 Legend: ``B`` batch, ``T`` queries (target length), ``S`` keys (source length), ``D`` width, ``A`` heads, ``d`` = D / A,
 ``F`` inner width of the feed-forward part, ``V`` words.
@@ -26,7 +26,7 @@ NORM_EPS = 1e-12
 INIT_STD = 0.02
 
 # States (B, S, D) in the form that attention reads: ``keys`` and ``values``, each of shape (B, A, S, d), and the
-# additional tensors of a paper, which have the words in the same dimension.
+# additional tensors of a paper, whose words are in the same dimension.
 Keyed = dict[str, Tensor]
 
 
@@ -58,13 +58,13 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(dim, dim)
 
     def with_source_widths(self, key_dim: int, value_dim: int) -> Self:
-        """Compute keys and values from states of other widths. Returns itself."""
+        """Compute keys and values from states of other widths, and return itself."""
         self.key_proj = nn.Linear(key_dim, self.key_proj.out_features)
         self.value_proj = nn.Linear(value_dim, self.value_proj.out_features)
         return self
 
     def project(self, states: Tensor, values: Tensor | None = None) -> Keyed:
-        """Keys of states (B, S, D), and values of the same states or of others, (B, S, value_dim)."""
+        """Return keys of states (B, S, D), and values of the same or of other states (B, S, value_dim)."""
         values = states if values is None else values
         return {"keys": self._split_heads(self.key_proj(states)), "values": self._split_heads(self.value_proj(values))}
 
@@ -94,7 +94,7 @@ class MultiHeadAttention(nn.Module):
         return Attended(self._output(heads), None)
 
     def log_weights(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
-        """Logarithms of the attention weights: (B, A, T, S), float32. The arguments are those of ``forward``."""
+        """Return the logarithms of the attention weights, (B, A, T, S), float32, given the arguments of ``forward``."""
         return attention_log_weights(self._split_heads(self.query_proj(states)), memory["keys"], bias)
 
     def read(self, log_weights: Tensor, values: Tensor, *, with_weights: bool) -> Attended:
@@ -131,8 +131,8 @@ class EncoderLayer(nn.Module):
         dim: ``D``.
         heads: ``A``.
         inner_dim: ``F``.
-        dropout: on the output of each sublayer.
-        attention_dropout: on the attention weights.
+        dropout: dropout on the output of each sublayer.
+        attention_dropout: dropout on the attention weights.
         attention: creates the self-attention from the arguments of ``MultiHeadAttention``.
     """
 
@@ -161,7 +161,7 @@ class EncoderLayer(nn.Module):
 
 
 class PositionedEmbedding(nn.Module):
-    """LayerNorm(word + position + segment), with dropout: BERT's input, with one segment.
+    """LayerNorm(word + position + segment), with dropout, as in BERT with one segment.
 
     Positions count from the first token that is not padding, so that padding on either side changes nothing.
     """
@@ -189,7 +189,7 @@ class PositionedEmbedding(nn.Module):
         if read is not None and read.length:
             place, length = place + read.count.unsqueeze(1), length + read.length
         position = place.clamp(min=0)
-        if length > self.max_positions:  # includes padding; check whether a sentence is longer without it
+        if length > self.max_positions:  # check whether a sentence is longer without padding
             check_length(int(position.max()) + 1, self.max_positions)
         summed = self.words(tokens) + self.positions(position) + self.segment
         embedded: Tensor = self.dropout(self.norm(summed if added is None else summed + added))
@@ -236,26 +236,26 @@ class TiedOutput(OutputLayer):
 
 
 def attention_log_weights(query: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
-    """log softmax(Q K^T / sqrt(d) + bias), float32: query (B, A, T, d), keys (B, A, S, d) -> (B, A, T, S)."""
+    """Return log softmax(Q K^T / sqrt(d) + bias), float32: query (B, A, T, d), keys (B, A, S, d) -> (B, A, T, S)."""
     scores = (query / math.sqrt(query.size(-1))) @ keys.transpose(2, 3)  # (B, A, T, S)
     scores = scores.float() if bias is None else scores.float() + bias.float()
     return torch.log_softmax(scores, dim=-1)
 
 
 def padding_bias(padding_mask: Tensor) -> Tensor:
-    """-inf at padding, 0 elsewhere, and 0 in a row of only padding: (B, S) -> (B, 1, 1, S), float32."""
+    """Return -inf at padding, except in rows of only padding, and 0 elsewhere: (B, S) -> (B, 1, 1, S), float32."""
     hidden = padding_mask & ~padding_mask.all(dim=1, keepdim=True)
     bias = torch.zeros(hidden.shape, device=hidden.device).masked_fill(hidden, float("-inf"))
     return bias[:, None, None, :]
 
 
 def causal_bias(length: int, like: Tensor) -> Tensor:
-    """-inf where the key comes after the query, 0 elsewhere: (T, T), on the device of ``like``, float32."""
+    """Return -inf where the key comes after the query and 0 elsewhere: (T, T), float32, on the device of ``like``."""
     return torch.full((length, length), float("-inf"), device=like.device).triu(diagonal=1)
 
 
 def init_transformer(network: nn.Module) -> None:
-    """Initialise as BERT does: N(0, 0.02) for maps, embeddings and segments. Biases and the padding word start at 0."""
+    """Initialise as in BERT: N(0, 0.02) for maps, embeddings and segments. Biases and the padding word start at 0."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=INIT_STD)

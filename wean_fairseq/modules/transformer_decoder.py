@@ -1,7 +1,7 @@
 """The decoder of the Transformer in ``transformer.py``: layers that read the previous words and the source.
 
-The hypotheses of a sentence are queries of one attention, so that its source is projected and stored only once, and so
-are their words (see ``words_read.py``).
+The hypotheses of a sentence are queries of one attention, so that the source and the hypotheses' words (see
+``words_read.py``) are projected and stored only once.
 
 Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` words, ``Q`` = K T queries of a sentence, ``W``
 words stored per sentence, ``S`` source length, ``D`` width, ``A`` heads.
@@ -33,8 +33,8 @@ class Decoded(NamedTuple):
     """Result of a decoder or of one of its layers."""
 
     states: Tensor  # (B, Q, D)
-    context: Tensor  # read from the source by the cross-attention, (B, Q, D)
-    log_weights: Tensor | None  # of the cross-attention, if requested: (B, A, Q, S), float32
+    context: Tensor  # result of the cross-attention, (B, Q, D)
+    log_weights: Tensor | None  # weights of the cross-attention, if requested, (B, A, Q, S), float32
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class LayerState(State):
 
     Attributes:
         words: keys and values of the self-attention.
-        sums: sums over the words of each hypothesis, each of shape (N, ...). Only some papers have any.
+        sums: sums over the words of each hypothesis, each of shape (N, ...). Only some papers need sums.
     """
 
     words: SharedWords = field(default_factory=lambda: SharedWords({}))
@@ -55,7 +55,7 @@ class SourceMemory(Memory):
     """The source in the form that the layers read."""
 
     layers: tuple[Keyed, ...]  # keys and values of each layer, of shape (B, ...)
-    bias: Tensor  # for the attention to the source, (B, 1, 1, S)
+    bias: Tensor  # bias of the attention to the source, (B, 1, 1, S)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class DecoderState(State):
 class DecoderLayer(nn.Module):
     """Self-attention, attention to the source and feed-forward, each with dropout, residual and normalisation.
 
-    The arguments are those of ``EncoderLayer``. ``cross_attention`` creates the attention to the source.
+    It has the arguments of ``EncoderLayer``. ``cross_attention`` creates the attention to the source.
     """
 
     def __init__(
@@ -118,13 +118,13 @@ class DecoderLayer(nn.Module):
             with_weights: return the weights of the attention to the source.
         """
         query_input, sums = self.query_input(states, source, state.sums)
-        # The keys and values of the current words are added to the stored ones, so each word is projected only once.
-        # The self-attention reads them in the order in which all hypotheses of the sentence wrote them, which is why it
-        # also needs ``place``, each word's position in its own hypothesis.
+        # The keys and values of the current words are appended to the stored tensors, so each word is projected only
+        # once. The self-attention reads them in the order in which all hypotheses of the sentence wrote them, which is
+        # why it also needs ``place``, each word's position in its own hypothesis.
         words = state.words.append(self.self_attention.project(states))
         attended = self.self_attention(query_input, words.kept | {"place": read.place}, self_bias)
         states = self.self_norm(states + self.dropout(attended.output))
-        # The context is returned besides the states, because copying and DNPG's aggregator use it.
+        # The context is returned in addition to the states, because copying and DNPG's aggregator use it.
         attended_source = self.cross_attention(states, source, cross_bias, with_weights=with_weights)
         states = self.read_more(self.cross_norm(states + self.dropout(attended_source.output)), source)
         states = self.output_norm(states + self.dropout(self.feed_forward(states)))
@@ -133,12 +133,12 @@ class DecoderLayer(nn.Module):
     def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the input of the self-attention's queries, and the sums after these words.
 
-        By default these are the states. Subclasses may concatenate further features.
+        By default, the input is the states. Subclasses may concatenate further features.
         """
         return states, sums
 
     def read_more(self, states: Tensor, source: Keyed) -> Tensor:
-        """Read more than the source, in subclasses. Returns the new states (B, Q, D), by default unchanged."""
+        """Return new states (B, Q, D), by default unchanged. Subclasses read more than the source here."""
         return states
 
 
@@ -164,14 +164,14 @@ class TransformerDecoder(nn.Module):
         """Return the outputs of the last layer for more words, and the state after them.
 
         Args:
-            tokens: (N, T), padding only on the right: one word, or all words from the first one on.
-            memory: from ``remember``.
-            state: after the previous words.
+            tokens: one word, or all words from the first on, (N, T), with padding only on the right.
+            memory: result of ``remember``.
+            state: state after the previous words.
             with_weights: return the weights of the last layer's attention to the source.
         """
         sentences = len(memory.bias)
         read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
-        # The embedding needs the words read before these to compute their positions.
+        # The embedding needs the previous words to compute positions.
         states = self.embed(tokens, memory, state.read)
         # A single word reads all previous words. Several words need a causal mask. No mask hides padding, because it
         # comes after all words that read it.

@@ -13,9 +13,9 @@ class GatedLstm(nn.Module):
     Args:
         input_dim: ``E``.
         hidden_size: ``H``.
-        gate_input: ``state-and-word``: the equation of this class. ``state``: beta_t = sigmoid(v . h_(t-1) + a).
-            ``release``, as in the authors' code: the same, but beta_1 = 1, because the gate is computed after a step
-            for the next word.
+        gate_input: ``state-and-word`` is the equation of this class. ``state`` is beta_t = sigmoid(v . h_(t-1) + a).
+            ``release`` is the same with beta_1 = 1, as in the authors' code, which computes the gate after a step for
+            the next word.
     """
 
     def __init__(self, input_dim: int, hidden_size: int, gate_input: str) -> None:
@@ -52,7 +52,7 @@ class GatedLstm(nn.Module):
         return torch.stack(outputs, dim=1).masked_fill(padding_mask.unsqueeze(2), 0.0), final
 
     def _importance(self, hidden: Tensor, word: Tensor) -> Tensor:
-        """beta_t of states (B, H) and words (B, E): (B, 1)."""
+        """Return beta_t (B, 1), given states (B, H) and words (B, E)."""
         if self.gate_hidden is not None:
             hidden = torch.relu(self.gate_hidden(torch.cat([hidden, word], dim=-1)))
         return torch.sigmoid(self.gate(hidden))

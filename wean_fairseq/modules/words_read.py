@@ -1,8 +1,9 @@
 """The words that the hypotheses of a beam search have read, stored once for all hypotheses of a sentence.
 
-Hypotheses branch off from each other. The self-attention's keys and values of a word stay at the same place for the
-whole search of its sentence, next to those of the words of all other hypotheses. A mask says which of them belong to a
-hypothesis. So reordering hypotheses copies nothing, and the queries of a sentence read the same keys in one product.
+Hypotheses branch off from each other. The self-attention's keys and values of a word stay at the same place during the
+whole search of its sentence, together with the words of all other hypotheses. A mask shows which words belong to a
+hypothesis. Therefore reordering hypotheses copies nothing, and the queries of a sentence read the same keys in one
+product.
 
 Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` words read at a step, ``W`` words read so far by
 all hypotheses of a sentence.
@@ -22,7 +23,7 @@ class _Room:
     """Memory with spare capacity, so that stored words do not move when words are added."""
 
     buffers: dict[str, Tensor]  # (B, ..., capacity, ...)
-    filled: int  # words
+    filled: int  # number of stored words
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class SharedWords(State):
     kept: dict[str, Tensor]
     axis: int = 2
     appended: bool = False  # the last change was appending words, not selecting sentences
-    room: _Room | None = None  # memory whose beginning the tensors are
+    room: _Room | None = None  # memory that begins with the tensors
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
         """Select sentences. No tensor is moved if all sentences remain."""
@@ -57,7 +58,7 @@ class SharedWords(State):
         return SharedWords(tensors, self.axis, appended=True, room=room)
 
     def _room_for(self, length: int, added: int) -> _Room:
-        """Return the same memory if its end is still free and it is large enough, else twice the required size."""
+        """Return the same memory if it has enough free space at its end, otherwise twice the required size."""
         if self.room is not None and self.room.filled == length:
             capacity = next(iter(self.room.buffers.values())).size(self.axis)
             if capacity >= length + added:
@@ -77,8 +78,8 @@ class WordsRead(State):
 
     seen: Tensor  # True at the words of the hypothesis, (N, W)
     place: Tensor  # position of each word in its hypothesis, from 0, (W,)
-    count: Tensor  # words that are not padding, (N,)
-    length: int  # words, padding included
+    count: Tensor  # number of words that are not padding, (N,)
+    length: int  # number of words, including padding
 
     @classmethod
     def empty(cls, like: Tensor) -> "WordsRead":
@@ -93,7 +94,7 @@ class WordsRead(State):
     def append(self, words: Tensor, sentences: int) -> "WordsRead":
         """Add words, ``True`` where they are not padding, (N, T).
 
-        It is one word per hypothesis, or, if nothing was read and N = B, any number.
+        T is 1, or any number if nothing was read yet and N = B.
         """
         length, together = words.size(1), len(words) // sentences
         if length > 1:
@@ -108,9 +109,9 @@ class WordsRead(State):
         return WordsRead(seen, place, self.count + words.sum(dim=1), self.length + length)
 
     def bias(self, sentences: int) -> Tensor | None:
-        """Return a bias for one query per hypothesis, -inf at words of others, (B, 1, K, W).
+        """Return a bias for one query per hypothesis, -inf at words of other hypotheses, (B, 1, K, W).
 
-        ``None`` if there are none.
+        ``None`` if there are no such words.
         """
         if len(self.seen) == sentences:
             return None

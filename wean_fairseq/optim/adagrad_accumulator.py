@@ -26,7 +26,7 @@ class AccumulatorAdagradConfig(FairseqDataclass):
 
 @register_optimizer("adagrad_accumulator", dataclass=AccumulatorAdagradConfig)
 class AccumulatorAdagrad(FairseqOptimizer):
-    """``torch.optim.Adagrad`` with an initial accumulator. Raises ``UserError`` if that is below zero."""
+    """``torch.optim.Adagrad`` with an initial accumulator. Raises ``UserError`` if the accumulator is below zero."""
 
     def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
         super().__init__(cfg)
@@ -37,7 +37,7 @@ class AccumulatorAdagrad(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments of torch's optimiser. A resumed training uses those of its checkpoint."""
+        """Arguments of torch's optimiser. A resumed training uses the values in its checkpoint."""
         return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
 
     @property

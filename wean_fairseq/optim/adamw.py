@@ -48,7 +48,7 @@ class AdamW(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments of torch's optimiser for every group. A resumed training uses those of its checkpoint."""
+        """Arguments of torch's optimiser for every group. A resumed training uses the values in its checkpoint."""
         return {
             "lr": self.cfg.lr[0],
             "betas": (self.cfg.beta1, self.cfg.beta2),
@@ -56,7 +56,7 @@ class AdamW(FairseqOptimizer):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None) -> None:
-        """Load the state, but use the weight decay of the command line, because an override would reach biases too."""
+        """Load the state, but use the weight decay of the command line. An override would also apply it to biases."""
         super().load_state_dict(state_dict, optimizer_overrides)
         for group, decay in zip(self.param_groups, self._decays, strict=True):
             group["weight_decay"] = decay

@@ -1,9 +1,9 @@
 """``fused_adam``: fairseq's ``adam``, equal up to rounding, computed by PyTorch's fused kernel.
 
-fairseq's ``adam`` loops over the parameters in Python, with a dozen passes over each. The fused kernel makes one. They
-differ in the position of epsilon. With v the mean of squared gradients and c = 1 - beta2^t, fairseq divides by (sqrt(v)
-+ eps) / sqrt(c), the kernel by sqrt(v) / sqrt(c) + eps. The two are equal if the kernel's epsilon is eps / sqrt(c),
-which is the value that it gets here.
+fairseq's ``adam`` loops over the parameters in Python, with a dozen passes over each. The fused kernel needs one pass.
+Epsilon has different positions in the two. With v the mean of squared gradients and c = 1 - beta2^t, fairseq divides by
+(sqrt(v) + eps) / sqrt(c), the kernel by sqrt(v) / sqrt(c) + eps. Both are equal if the kernel's epsilon is eps /
+sqrt(c), which is the value used here.
 """
 
 import ast
@@ -120,7 +120,7 @@ class FusedAdam(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments of the optimiser. A resumed training uses those of its checkpoint."""
+        """Arguments of the optimiser. A resumed training uses the values in its checkpoint."""
         return {
             "lr": self.cfg.lr[0],
             "betas": read_betas(self.cfg.adam_betas),
@@ -130,7 +130,7 @@ class FusedAdam(FairseqOptimizer):
 
 
 def read_betas(text: str) -> tuple[float, float]:
-    """Return the two numbers of ``--adam-betas``, such as '(0.9, 0.98)'. Raises ``UserError`` for other values."""
+    """Return the two numbers of ``--adam-betas``, such as '(0.9, 0.98)'. Raise ``UserError`` for other values."""
     try:
         beta1, beta2 = (float(value) for value in ast.literal_eval(text))
     except (ValueError, TypeError, SyntaxError):

@@ -17,15 +17,15 @@ from .document import Block, ListBlock, Write
 from .dumps import Attention
 from .runs import Run
 
-_ATTENDING = 30  # largest number of output words in the figure of attention
+_ATTENDING = 30  # maximum number of output words in the figure of attention
 _WORDS = 8  # number of words with neighbours
-_NEIGHBOURS = 4  # neighbours of each word
-_FREQUENT = 300  # number of frequent words from which they are chosen
+_NEIGHBOURS = 4  # number of neighbours of each word
+_FREQUENT = 300  # number of frequent words from which the words are chosen
 _DICTIONARY = "dict.src.txt"
 
 
 def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
-    """Yield figures of checkpoints: layers of BERT, attention on one sentence, neighbours of some words."""
+    """Yield figures of checkpoints: layers of BERT, attention in one sentence, neighbours of some words."""
     checkpoints = {system.name: file for system in run.systems.values() if (file := system.checkpoint) is not None}
     for name, file in checkpoints.items():
         weights = _mixture(str(file))
@@ -121,10 +121,10 @@ def _hide_path(error: Exception, file: Path) -> str:
 
 
 def _content_words(run: Run, words: Sequence[str]) -> list[str]:
-    """Return frequent words that are not function words, numbers or signs.
+    """Return frequent words that are not function words, numbers or punctuation.
 
     They are words of the test text that are in the dictionary, because entries of the dictionary may be word pieces.
-    Without a text they are entries of the dictionary.
+    Without a text, they are entries of the dictionary.
     """
     text = next((test.sources for test in run.sets.values() if test.sources), [])
     counts = Counter(word for line in text for word in line.split())

@@ -1,4 +1,4 @@
-"""Experiments side by side: those that were scored on the same sentences, and the published tables with our rows."""
+"""Compare experiments that were scored on the same sentences, and show published tables with our rows."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from .figures import ScorePanel
 from .scores import Entry, Experiment
 
 _ABSENT = "not scored"
-#: Standard metrics that a comparison of paraphrases, simplifications or essays needs: quality and copying.
+#: Standard quality and copying metrics for comparing paraphrase, simplification or essay systems.
 _KEYS = ("bleu", "ibleu", "self-bleu", "sari", "rouge-l", "copy-rate", "length-ratio")
 _DRAWN = ("bleu", "ibleu", "sari", "rouge-l")
 _CAUTION = (
@@ -84,7 +84,7 @@ def _entries_with(entries: Sequence[Entry], key: str) -> dict[Entry, str]:
 
 
 def panels(entries: Sequence[Entry], keys: Sequence[str] = _DRAWN) -> list[ScorePanel]:
-    """Return pictures of some metrics of all systems, without those that no system has."""
+    """Return plots of the given metrics of all systems, except metrics without any score."""
     counts = Counter(system for entry in entries for system in entry.evaluation.scores)
     drawn = []
     for key in keys:
@@ -115,12 +115,12 @@ def published_tables(entries: Sequence[Entry]) -> Iterator[Table]:
 
 
 def _keys(table: PublishedTable, entry: Entry) -> list[str]:
-    """Return, for each column, the key of our score that it is compared with, or an empty string."""
+    """Return, for each column, the key of our comparable score, or an empty string."""
     return [column.key_in(entry.columns) for column in table.columns]
 
 
 def _experiment_names(entry: Entry) -> list[str]:
-    """Return the names of the experiment and its data that a pattern of a published table may match."""
+    """Return the names of the experiment and its data, which are matched with the patterns of published tables."""
     run = entry.experiment.runs[0]
     path = run.path.resolve()
     script = entry.manifest.script
@@ -130,7 +130,7 @@ def _experiment_names(entry: Entry) -> list[str]:
 
 
 def _data_name(table: PublishedTable, entry: Entry) -> str:
-    """Return the data set of a published table that a test set is, or an empty string.
+    """Return the data set of a published table that a test set belongs to, or an empty string.
 
     The preset of a table with one data set identifies it. Standard metrics do not identify the data. If names do not
     agree (one script prepares ESSAY and ZhiHu), the folder of the source data decides, then the folder of the run.
@@ -157,7 +157,7 @@ def _pattern_name(name: str) -> str:
 
 
 def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]) -> Table:
-    # For each published column, the column of ours that has the same metric, by experiment.
+    # For each published column, our column with the same metric, by experiment.
     keys = [
         {entry: key for entry in entries if (key := _keys(table, entry)[place])} for place in range(len(table.columns))
     ]
@@ -169,7 +169,7 @@ def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]
     rows: list[list[Cell | str]] = []
     if any(COPY_ROW in entry.evaluation.scores for entry in entries):
         rows.append([COPY_ROW, "ours", *(scores.copy_cell(column, _ABSENT) for column in keys)])
-    # Our systems stand below the published row of their system, the others at the end.
+    # Our systems are below the published row of the same system. Other systems are at the end.
     unmatched = [(entry, system) for entry in entries for system in entry.systems]
     for label, row in table.rows[data].items():
         shown = (column.shown(score, "–") for score, column in zip(row.scores, table.columns, strict=True))

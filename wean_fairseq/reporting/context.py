@@ -15,7 +15,7 @@ from .document import ListBlock
 from .runs import Leak, Run
 from .scores import Experiment
 
-_NAMED = 4  # largest number of systems that a title names
+_NAMED = 4  # maximum number of systems in a title
 _OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
 _HOURS = PUBLISHED_TABLES["cdnpg-table5"]
 _ABSENT = "–"
@@ -66,7 +66,7 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
             items.append(f"{prefix}The training of {', '.join(unfinished)} had not come to its end, by its log.")
         # A training that is best at its end might have improved further.
         improving = [system.name for system in run.systems.values() if system.log.done and system.log.is_improving]
-        noted = " ".join(run.problems)  # the notes of a recipe say more about the end of a training
+        noted = " ".join(run.problems)  # the notes of a recipe describe the end of a training better
         improving = [name for name in improving if f"The training of {name} was ended" not in noted]
         if improving:
             names = ", ".join(improving)
@@ -132,7 +132,7 @@ def _shorten(value: str) -> str:
 
 
 def output_layer(checkpoint: Path | None) -> int | None:
-    """Return the number of parameters of the output layer alone, or None if it is unknown."""
+    """Return the number of parameters of only the output layer, or None if it is unknown."""
     if checkpoint is None:
         return None
     from ..checkpoints.export import read_model  # noqa: PLC0415 - needs torch
@@ -146,7 +146,7 @@ def output_layer(checkpoint: Path | None) -> int | None:
 
 
 def published_hours(system: str) -> float | None:
-    """Return the hours of training of a system in C-DNPG's Table 5, whose variants share one row, or None."""
+    """Return the training hours of a system in C-DNPG's Table 5, or None. Its variants share one row."""
     name = "cdnpg_rs" if system.startswith("cdnpg_") else system
     rows = next(iter(_HOURS.rows.values())).values()
     return next((row.scores[0] for row in rows if name in row.runs), None)

@@ -34,7 +34,7 @@ class FigureBlock:
 
     Attributes:
         svg: the same figure, for pages and print.
-        notes: sentences on what the figure shows.
+        notes: sentences that explain the figure.
     """
 
     png: Path
@@ -54,8 +54,8 @@ class Piece:
 
     Attributes:
         kind: ``copied``, ``new``, ``dropped`` or empty.
-        title: tooltip, e.g. the probability that they were copied.
-        attached: no space is written before them, as before a comma.
+        title: tooltip, e.g. the probability that the words were copied.
+        attached: whether the words follow without a space, like a comma.
     """
 
     text: str
@@ -86,7 +86,10 @@ class SamplesBlock:
 
 @dataclass
 class ListBlock:
-    """A list of sentences. ``level`` is ``warning`` or ``note``. The reader opens a ``folded`` list."""
+    """A list of sentences. ``level`` is ``warning`` or ``note``.
+
+    A ``folded`` list is closed until the reader opens it.
+    """
 
     title: str
     items: list[str]
@@ -124,7 +127,7 @@ class Document:
 
 
 def slug(text: str, used: set[str]) -> str:
-    """Return a text as part of a file name or URL that differs from all in ``used``, and add it there."""
+    """Return a text as part of a file name or URL that is not in ``used``, and add it to ``used``."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:100] or "x"
     name = next(name for number in count(1) if (name := plain if number == 1 else f"{plain}-{number}") not in used)
     used.add(name)
@@ -142,7 +145,7 @@ def _make_displayable(value: object) -> object:
 
 
 def embedded(figure: FigureBlock) -> Markup:
-    """Return a figure as a data URL, which needs no escapes."""
+    """Return a figure as a data URL, which needs no escaping."""
     return Markup("data:image/svg+xml;base64,") + base64.b64encode(Path(figure.svg).read_bytes()).decode("ascii")
 
 

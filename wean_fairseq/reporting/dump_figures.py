@@ -1,4 +1,4 @@
-"""Figures of the dumps of a decoding: granularities and copying."""
+"""Draw figures of granularities and copying from the dumps of a decoding."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,8 +10,8 @@ from .document import Block, Write
 from .dumps import read_provenance
 from .runs import TrainedSystem
 
-_SENTENCES = 6  # largest number of drawn sentences of a dump
-_LONGEST = 60  # largest number of words of a drawn sentence
+_SENTENCES = 6  # maximum number of drawn sentences of a dump
+_LONGEST = 60  # maximum number of words of a drawn sentence
 
 
 def from_dumps(system: TrainedSystem, write: Write) -> Iterator[Block]:

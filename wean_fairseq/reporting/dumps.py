@@ -23,7 +23,7 @@ class Attention(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """The rest of each topic after each output word: ``left[output word][topic]``.
+    """The remaining part of each topic after each output word: ``left[output word][topic]``.
 
     Attributes:
         left: MTA-LSTM's coverage C_t, which starts at 1, or SC-LSTM's keyword vector d_t.

@@ -14,7 +14,7 @@ from .dumps import END, Attention, Coverage, Provenance
 from .style import COLOURS, SHADES, STYLES, displayable, new_figure
 
 _WORD = 0.34  # inches per word
-_LONGEST = 24  # largest number of characters of a label
+_LONGEST = 24  # maximum number of characters of a label
 _MARKERS = "os^Dv*P"
 _CURVES = {
     "bleu": "BLEU",
@@ -36,7 +36,7 @@ def _heat_map(
     columns: Sequence[str],
     limits: tuple[float, float] = (0.0, 1.0),
 ) -> Any:
-    """Draw shades with words at the left and below, and return the image for a colour bar."""
+    """Draw a heat map with words at the left and below, and return the image for a colour bar."""
     image = panel.imshow(values, aspect="auto", cmap=SHADES, vmin=limits[0], vmax=limits[1], interpolation="nearest")
     panel.set_xticks(range(len(columns)), labels(columns), rotation=45, ha="right", rotation_mode="anchor")
     panel.set_yticks(range(len(rows)), labels(rows))
@@ -99,8 +99,8 @@ def granularity(sentences: Sequence[Sentence]) -> Any:
 def provenance(sentences: Sequence[Provenance]) -> Any:
     """Draw the probability that each output word was copied, and its source, with one panel per sentence.
 
-    The shade at (output word, source word) is the probability that the word was copied from there. The first column is
-    the probability that it was generated. Empty outputs are left out.
+    The shade at (output word, source word) is the probability that the word was copied from that position. The first
+    column is the probability that it was generated. Empty outputs are left out.
 
     Raises:
         UserError: if all outputs are empty.
@@ -123,7 +123,7 @@ def provenance(sentences: Sequence[Provenance]) -> Any:
 
 
 def coverage(sentences: Sequence[Coverage]) -> Any:
-    """Draw the rest of each topic after every word, with one panel per text and one line per topic."""
+    """Draw the remaining part of each topic after every word, with one panel per text and one line per topic."""
     longest = max(len(sentence.output) for sentence in sentences)
     size = (min(16.0, max(6.4, 2.2 + 0.25 * longest)), 3.4 * len(sentences))
     figure, axes = new_figure(len(sentences), 1, size, sharey=True)
@@ -146,8 +146,8 @@ def coverage(sentences: Sequence[Coverage]) -> Any:
 def layer_weights(weights: list[list[float]]) -> Any:
     """Draw the weights of BERT's layers (columns) in every layer of the decoder (rows): PC-SAN's figure 3.
 
-    Weights need not be a distribution (``--bert-layers static``): the shades range from 0, or the minimum, to the
-    maximum.
+    Weights need not be a distribution (``--bert-layers static``), so the shades range from 0, or a lower minimum, to
+    the maximum.
     """
     rows = ["all"] if len(weights) == 1 else [str(number) for number in range(1, len(weights) + 1)]
     columns = [str(number) for number in range(1, len(weights[0]) + 1)]
@@ -167,7 +167,7 @@ def _grid(number: int, columns: int, width: float, height: float, legend: float 
     """Return a figure of ``number`` panels and its axes.
 
     Args:
-        columns: largest number of columns.
+        columns: maximum number of columns.
         width: width of a panel in inches.
         height: height of a panel in inches.
         legend: height of the space above all panels in inches.
@@ -202,7 +202,7 @@ class ScorePanel(NamedTuple):
     """One metric of several systems.
 
     Attributes:
-        systems: name, score, and interval of each.
+        systems: name, score and interval of each system.
         copied: score of the source, if there is one.
     """
 
@@ -212,7 +212,7 @@ class ScorePanel(NamedTuple):
 
 
 def scores(panels: Sequence[ScorePanel]) -> Any:
-    """Draw scores as dots with intervals, with one panel per metric. A dashed line is the copied source."""
+    """Draw scores as dots with intervals, with one panel per metric. A dashed line shows the copied source."""
     most = max(len(panel.systems) for panel in panels)
     figure, axes = _grid(len(panels), 2, 4.3, 0.9 + 0.32 * most, legend=0.3)
     figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)  # room for the names at the left of a panel

@@ -32,7 +32,7 @@ Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves,
 content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
 checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is plain text.
 """
-#: Figures of the dumps of fairseq-generate -> the option that writes the dump.
+#: Figure drawn from a dump of fairseq-generate -> the option that writes the dump.
 _DUMPS = {"granularity": "--granularity-dump", "provenance": "--copy-provenance"}
 _WITH_TABLE = ("curves", "granularity", "layers", "neighbours")
 _CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
@@ -42,7 +42,7 @@ class Drawing(NamedTuple):
     """A figure, its numbers and its notes.
 
     Attributes:
-        draw: returns a matplotlib figure.
+        draw: function that returns a matplotlib figure.
         table: numbers that are written to a file, or None.
         notes: lines to print.
     """
@@ -122,7 +122,7 @@ def _curves(args: argparse.Namespace) -> Drawing:
 
 
 def read_history(name: str, path: str, subset: str = "valid") -> TrainingLog:
-    """Read a log of fairseq-train that holds a validation.
+    """Read a log of fairseq-train that contains a validation.
 
     Raises:
         UserError: if there is no such file, or no validation of ``subset`` in it.
@@ -137,10 +137,10 @@ def read_history(name: str, path: str, subset: str = "valid") -> TrainingLog:
 
 
 def check_metrics(histories: list[TrainingLog], metrics: Sequence[str]) -> None:
-    """Check that every log has the metrics.
+    """Check that every log contains the metrics.
 
     Raises:
-        UserError: naming a log without a metric, and its metrics.
+        UserError: if a log lacks a metric. The message names the log and its metrics.
     """
     for history in histories:
         logged = sorted({key for point in history.valid for key in point.values})
@@ -197,7 +197,7 @@ def _read_dump(args: argparse.Namespace) -> list[Any]:
 
 
 def _trace(args: argparse.Namespace) -> list[Any]:
-    """Trace the checkpoint on the chosen lines with the function of ``trace`` for the figure.
+    """Run the figure's function of ``trace`` with the checkpoint on the chosen lines.
 
     Raises:
         UserError: if an option is missing, a line cannot be read, or the model has no such figure.
@@ -219,7 +219,7 @@ def _trace(args: argparse.Namespace) -> list[Any]:
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
-    """Return the items whose numbers ``--lines`` gives, or some that are spread over all."""
+    """Return the items whose numbers are in ``--lines``, or some items spread evenly over all."""
     if not args.lines:
         return granularities.spread(items, args.number)
     beyond = [number for number in args.lines if number > len(items)]
@@ -232,7 +232,7 @@ def plot(args: argparse.Namespace) -> str:
     """Draw a figure, and return its notes and the written files, one per line.
 
     Raises:
-        UserError: if something cannot be read, drawn or written.
+        UserError: if a file cannot be read or written, or the figure cannot be drawn.
     """
     stem = Path(re.sub(r"\.(png|svg|tsv)$", "", args.output))
     is_device = stem.exists() and not (stem.is_file() or stem.is_dir())

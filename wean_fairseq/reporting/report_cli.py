@@ -32,9 +32,9 @@ A run is a directory that a recipe wrote. Runs that differ only in their seed be
 deviations; experiments that were scored on the same sentences are put side by side. Reports are
 deterministic and use only files in the run directories.
 """
-_MADE_BY = re.compile(rb"Made by (`|<code>)wean-report")  # in the head of a report
+_MADE_BY = re.compile(rb"Made by (`|<code>)wean-report")  # matches the head of a report
 _CURVES = ("bleu", "nll_loss", "loss", "ppl")
-_TITLES = 3  # experiments that the page's title names
+_TITLES = 3  # maximum number of experiments in the page's title
 
 
 class Report:
@@ -50,7 +50,7 @@ class Report:
         self.folder = folder
         self.number = number
         self.checkpoints = checkpoints
-        # Used figure names. They are tracked because two system names may differ only in characters that file names
+        # Figure names in use. They are tracked because two system names may differ only in characters that file names
         # cannot contain.
         self._drawn: set[str] = set()
         self._compared: set[tuple[str, str]] = set()  # experiments and test sets in the overview
@@ -64,7 +64,7 @@ class Report:
             # The headings of a single experiment do not need its name.
             prefix = f"{experiment.title}: " if len(experiments) > 1 else ""
             sections += self._experiment(experiment, prefix)
-        anchors = {"content"}  # an anchor of the template
+        anchors = {"content"}  # an anchor in the template
         for section in sections:
             section.anchor = slug(section.title, anchors)
         summary = [context.summary(experiment) for experiment in experiments]
@@ -90,7 +90,7 @@ class Report:
         opening = Section(experiment.title, [])
         yield opening
         for name in experiment.sets:
-            # The first run that has the set is shown. Other seeds have other outputs for the same sentences.
+            # The first run with this test set is shown. Other seeds have different outputs for the same sentences.
             run = next(run for run in experiment.runs if name in run.sets)
             block = samples_block(run, run.sets[name], self.number)
             if block is not None:
@@ -205,7 +205,7 @@ def _reading_notes(entry: Entry) -> Iterator[str]:
 
 
 def _relative_argument(argument: str) -> str:
-    """Return an argument of the command. A path below the working directory becomes relative to it."""
+    """Return an argument of the command. Make a path below the working directory relative to it."""
     path = Path(argument)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else argument
 
@@ -214,14 +214,14 @@ def read_all(folders: Sequence[str]) -> list[Run]:
     """Read every run at or below the folders, each once.
 
     Raises:
-        UserError: if a folder is missing or holds no run.
+        UserError: if a folder is missing or contains no run.
     """
     paths = {path.resolve(): path for folder in folders for path in find_runs(Path(folder))}
     return [read_recorded(path) if path.is_file() else read_run(path) for path in paths.values()]
 
 
 def _check_folder(folder: Path) -> bool:
-    """Return whether a folder has a report already.
+    """Return whether a folder already contains a report.
 
     Raises:
         UserError: if a file to write is a link, or was not written by wean-report.

@@ -26,9 +26,9 @@ from ..evaluation.training_log import TrainingLog, read_log
 from ..storage.files import read_regular
 from .dumps import kind_of_dump
 
-_DEPTH = 4  # levels of directories below the given one that are searched for runs
+_DEPTH = 4  # maximum depth of directories that are searched for runs
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
-_SCORES = {"systems", "data"}  # keys of a file with scores
+_SCORES = {"systems", "data"}  # keys in a file with scores
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .{0,99} in [\d.]+s \((\d[\d,]{0,30}(?:\.\d+)?) sentences/s")
 
 
@@ -39,7 +39,7 @@ class Split(Struct):
 
 
 class Leak(Struct):
-    """Numbers of pairs that two splits share, and of lines of which they share the source or the target."""
+    """Numbers of pairs, source lines and target lines that two splits share."""
 
     pairs: int = 0
     any: int = 0
@@ -51,7 +51,7 @@ class TextManifest(Struct):
     Attributes:
         script: name of the script in ``preprocess/``.
         remark: sentence about data that replaces the paper's.
-        leaks: by the names of two splits, such as ``train / test``.
+        leaks: leaks by the names of two splits, such as ``train / test``.
     """
 
     script: str = ""
@@ -66,7 +66,7 @@ class TrainedSystem:
 
     Attributes:
         name: name in the table of scores.
-        folder: its directory, or None if only its score is left.
+        folder: directory of the system, or None if only its score is left.
         log: log of its training, empty if there is none.
         speed: decoded sentences per second by test set.
         dumps: ``granularity`` or ``provenance`` -> file.
@@ -134,7 +134,7 @@ class Run:
 
 
 def is_seed_folder(path: Path) -> bool:
-    """Return True if a directory has the name of one of several seeds."""
+    """Return True if the name of a directory denotes one of several seeds."""
     return _SEED_FOLDER.fullmatch(path.name) is not None
 
 
@@ -185,7 +185,7 @@ def read_run(path: Path) -> Run:
         _read_scores(run, file)
     written = [file.stat().st_mtime for file in [*logs, *scores] if file.is_file()]
     run.date = date.fromtimestamp(max(written)).isoformat() if written else ""
-    scored = [name for test in run.sets.values() for name in test.evaluation.scores]  # in the recipe's order
+    scored = [name for test in run.sets.values() for name in test.evaluation.scores]  # in the order of the recipe
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
         run.seed = next((system.log.seed for system in run.systems.values() if system.log.seed), "")
@@ -206,11 +206,11 @@ def _read_settings(run: Run) -> None:
 
 
 def _training_notes(file: Path) -> list[str]:
-    """Return one sentence for each training with a note of the recipe, such as that it had not converged."""
+    """Return one sentence for each training with a note from the recipe, for example that it had not converged."""
     try:
         trainings = read_typed_json(file, dict[str, dict[str, Any]]) if file.is_file() else {}
     except UserError:
-        return []  # _read_scores reports it
+        return []  # `_read_scores` reports the error
     notes = {name: training.get("note") for name, training in trainings.items()}
     shown = {name: without_folders(note) for name, note in notes.items() if isinstance(note, str)}
     return [f"The training of {name} {note}" for name, note in shown.items()]
@@ -291,7 +291,7 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
         if name not in run.systems:
             twin = run.systems.pop(path.parent.name, None)
             system = run.systems[name] = twin or TrainedSystem(name, path.parent)
-            system.name = system.log.name = name  # the name in its scores
+            system.name = system.log.name = name  # the name used in its scores
         _read_outputs(run, test, name, path)
     if lost:
         run.problems.append(
@@ -304,7 +304,7 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
 
 
 def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
-    """Return the file of a run that has the name and the hash of ``file``, or None."""
+    """Return the file of a run with the name and the hash of ``file``, or None."""
     name = Path(file.name).name
     places = sorted(place for place in folder.iterdir() if place.is_dir())
     for place in sorted(places, key=lambda place: place.name not in likely):
@@ -332,7 +332,7 @@ def read_recorded(path: Path) -> Run:
     """Read a file of ``wean-evaluate record``.
 
     Raises:
-        UserError: if the file is something else.
+        UserError: if the file has other content.
     """
     try:
         result = read_result(path)

@@ -11,11 +11,11 @@ from .document import Piece, Sample, SamplesBlock
 from .dumps import Provenance, read_provenance
 from .runs import Run, ScoredSet
 
-MOST_WORDS = 400  # largest number of words of a text that are shown
+MOST_WORDS = 400  # maximum number of words that are shown of a text
 # Brackets and quotes before a word, and punctuation after it, which includes the full stop of an abbreviation.
-_BEFORE, _AFTER = '"“”„«([¿¡', '.,;:!?"“”»)]…'  # signs that are attached to words
+_BEFORE, _AFTER = '"“”„«([¿¡', '.,;:!?"“”»)]…'  # punctuation that is attached to words
 _LETTER = re.compile(r"\w")
-_COPIED = 0.5  # from this probability on, a word counts as copied
+_COPIED = 0.5  # minimum probability of a word that counts as copied
 _OWN_ACCOUNT = (
     "By its own account (--copy-provenance): marked like a word of the source = copied with a probability of at least "
     f"{_COPIED}, else = generated, whether or not the source has the word."
@@ -28,7 +28,7 @@ LEGEND = [
 
 
 def split_words(text: str, characters: bool) -> list[Piece]:
-    """Split a text into words and the signs that are attached to them, or into characters."""
+    """Split a text into words with attached punctuation, or into characters."""
     if characters:
         return [Piece(character) for character in text.replace(" ", "")]
     words = []
@@ -103,7 +103,7 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
         if path is not None:
             try:
                 dumped = read_provenance(path)
-                if len(dumped) == len(test.sources):  # else it belongs to another test set
+                if len(dumped) == len(test.sources):  # otherwise it belongs to another test set
                     dumps[name] = dumped
             except UserError as error:
                 run.problems.append(str(error))

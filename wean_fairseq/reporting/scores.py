@@ -1,4 +1,4 @@
-"""Scores of several runs, merged: means over seeds, significance, metrics on which the copied source wins."""
+"""Merge the scores of several runs: means over seeds, significance, metrics on which the copied source wins."""
 
 import math
 import statistics
@@ -20,9 +20,9 @@ from .runs import Run, ScoredSet, TextManifest, is_seed_folder
 
 #: Heading of the list of metrics that `copy_wins` returns.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
-#: Shown instead of a score that was not computed like the scores next to it.
+#: Text that replaces a score that was not computed like the scores next to it.
 OTHERWISE = "scored otherwise"
-#: Metrics for a picture of the scores, in the order of preference.
+#: Metrics for the plot of the scores, in the order of preference.
 _SHOWN_FIRST = ("sari", "ibleu", "bleu", "bleu2", "rouge-l", "exact@1")
 
 
@@ -76,7 +76,7 @@ class Entry:
 
     @property
     def systems(self) -> list[str]:
-        """The systems of all seeds, without the rows that are made from the source."""
+        """The systems of all seeds, without the rows derived from the source."""
         return [name for name in self.evaluation.scores if not is_baseline(name)]
 
     @property
@@ -91,11 +91,11 @@ class Entry:
 
 
 def merge_seeds(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """Merge the evaluations of several seeds, of which each becomes a run. The copy row comes first.
+    """Merge the evaluations of several seeds. Each seed becomes a run, and the copy row comes first.
 
-    A score is the mean of the seeds' scores without NaN. The interval of a single seed stays. The interval of several
-    seeds is the range of their scores, not a 95 % interval. Different signatures of a metric are joined by "or".
-    Paired tests and warnings are those of all seeds. The data is the data of the first seed.
+    A score is the mean of the seeds' scores without NaN. The interval of a single seed is kept. The interval of several
+    seeds is the range of their scores, not a 95% interval. Different signatures of a metric are joined by "or". Paired
+    tests and warnings of all seeds are kept. The data comes from the first seed.
     """
     merged: dict[str, dict[str, list[Score]]] = {}
     columns: dict[str, list[Column]] = {}
@@ -132,12 +132,12 @@ def _merge_scores(scores: Sequence[Score]) -> Score:
 
 
 def group_runs(runs: Sequence[Run]) -> list[Experiment]:
-    """Group runs that have the same settings and test data, and differ in their seed."""
+    """Group runs that have the same settings and test data, but different seeds."""
     grouped: dict[tuple[Any, ...], list[Run]] = {}
     counts: Counter[tuple[Any, ...]] = Counter()
     for run in runs:
         identity = _identity(run)
-        repetition = counts[identity, run.seed]  # a second run with the same seed is not another seed: it stands alone
+        repetition = counts[identity, run.seed]  # a second run with the same seed is a separate experiment
         counts[identity, run.seed] += 1
         grouped.setdefault((identity, repetition), []).append(run)
     firsts = [members[0].path.resolve() for members in grouped.values()]
@@ -158,7 +158,10 @@ def _title(folder: Path, folders: Sequence[Path]) -> str:
 
 
 def _identity(run: Run) -> tuple[Any, ...]:
-    """Return the identity of an experiment. A run without settings is one, unless its directory names the seed."""
+    """Return the identity of a run's experiment.
+
+    A run without settings is separate, unless its directory names the seed.
+    """
     path = run.path.resolve()
     place = str(path.parent if is_seed_folder(path) else path)
     references = tuple(
@@ -303,7 +306,7 @@ def copy_wins(entry: Entry) -> list[str]:
 
 
 def metrics_to_draw(evaluation: Evaluation) -> list[str]:
-    """Return the keys of at most four quality metrics for a picture, standard metrics first."""
+    """Return the keys of at most four quality metrics to plot, standard metrics first."""
     quality = [key for key, column in evaluation.columns.items() if column.is_quality and not column.group]
     standard = [key for key in _SHOWN_FIRST if key in quality]
     return (standard or quality)[:4]

@@ -1,6 +1,6 @@
 """The style of all figures: colours for the colour-blind, fonts with Chinese, PNG and SVG files.
 
-Sizes are chosen for print at the width of a column, where no text is smaller than about 7 points.
+Sizes are chosen so that text has at least about 7 points when it is printed at the width of a column.
 """
 
 import io
@@ -47,15 +47,15 @@ _SETTINGS: dict[str, Any] = {
     "axes.spines.top": False,
     "font.size": 10,
     "legend.frameon": False,
-    "svg.fonttype": "path",  # readers may not have the font
-    "svg.hashsalt": "wean_fairseq",  # ids are random without it, so that equal figures would have different files
+    "svg.fonttype": "path",  # draws text as paths, because readers may not have the font
+    "svg.hashsalt": "wean_fairseq",  # without it, ids are random, so that equal figures would have different files
     "text.parse_math": False,  # words may contain dollar signs
 }
 #: Unicode's bidirectional embeddings, overrides and isolates.
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_LONGEST = 4000  # largest number of characters of a text
+_LONGEST = 4000  # maximum number of characters of a text
 _RESOLUTION = 200
-_LARGEST = 150  # inches, because larger figures need gigabytes of memory
+_LARGEST = 150  # maximum size in inches, because larger figures need gigabytes of memory
 
 
 def displayable(text: str) -> str:
@@ -102,7 +102,7 @@ def _name_font(font: str | None) -> None:
 
 
 def new_figure(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
-    """Return a matplotlib figure of panels that needs no window system.
+    """Return a matplotlib figure with panels that works without a window system.
 
     Args:
         size: width and height of the figure in inches.
@@ -122,13 +122,13 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
         The two files.
 
     Raises:
-        UserError: if it is too large, or they cannot be written.
+        UserError: if the figure is too large, or the files cannot be written.
     """
     paths = [Path(f"{stem}.{suffix}") for suffix in ("png", "svg")]
     font = chinese_font()
     settings: Any = {**_SETTINGS, "font.family": ["DejaVu Sans", *([font] if font else [])]}
     with matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()  # a matplotlibrc in the current folder can let matplotlib run LaTeX
+        matplotlib.rcdefaults()  # a matplotlibrc in the current folder could make matplotlib run LaTeX
         matplotlib.rcParams.update(settings)
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # `_name_font` warns about it
         figure = draw()
@@ -137,7 +137,7 @@ def write_figure(draw: Callable[[], Any], stem: Path) -> list[Path]:
         if any(has_chinese(label.get_text()) for label in figure.findobj(mpl_text.Text)):
             _name_font(font)
         for path in paths:
-            # Without a date equal figures have equal files.
+            # Without a date, equal figures have equal files.
             content, dates = io.BytesIO(), {"Date": None} if path.suffix == ".svg" else {}
             figure.savefig(content, format=path.suffix[1:], dpi=_RESOLUTION, metadata=dates)
             write_atomically(path, content.getvalue())

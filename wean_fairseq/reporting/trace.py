@@ -1,6 +1,6 @@
 """Decode texts with a model, and return the data of figures: attention, copying, granularities, coverage of topics.
 
-The argument ``search`` of the functions is ``beam`` and ``essay_length``, as for `TextModel.explain`.
+The functions accept ``beam`` and ``essay_length`` as ``search``, as in `TextModel.explain`.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ from .dumps import Attention, CopiedWord, Coverage, Provenance
 
 
 def open_model(checkpoint: str, data: str | None, **options: Any) -> TextModel:
-    """Load a model. A checkpoint takes tokens as in its training text, a folder of ``wean-export`` takes plain text.
+    """Load a model. A checkpoint reads tokens as in its training text, a folder of ``wean-export`` reads plain text.
 
     Args:
         data: directory with the dictionaries of a checkpoint.
         options: options of the task that replace those of the training.
 
     Raises:
-        UserError: if there is no such file or directory, or an option does not fit the model.
+        UserError: if the file or directory does not exist, or an option does not fit the model.
     """
     return load_model(checkpoint, data, text=None if is_export(checkpoint) else TOKENS, **options)
 
@@ -41,7 +41,7 @@ def trace_attention(model: TextModel, lines: Sequence[str], **search: Any) -> li
     """Return the attention of the best output of every line.
 
     Raises:
-        UserError: if the model has none, or a line is empty.
+        UserError: if the model has no attention, or a line is empty.
     """
     traced = []
     for sentence in model.explain(_check_no_empty(model, lines), details=False, **search):
@@ -53,9 +53,9 @@ def trace_attention(model: TextModel, lines: Sequence[str], **search: Any) -> li
 
 
 def trace_coverage(model: TextModel, lines: Sequence[str], **search: Any) -> list[Coverage]:
-    """Return the rest of each topic after each word of the best output of every line.
+    """Return the remaining part of each topic after each word of the best output of every line.
 
-    C_t = 1 - sum_{i<=t} alpha_i / phi of MTA-LSTM (Feng et al., IJCAI 2018), or d_t of SC-LSTM.
+    It is C_t = 1 - sum_{i<=t} alpha_i / phi of MTA-LSTM (Feng et al., IJCAI 2018), or d_t of SC-LSTM.
 
     Raises:
         UserError: if the model has no coverage of topics.

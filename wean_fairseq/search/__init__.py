@@ -1,4 +1,4 @@
-"""Search algorithms beyond fairseq's generator, created by the tasks' ``build_generator``."""
+"""Search algorithms beyond fairseq's generator. The tasks' ``build_generator`` creates them."""
 
 from .. import register
 

@@ -6,11 +6,11 @@ import torch
 from fairseq.search import BeamSearch
 from torch import Tensor
 
-CONTINUATIONS = 50  # candidates of each hypothesis, from which the search samples
+CONTINUATIONS = 50  # number of candidates per hypothesis from which the search samples
 
 
 class BeamSampling(BeamSearch):
-    """Take the ``CONTINUATIONS`` best words of each hypothesis, and sample candidates by their total scores.
+    """A search that samples candidates by total score from the ``CONTINUATIONS`` best words of each hypothesis.
 
     The probability of a candidate is the softmax of the summed log-probabilities of its whole hypothesis. Candidates
     are drawn without replacement, from torch's random generator, which ``--seed`` sets.
@@ -19,13 +19,13 @@ class BeamSampling(BeamSearch):
     def step(
         self, step: int, lprobs: Tensor, scores: Tensor | None, *_unused: Any, candidate_multiple: int = 2
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Candidates of a step, best first: their sums, words and hypotheses, each of shape (B, candidates).
+        """Return the candidates of a step, best first: their sums, words and hypotheses, each of shape (B, candidates).
 
         Args:
-            step: from 0. At step 0 all hypotheses of a sentence are equal.
+            step: number of the step, from 0. At step 0, all hypotheses of a sentence are equal.
             lprobs: log-probabilities of the next word, (B, K, V).
             scores: sums so far, (B, K, steps).
-            candidate_multiple: candidates per hypothesis of the beam.
+            candidate_multiple: number of candidates per hypothesis of the beam.
         """
         # Each hypothesis proposes its best words. At step 0 all hypotheses of a sentence are equal, so only the first
         # counts.
@@ -38,10 +38,10 @@ class BeamSampling(BeamSearch):
         continuations = min(CONTINUATIONS, totals.size(2) - 1)  # excludes padding, which is always the worst
         best, words = totals.topk(continuations, dim=2)  # (B, K, kept). At step 0 (B, 1, kept)
         count = min(candidate_multiple * beam, best.size(1) * continuations)
-        # The largest sums of logits and Gumbel noise are a sample from their softmax without replacement.
+        # The largest sums of logits and Gumbel noise are a sample without replacement from the softmax of the logits.
         noise = -torch.empty_like(best, dtype=torch.float).exponential_().log()
         drawn = (best.float() + noise).flatten(1).topk(count).indices  # (B, count)
-        # fairseq expects candidates that are sorted by their sums.
+        # fairseq expects candidates in the order of their sums.
         sums, order = best.flatten(1).gather(1, drawn).sort(dim=1, descending=True)
         places = drawn.gather(1, order)
         return sums, words.flatten(1).gather(1, places), places // continuations

@@ -29,14 +29,14 @@ from .packed_model import PackedModel
 from .traces import add_traces
 from .vocabulary_scores import EXACT, INT8, VocabularyScores
 
-NUM_SPECIAL = 3  # words that may be forbidden at a step: padding, <unk>, the end symbol. Suppressed words follow
+NUM_SPECIAL = 3  # number of words that may be forbidden at a step: padding, <unk>, the end symbol
 
 
 @dataclass
 class _Beams:
     """The hypotheses before a step."""
 
-    words: Tensor  # the last one, (N, 1)
+    words: Tensor  # the last word of each hypothesis, (N, 1)
     totals: Tensor | None  # sums of log-probabilities, (N,). None at the first step
     memory: Memory
     state: State
@@ -50,30 +50,31 @@ class _Search:
     decoder: StepDecoder[Any, Any]
     scores: VocabularyScores
     max_len: int
-    special: Tensor  # words that may be forbidden at a step, (1, SPECIAL): NUM_SPECIAL and those that are suppressed
+    special: Tensor  # words that may be forbidden at a step, (1, SPECIAL): NUM_SPECIAL words, then suppressed words
     change: Tensor  # added to their scores: row 0 before an output may end, row 1 afterwards, (2, SPECIAL)
-    finished: list[list[Finished]]  # of each sentence of the batch
+    finished: list[list[Finished]]  # finished hypotheses of each sentence of the batch
     grown: list[Grown] = field(default_factory=list)  # of each step
-    tensors: list[dict[str, Tensor]] = field(default_factory=list)  # of each step, for ``trace``
+    tensors: list[dict[str, Tensor]] = field(default_factory=list)  # tensors of each step, for ``trace``
 
 
 class FastSequenceGenerator(PaperSequenceGenerator):
     """Beam search for one model with a ``StepDecoder``. Other searches use fairseq's own loop.
 
-    Those are ensembles, language models, other searches than plain beam search, forced prefixes, blocked n-grams,
-    outputs as long as the source, copying with a temperature, and beams that are wide relative to the vocabulary.
+    The other searches are ensembles, language models, searches other than plain beam search, forced prefixes, blocked
+    n-grams, outputs as long as the source, copying with a temperature, and beams that are wide relative to the
+    vocabulary.
 
     Args:
-        factors: precision of the scores' products. ``EXACT`` rounds nothing, ``BF16`` is faster on hardware that
-            supports it, and ``INT8`` is even faster on a CPU, where it also applies to the model's large linear maps.
-            Searches by fairseq's loop are not rounded.
+        factors: precision of the products that compute scores. ``EXACT`` rounds nothing, ``BF16`` is faster on hardware
+            that supports it, and ``INT8`` is even faster on a CPU, where it also applies to the model's large linear
+            maps. Searches with fairseq's loop are not rounded.
         kwargs: as for ``PaperSequenceGenerator``.
 
     Attributes:
         traces: add a ``Trace`` to each hypothesis, unless the batch needs fairseq's loop (see ``traces.follow``).
 
     Raises:
-        UserError: if the scores of this model, or of this machine, cannot be rounded in this way.
+        UserError: if the scores of this model cannot be rounded in this way, or not on this machine.
     """
 
     traces = False
@@ -83,19 +84,19 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     ) -> None:
         super().__init__(models, tgt_dict, **kwargs)
         self.factors = factors
-        # True if batches are searched here, unless a batch needs fairseq's loop.
+        # True if this class searches, except for batches that need fairseq's loop.
         decoder = self._fast_decoder()
         self.is_fast = decoder is not None
         if factors != EXACT and decoder is not None:
             _check_rounding(factors, decoder)
 
     def release(self) -> None:
-        """Free the packed weights, which the next search packs again."""
+        """Free the packed weights. The next search packs them again."""
         self.__dict__.pop("_packed_model", None)
 
     @staticmethod
     def supports(models: list[torch.nn.Module]) -> bool:
-        """Return True if ``models`` is one model that this class can search with."""
+        """Return True if ``models`` is a single model that this class supports."""
         return len(models) == 1 and isinstance(getattr(models[0], "decoder", None), StepDecoder)
 
     def _generate(
@@ -116,7 +117,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         packed: PackedModel | None = self.__dict__.pop("_packed_model", None)
         search_arguments = (self.model.models[0], self.vocab_size, source.size(0) * self.beam_size, self.factors)
         if packed is None or not packed.fits(*search_arguments):
-            packed = None  # free it before the new one is allocated
+            packed = None  # free the old weights before new ones are allocated
             packed = PackedModel(*search_arguments)
         encoder_out = packed.encoder.forward_torchscript(sample["net_input"])
         memory = packed.decoder.remember(encoder_out).contiguous()
@@ -146,7 +147,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
         """Return the decoder to search with, or ``None`` if fairseq's loop must be used."""
         models = list(self.model.models)
-        # Other searches and these options need the log-probabilities of all words.
+        # Other searches and the following options need the log-probabilities of all words.
         other_searches = (self.repeat_ngram_blocker, self.lm_model)
         plain = all(search is None for search in other_searches) and not self.match_source_len
         if not (plain and self.supports(models) and type(self.search) in (BeamSearch, TopAwareBeamSearch)):
@@ -162,8 +163,8 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return [] if self.token_indices_to_suppress is None else self.token_indices_to_suppress.tolist()
 
     def _step(self, search: _Search, beams: _Beams, step: int) -> _Beams | None:
-        """Advance by one word. Returns ``None`` when all sentences are done."""
-        # Rank 2 * K candidates per sentence, so that K of them remain even if K others end here.
+        """Advance by one word, and return the new beams, or ``None`` when all sentences are done."""
+        # Rank 2 * K candidates per sentence, so that K candidates remain even if K others end here.
         normaliser = self._score(search, beams, step)
         sentences, num_candidates = len(beams.sentences), 2 * self.beam_size
         if step == search.max_len:
@@ -178,13 +179,13 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         if not open_rows:
             return None
         assert step < search.max_len, "a sentence has no finite score for its end"
-        # The best K candidates that do not end, in their order.
+        # Select the best K candidates that do not end, in their order.
         order = ends.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
         chosen = (candidates.gather(1, order) for candidates in (totals, words, parents))
         return self._extend(search, beams, step, open_rows, *chosen)
 
     def _score(self, search: _Search, beams: _Beams, step: int) -> Tensor:
-        """Score all words. Returns the values to subtract from the scores to get log-probabilities, (N,)."""
+        """Score all words, and return the values to subtract from the scores to get log-probabilities, (N,)."""
         decoder_step, beams.state = search.decoder.step(beams.words, beams.memory, beams.state)
         log_sum = search.scores.compute(decoder_step.features[:, 0], self.temperature)
         arguments = (decoder_step, beams.memory, search.scores, log_sum)
@@ -202,9 +203,9 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return normaliser + log_known(special_scores[:, 1] - normaliser) if self.renormalise else normaliser
 
     def _end_candidates(self, search: _Search, beams: _Beams, normaliser: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Candidates of the last step, where every hypothesis must end.
+        """Return the candidates of the last step, at which every hypothesis must end.
 
-        Tensors of shape (B, K), at the first step (B, 1).
+        The tensors have the shape (B, K), or (B, 1) at the first step.
         """
         ends = torch.full_like(normaliser, self.eos, dtype=torch.long)
         totals = search.scores.get(ends.unsqueeze(1)).squeeze(1) - normaliser
@@ -216,7 +217,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _finish(
         self, search: _Search, beams: _Beams, step: int, totals: Tensor, ends: Tensor, parents: Tensor
     ) -> set[int]:
-        """Store the hypotheses that end among the best K candidates. Returns the rows of the sentences that are done.
+        """Store the hypotheses that end among the best K candidates, and return the rows of finished sentences.
 
         The arguments are the sums of the candidates, whether they end, and their hypotheses, each of shape (B, M).
         """
@@ -242,7 +243,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         }
 
     def _add_finished(self, search: _Search, sentence: int, row: int, new: list[Finished], step: int) -> bool:
-        """Add new finished hypotheses to those of a sentence. Returns True if the sentence is done."""
+        """Add new finished hypotheses to a sentence, and return True if the sentence is done."""
         hypotheses = search.finished[sentence]
         if self.stop_when_nothing_better:
             hypotheses[:] = sorted([*hypotheses, *new], key=lambda hypothesis: -hypothesis.score)
@@ -262,7 +263,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         words: Tensor,
         parents: Tensor,
     ) -> _Beams:
-        """Append one word to the hypotheses of the sentences in the given rows, from (B, K) words, sums and parents."""
+        """Append one word to the hypotheses of sentences in the given rows. Words, sums and parents are (B, K)."""
         row_index = None
         if len(open_rows) < len(beams.sentences):
             row_index = torch.tensor(open_rows, device=words.device)

@@ -1,7 +1,7 @@
 """fairseq's beam search with other stop rules, and alignments for ``--replace-unk``.
 
 fairseq ends a sentence when the number of finished hypotheses reaches the beam size, however bad they are. Peaked
-models (e.g. copying ones) fill the beam with prematurely ended hypotheses before the right hypothesis has ended.
+models (e.g. models that copy) fill the beam with prematurely ended hypotheses before the right hypothesis has ended.
 
 Legend: ``B`` sentences that are still searched, ``K`` beam size, ``S`` padded source length, ``T`` output length.
 """
@@ -20,17 +20,17 @@ from torch import Tensor
 from ..errors import UserError
 from .beam_sampling import CONTINUATIONS, BeamSampling
 
-# Modules whose errors in a search are about its scores.
+# Modules whose errors in a search are caused by its scores.
 _SEARCHES = ("fairseq.sequence_generator", "fairseq.search", "wean_fairseq.search")
 
 
 def log_known(log_unknown: Tensor) -> Tensor:
-    """Log-probability of all words except ``<unk>``, from the log-probability of ``<unk>``. It is always finite."""
+    """Return the log-probability of all words except ``<unk>``, given that of ``<unk>``. It is always finite."""
     return torch.log1p(-log_unknown.exp().clamp(max=1 - 1e-6))
 
 
 def not_finite() -> UserError:
-    """Return the error about a model of which no output has a finite score."""
+    """Return the error about a model without any output with a finite score."""
     return UserError(
         "the scores of the model are not finite, because its parameters are too large: its training diverged, and its "
         "outputs mean nothing; use an earlier checkpoint."
@@ -38,7 +38,7 @@ def not_finite() -> UserError:
 
 
 class TopAwareBeamSearch(BeamSearch):
-    """Beam search that records the values that the stop rules need.
+    """Beam search that records values for the stop rules.
 
     Attributes:
         top_ends: whether the best candidate of the step ends the sentence, (B,).
@@ -64,17 +64,17 @@ class TopAwareBeamSearch(BeamSearch):
 class _NGramBlock(NGramRepeatBlock):
     """A corrected ``--no-repeat-ngram-size``.
 
-    Without its CUDA extension fairseq compares with the end of the token buffer, which is padding until the longest
-    output is written, and therefore blocks nothing.
+    Without its CUDA extension, fairseq compares n-grams with the end of the token buffer. The end is padding until the
+    longest output is written, so nothing is blocked.
     """
 
     def forward(self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
-        """Log-probabilities (B * K, V), -inf where a word would repeat an n-gram of its hypothesis (B * K, steps)."""
+        """Return log-probabilities (B * K, V) with -inf for words that would repeat an n-gram of their hypothesis."""
         written = tokens[:, : step + 1].contiguous()  # the extension requires contiguous memory
         if self.no_repeat_ngram_size > 1:
             blocked: Tensor = super().forward(written, lprobs, bsz, beam_size, step)
             return blocked
-        return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no word twice. The first token is not a word
+        return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no repeated word. The first token is not a word
 
 
 class PaperSequenceGenerator(SequenceGenerator):
@@ -83,11 +83,11 @@ class PaperSequenceGenerator(SequenceGenerator):
     Args:
         search_strategy: fairseq's plain beam search if ``stop_when_best_finished`` is set.
         stop_when_best_finished: end a sentence when its best candidate ends it and this number of hypotheses are
-            finished. 0 = never early. Without length normalisation a sum of log-probabilities only falls, so no better
-            hypothesis can follow: the first output is the same, but found sooner.
+            finished. 0 = never early. Without length normalisation, a sum of log-probabilities only falls, so no better
+            hypothesis can follow, and the same first output is found sooner.
         stop_when_nothing_better: keep the best finished hypotheses, and end a sentence when no unfinished one can still
-            become one of the best of this number. 0 = as fairseq, see above. Cannot be combined with the other stop
-            rule.
+            become one of the best of this number. 0 = as in fairseq, see above. It cannot be combined with the other
+            stop rule.
         source_positions: return for each hypothesis, as ``alignment``, the source word to which each of its words
             attends most. ``--replace-unk`` needs it.
         beam_sampling: sample candidates instead of ranking them. It cannot be combined with the stop rules.
@@ -152,15 +152,15 @@ class PaperSequenceGenerator(SequenceGenerator):
     ) -> list[int]:
         """Store the hypotheses that end at this step.
 
-        Without ``stop_when_nothing_better`` this is fairseq's method. With it, the best hypotheses of all steps are
-        kept.
+        Without ``stop_when_nothing_better``, this is fairseq's method. With the option, the best hypotheses of all
+        steps are kept.
         """
         arguments = (step, bbsz_idx, eos_scores, tokens, scores)
         if not self.stop_when_nothing_better:
             return list(super().finalize_hypos(*arguments, *more))
         finalized, finished, beam_size, *_, max_len = more
         # fairseq drops finished sentences from the batch, so a row must be translated to the index of its sentence.
-        sentence = [number for number, done in enumerate(finished) if not done]  # of each row of the batch
+        sentence = [number for number, done in enumerate(finished) if not done]  # sentence of each row of the batch
         values = (eos_scores / (step + 1) ** self.len_penalty if self.normalize_scores else eos_scores).tolist()
         # Collect the normalised scores of the hypotheses that end at this step, by row.
         ended: dict[int, list[float]] = {}
@@ -175,8 +175,8 @@ class PaperSequenceGenerator(SequenceGenerator):
                 row, [*(float(h["score"]) for h in finalized[sentence[row]]), *new_scores], step, max_len
             )
         }
-        # fairseq stores at most ``beam_size`` hypotheses and ignores later ones, so it gets an empty list at each step.
-        # The new hypotheses are then merged with the earlier ones, and only the best are kept.
+        # fairseq stores at most ``beam_size`` hypotheses and ignores later hypotheses, so it gets an empty list at each
+        # step. The new hypotheses are then merged with the earlier hypotheses, and only the best are kept.
         new_hypotheses: list[list[dict[str, Any]]] = [[] for _ in finalized]
         done = super().finalize_hypos(*arguments, new_hypotheses, *more[1:])
         for hypotheses, ended_now in zip(finalized, new_hypotheses, strict=True):
@@ -204,11 +204,11 @@ class PaperSequenceGenerator(SequenceGenerator):
     def generate(
         self, models: list[torch.nn.Module], sample: dict[str, Any], **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Search. The hypotheses of each sentence are sorted, best first.
+        """Run the search. The hypotheses of each sentence are sorted, best first.
 
         Raises:
-            UserError: if all outputs of ``min_len`` words repeat an n-gram, none can have all constraints, or no score
-                is finite.
+            UserError: if all outputs of ``min_len`` words repeat an n-gram, if no output can contain all constraints,
+                or if no score is finite.
         """
         longest = self._longest(sample["net_input"])
         if self.min_len > longest:
@@ -248,14 +248,14 @@ class PaperSequenceGenerator(SequenceGenerator):
         return bool(scores.isfinite().any(dim=1).all())
 
     def _longest(self, net_input: dict[str, Any]) -> int:
-        """Maximum number of words of an output, as in fairseq."""
+        """Return the maximum number of words of an output, as in fairseq."""
         if self.match_source_len:
             return int(net_input["src_lengths"].max())
         words = int(self.max_len_a * net_input["src_tokens"].size(1) + self.max_len_b)
         return min(words, int(self.max_len) - 1)
 
     def _source_positions(self, src_tokens: Tensor, attention: Tensor) -> list[int]:
-        """Most attended source word of each output word: tokens (S,), attention (S, T) -> T positions from 0."""
+        """Return the T positions (from 0) of the most attended source words: tokens (S,), attention (S, T)."""
         if attention.numel() == 0:
             raise UserError("--replace-unk needs a model that returns its attention, and this one does not.")
         no_word = src_tokens.eq(self.pad) | src_tokens.eq(self.eos)

@@ -1,4 +1,4 @@
-"""The hypotheses of a beam search as links to the previous step, so that growing them copies no tensor.
+"""Store the hypotheses of a beam search as links to the previous step, so that extending them copies no tensor.
 
 Legend: ``N`` hypotheses before a step, ``N'`` after it, ``S`` padded source length, ``T`` output length.
 """
@@ -12,10 +12,10 @@ from torch import Tensor
 class Finished(NamedTuple):
     """A finished hypothesis."""
 
-    step: int  # of its end, from 0
-    row: int  # of the hypothesis before that step
+    step: int  # step at which it ended, from 0
+    row: int  # row of the hypothesis before that step
     total: float  # sum of log-probabilities
-    score: float  # the same, normalised by the length
+    score: float  # total, normalised by the length
 
 
 class Grown(NamedTuple):
@@ -32,9 +32,9 @@ def trace(
     """Build the dictionaries that fairseq returns for finished hypotheses, in one pass backwards over the steps.
 
     Args:
-        finished: in any order.
-        steps: from the first.
-        tensors: tensors of each step by name, (N, ...): ``attention`` (N, S), if the model has attention, and others.
+        finished: finished hypotheses in any order.
+        steps: all steps in order.
+        tensors: tensors of each step by name, (N, ...), including ``attention`` (N, S) if the model has attention.
         end: the end symbol.
 
     Returns:
@@ -43,7 +43,7 @@ def trace(
     """
     if not finished:
         return []
-    # longest first, so that the active hypotheses of a step are the first ones
+    # longest first, so that the active hypotheses of a step come first
     order = sorted(range(len(finished)), key=lambda number: -finished[number].step)
     ends = [finished[number].step for number in order]
     rows = torch.tensor([finished[number].row for number in order], device=device)
@@ -54,9 +54,9 @@ def trace(
         name: torch.empty(len(order), ends[0] + 1, *tensor.shape[1:], device=device)
         for name, tensor in tensors[0].items()
     }
-    active = 0  # hypotheses that continue after the step
-    # Walk backwards from the last step. The active hypotheses follow their parents, and at each step those that end
-    # there join them. Each token is therefore read exactly once, from the step that wrote it.
+    active = 0  # number of hypotheses that continue after the step
+    # Walk backwards from the last step. The active hypotheses follow their parents, and hypotheses that end at a step
+    # become active there. Each token is therefore read exactly once, from the step that wrote it.
     for step in range(ends[0], -1, -1):
         if active:
             grown, active_rows = steps[step], rows[:active]

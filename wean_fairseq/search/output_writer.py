@@ -1,7 +1,7 @@
-"""JSON lines files about outputs, one line per sentence, written from the traces of the search.
+"""Write JSON Lines files about outputs from the traces of the search, one line per sentence.
 
-``--granularity-dump FILE`` contains the granularities of the words of each sentence, ``--copy-provenance FILE`` the
-origin of each word of an output.
+``--granularity-dump FILE`` contains the granularities of the words of each sentence. ``--copy-provenance FILE``
+contains the origin of each word of an output.
 """
 
 import json
@@ -17,7 +17,7 @@ from torch import Tensor
 from ..errors import UserError
 from .traces import Trace
 
-Description = Callable[[list[str], Trace], dict[str, Any]]  # fields of a line, from an output's words and its trace
+Description = Callable[[list[str], Trace], dict[str, Any]]  # maps an output's words and trace to fields of a line
 
 
 class OutputWriter:
@@ -82,7 +82,7 @@ def _rounded(granularity: dict[int, Tensor]) -> dict[str, list[float]]:
     return {str(layer): [round(z, 4) for z in row.tolist()] for layer, row in granularity.items()}
 
 
-SMALLEST_SHARE = 0.005  # smallest share of a position that is written
+SMALLEST_SHARE = 0.005  # minimum share of a position that is written
 
 
 def describe_provenance(words: list[str], trace: Trace) -> dict[str, Any]:

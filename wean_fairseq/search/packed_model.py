@@ -1,4 +1,4 @@
-"""An encoder and a decoder prepared for a search: the weights of their products are packed once for all batches.
+"""Prepare an encoder and a decoder for a search. The weights of their products are packed once for all batches.
 
 Legend: ``N`` hypotheses, ``I`` width in, ``O`` width out.
 """
@@ -15,7 +15,7 @@ from ..models.base import LossModel, StepDecoder
 from .packed_linear import Int8Linear, PackedLinear
 from .vocabulary_scores import INT8, build_scores
 
-# Smaller maps are not packed, because the call of the packed operator costs more than it saves.
+# Smaller maps are not packed, because calling the packed operator costs more than it saves.
 FEWEST_WEIGHTS = 2**17
 
 
@@ -25,7 +25,7 @@ class PackedModel:
     The generator keeps it for the next batch while the weights are unchanged.
 
     Args:
-        original: the model. Its parameters are shared.
+        original: the model, whose parameters are shared.
         num_words: number of words in the dictionary.
         max_rows: maximum number of hypotheses of a step.
         factors: precision of the products, see ``FastSequenceGenerator``.
@@ -40,7 +40,7 @@ class PackedModel:
 
     @property
     def can_be_kept(self) -> bool:
-        """Return True if a later search may use this object, see ``fits``."""
+        """Return True if a later search may reuse this object, see ``fits``."""
         return bool(self._sketches)
 
     def fits(self, original: LossModel, num_words: int, max_rows: int, factors: str) -> bool:
@@ -58,7 +58,7 @@ class LazilyPackedLinear(nn.Linear):
     """A linear map whose weights are packed at the first call.
 
     Args:
-        original: its parameters are shared.
+        original: the linear map, whose parameters are shared.
         rows: approximate maximum number of rows of a product.
         factors: ``INT8``, or anything else for exact products.
     """
@@ -78,7 +78,7 @@ class LazilyPackedLinear(nn.Linear):
 
 
 def _pack_large_maps(module: Any, rows: int, factors: str) -> Any:
-    """A copy in which every large ``nn.Linear`` is a ``LazilyPackedLinear``, or the module itself if it has none."""
+    """Return a copy with a ``LazilyPackedLinear`` for every large ``nn.Linear``, or the module if there is none."""
     if type(module) is nn.Linear:
         supported = module.weight.device.type == "cpu" and module.weight.dtype == torch.float
         large = supported and module.weight.numel() >= FEWEST_WEIGHTS
@@ -95,11 +95,11 @@ def _pack_large_maps(module: Any, rows: int, factors: str) -> Any:
 
 
 def _sketches(model: LossModel) -> list[Tensor]:
-    """A checksum of every parameter, to detect changes. Empty if packed weights are not kept between batches.
+    """Return a checksum of every parameter, to detect changes. Empty if packed weights are not kept between batches.
 
-    They are not kept on a GPU or in half precision. The checksum of a matrix is the weighted sum of its columns, each
-    with a different weight. It takes an eighth of the time of packing. It detects every change larger than rounding
-    errors.
+    Packed weights are not kept on a GPU or in half precision. The checksum of a matrix is the weighted sum of its
+    columns, each with a different weight. It takes an eighth of the time of packing, and detects every change larger
+    than rounding errors.
     """
     embeddings = model.decoder.word_embeddings
     if embeddings.dtype not in (torch.float, torch.double) or embeddings.device.type != "cpu":

@@ -1,8 +1,8 @@
-"""Scores of all words for all hypotheses of a step, and the best of them, with little memory traffic.
+"""Compute the scores of all words for all hypotheses of a step, and find the best, with little memory traffic.
 
 The scores are computed in chunks of words that fit the cache of a CPU, and each chunk is normalised while it is in the
 cache. Each row's log-normaliser is stored, so the scores are read only once. The maximum of each block of 64 words is
-stored too. The best n words of a sentence are in the n blocks with the best maxima, so the search for them reads only
+also stored. The best n words of a sentence are in the n blocks with the best maxima, so the search for them reads only
 those blocks. On a GPU, kernel launches cost more than a pass over the scores, so all scores are ranked at once.
 
 Legend: ``N`` hypotheses of all sentences, ``B`` sentences, ``D`` width of the features, ``V`` words that are scored,
@@ -22,16 +22,16 @@ from ..modules.query_embedding import Additive, ConcatScore, Product
 from .packed_linear import Int8Linear, PackedLinear
 
 BLOCK = 64
-CPU_CHUNK = 2**21  # scores; 8 MiB of float32
+CPU_CHUNK = 2**21  # number of scores in a chunk, which take 8 MiB in float32
 GPU_CHUNK = 2**27
-# Precision of the factors of the scores' products.
+# Precision of the factors in products that compute scores.
 EXACT, BF16, INT8 = "exact", "bf16", "int8"
 
 
 def build_scores(
     output: OutputLayer, embeddings: Tensor, *, num_words: int, max_rows: int, factors: str = EXACT
 ) -> "VocabularyScores":
-    """Create the scores that suit the device. The arguments are those of ``VocabularyScores``."""
+    """Create the scores object that suits the device, with the arguments of ``VocabularyScores``."""
     whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
     return (WholeScores if whole else VocabularyScores)(output.prepared(), embeddings, num_words, max_rows, factors)
 
@@ -46,7 +46,7 @@ class VocabularyScores:
         embeddings: embeddings of the words, (V or more, E).
         num_words: ``W``.
         max_rows: maximum number of hypotheses of a step.
-        factors: number format of the factors, ``EXACT``, ``BF16`` or ``INT8``. Later computations stay in float32, as
+        factors: number format of the factors, ``EXACT``, ``BF16`` or ``INT8``. Later computations use float32, and so
             do the scores of ``concat``, which are not a product.
     """
 
@@ -65,20 +65,20 @@ class VocabularyScores:
         self.factors = factors
         self._products: list[PackedLinear | Int8Linear] = []  # one per chunk of words
         self._scorers: list[AdditiveScorer] = []  # for the additive score, one per chunk of words
-        self._candidate_part: Tensor | None = None  # for the additive score, the same at every step
+        self._candidate_part: Tensor | None = None  # for the additive score. It is the same at every step
         # The chunks do not change when sentences are dropped.
         limit = CPU_CHUNK if embeddings.device.type == "cpu" else GPU_CHUNK
         blocks = -(-num_words // BLOCK)
         self.num_chunks = min(blocks, -(-max_rows * blocks * BLOCK // limit))
-        self.width = -(-blocks // self.num_chunks) * BLOCK  # words of a chunk
+        self.width = -(-blocks // self.num_chunks) * BLOCK  # number of words in a chunk
         self.max_rows = max_rows
         self._memory = embeddings.new_empty(0, dtype=torch.float)
-        self._scores = self._shift = self._maxima = self._memory  # of the current step, see ``_allocate``
+        self._scores = self._shift = self._maxima = self._memory  # values of the current step, see ``_allocate``
 
     def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
         """Return True if this object can serve a search with these arguments, as long as the weights are unchanged."""
         same_arguments = self.num_words == num_words and self.max_rows >= max_rows and self.factors == factors
-        # the memory is written to
+        # because the memory is written to
         return same_arguments and self._memory.is_inference() == torch.is_inference_mode_enabled()
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
@@ -87,7 +87,7 @@ class VocabularyScores:
         self._allocate(features.size(0))
         for number, normalised in enumerate(self._scores):
             start = number * self.width
-            count = min(self.width, self.num_scored - start)  # words with a score. The others can only be copied
+            count = min(self.width, self.num_scored - start)  # number of words with a score. Others can only be copied
             if count < self.width:
                 normalised[:, max(count, 0) :] = NEVER
             if count > 0:
@@ -125,17 +125,17 @@ class VocabularyScores:
         """Return the best continuations of each sentence, whose hypotheses are next to each other.
 
         Args:
-            normaliser: subtracted from the scores to give log-probabilities, (N,).
+            normaliser: value to subtract from the scores to get log-probabilities, (N,).
             sums: log-probabilities of the hypotheses so far, (N,). ``None`` at the first step.
             sentences: ``B``.
             count: ``M``.
 
         Returns:
-            Their sums, best first, their words, and their hypotheses numbered within the sentence, each of shape (B,
-            M).
+            The sums (best first), words, and hypotheses (numbered within the sentence) of the continuations, each of
+                shape (B, M).
         """
         # First rank the blocks of all hypotheses of a sentence by their best total. The M best words must be in the M
-        # best blocks, because each other block has M better words in front of it.
+        # best blocks, because M better words precede every other block.
         num_blocks = self._maxima[0].numel()
         group = len(normaliser) // sentences
         normalisers = (normaliser - self._shift).t()  # subtracted for log-probabilities, in each chunk: (N, C)
@@ -151,14 +151,14 @@ class VocabularyScores:
         best, places = block_totals.flatten(1).topk(count)
         chosen = places // BLOCK
         words = blocks.gather(1, chosen) * BLOCK + places % BLOCK
-        if words.is_cpu:  # scores that are all NaN may choose a word behind the last one
+        if words.is_cpu:  # scores that are all NaN may select a position after the last word
             words.clamp_(max=self.num_words - 1)
         return best, words, beams.gather(1, chosen)
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
         """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)). Weights are (N,).
 
-        ``other`` has the same arguments and has also computed a step. Its scores are overwritten.
+        ``other`` was created with the same arguments and has also computed a step. Its scores are overwritten.
         """
         for number, scores in enumerate(self._scores):
             scores.add_((self._shift[number] + weight).unsqueeze(1))
@@ -200,20 +200,20 @@ class VocabularyScores:
         if not len(self._memory):
             self._memory = self._memory.new_empty(self.num_chunks * self.max_rows * self.width)
         size = (self.num_chunks, rows, self.width)
-        # without the normalisers in ``_shift``
+        # scores without the normalisers in ``_shift``
         self._scores = self._memory[: self.num_chunks * rows * self.width].view(size)
         self._shift = self._memory.new_zeros(self.num_chunks, rows)
         self._maxima = self._memory.new_empty(rows, self.num_chunks, self.width // BLOCK)
 
     def _places(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Chunks, rows and positions within the chunk of words (N, M), which broadcast to (N, M)."""
+        """Return chunks, rows and positions within the chunk of words (N, M), which broadcast to (N, M)."""
         rows = torch.arange(len(words), device=words.device).unsqueeze(1)
         return words // self.width, rows, words % self.width
 
     def _blocks(self, rows: Tensor, blocks: Tensor) -> Tensor:
         """Return the scores of blocks of hypotheses.
 
-        The arguments broadcast to (..., M), the result is (..., M, BLOCK).
+        The arguments broadcast to (..., M), and the result has shape (..., M, BLOCK).
         """
         each = self.width // BLOCK
         scores = self._scores.view(*self._scores.shape[:2], each, BLOCK)
@@ -221,14 +221,14 @@ class VocabularyScores:
 
 
 class WholeScores(VocabularyScores):
-    """``VocabularyScores`` without chunks and blocks: few operations, each over all scores."""
+    """``VocabularyScores`` without chunks and blocks. It needs few operations, each over all scores."""
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """See ``VocabularyScores``."""
         scores = self._chunk(self._parts(features), 0, slice(0, self.num_scored)).float()  # (N, V)
         if temperature != 1.0:
             scores = scores / temperature
-        never = self.num_words - self.num_scored  # words that can only be copied
+        never = self.num_words - self.num_scored  # number of words that can only be copied
         self._scores = pad(scores, (0, never), value=NEVER) if never else scores  # (N, W)
         return torch.logsumexp(scores, dim=1)
 
@@ -254,7 +254,7 @@ class WholeScores(VocabularyScores):
 
 
 def _totals(scores: Tensor, taken: Tensor, sums: Tensor | None) -> Tensor:
-    """Sums of log-probabilities after one more word, in fairseq's order of operations: ``(scores - taken) + sums``.
+    """Return sums of log-probabilities after one more word, in fairseq's order: ``(scores - taken) + sums``.
 
     Shapes (..., M), (...), (...) -> (..., M).
     """

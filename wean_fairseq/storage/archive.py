@@ -1,7 +1,7 @@
-"""Limits for the files of weights, so that no small one takes hours or all memory to read.
+"""Limits for weight files, so that no small file takes hours or all memory to read.
 
-torch stores the members of a zip archive one after the other, uncompressed. A file of safetensors begins with the size
-of its header, which names the tensors.
+torch stores the members of a zip archive one after the other without compression. A safetensors file begins with the
+size of its header, which names the tensors.
 """
 
 import os
@@ -12,17 +12,17 @@ from typing import BinaryIO
 
 from .files import ARCHIVE, open_regular
 
-MOST_MEMBERS = 100_000  # a model has one for each tensor, and its optimiser two or three
-LARGEST_PICKLE = 1 << 26  # bytes of all .pkl members. Without the tensors they have about 300 bytes per tensor
-LARGEST_HEADER = 1 << 22  # bytes that name the tensors of safetensors, about 120 each
-_HEADER = 30  # bytes before a member's name
+MOST_MEMBERS = 100_000  # maximum number of members. A model has one per tensor, and its optimiser two or three
+LARGEST_PICKLE = 1 << 26  # maximum bytes of all .pkl members, which need about 300 bytes per tensor
+LARGEST_HEADER = 1 << 22  # maximum bytes of the header of safetensors, which needs about 120 bytes per tensor
+_HEADER = 30  # number of bytes before a member's name
 _END, _LOCATOR, _END64 = (22, b"PK\x05\x06"), (20, b"PK\x06\x07"), (56, b"PK\x06\x06")  # records: sizes and signatures
 
 
 def defect(path: Path) -> str | None:
-    """Return what is wrong with a file of weights, to be put after its name, or ``None``.
+    """Return the defect of a weight file as a text that follows the file's name, or ``None``. No tensor is read.
 
-    No tensor is read. Other files have no defect.
+    Other kinds of files have no defect.
 
     Raises:
         OSError: if the file cannot be read.
@@ -30,7 +30,7 @@ def defect(path: Path) -> str | None:
     with open_regular(path) as file:
         if (start := file.read(8))[: len(ARCHIVE)] != ARCHIVE:
             size = int.from_bytes(start, "little") if path.suffix == ".safetensors" else 0
-            is_large = LARGEST_HEADER < size < path.stat().st_size  # a larger number is refused by safetensors
+            is_large = LARGEST_HEADER < size < path.stat().st_size  # safetensors itself refuses a larger number
             return f"has a header of more than {LARGEST_HEADER >> 20} MiB" if is_large else None
         try:
             with zipfile.ZipFile(file) as archive:
@@ -47,7 +47,7 @@ def _ends_with_directory(file: BinaryIO) -> bool:
     """Return True if the directory and its end records are the last bytes of an archive, without gaps.
 
     ``zipfile`` searches for the directory before its end record, but torch reads it where the end record says. In a
-    file that has two directories, members could be hidden from the checks here.
+    file with two directories, members could be hidden from the checks here.
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _END[0] - _LOCATOR[0] - _END64[0]))
@@ -66,10 +66,10 @@ def _ends_with_directory(file: BinaryIO) -> bool:
 
 
 def _unusual(members: list[zipfile.ZipInfo]) -> str | None:
-    """Return what ``torch.save`` does not write in a directory."""
+    """Return the first property of a directory that ``torch.save`` does not write."""
     if len(members) > MOST_MEMBERS:
         return f"more than {MOST_MEMBERS:,} members"
-    # torch ignores the case of names, and zipfile cuts them at a NUL.
+    # torch ignores the case of names, and zipfile truncates names at a NUL.
     names = [member.orig_filename for member in members]
     if len({name.lower() for name in names}) < len(names):
         return "two members of one name"

@@ -21,7 +21,7 @@ def main_checksum(arguments: list[str]) -> str:
     )
     parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
     args = parser.parse_args(arguments)
-    contents: dict[Path, dict[str, str]] = {}  # by folder, whose list is written once for any number of files
+    contents: dict[Path, dict[str, str]] = {}  # by folder. The list of a folder is written once for any number of files
     said = ""
     for path in map(Path, args.paths):
         with _readable(path):

@@ -1,6 +1,6 @@
-"""Folders of data that fairseq-preprocess wrote: their checksums, and whether their sentences are the lines of a text.
+"""Check the folders of data that fairseq-preprocess wrote: checksums, and sentences that match the lines of a text.
 
-Nothing here needs fairseq or torch, so that ``wean-checksum``, which every recipe calls, does not wait for them.
+This module imports neither fairseq nor torch, so that ``wean-checksum``, which every recipe calls, starts quickly.
 """
 
 import os
@@ -13,19 +13,19 @@ from ..errors import UserError
 from .files import check_whole, is_beside, open_regular, read_regular, sha256_of
 from .manifest import Manifest
 
-LOG = "preprocess.log"  # fairseq-preprocess adds its options and counts to it whenever it writes data
-LARGEST_LOG = 1 << 24  # bytes
-_LONGEST_LINE = 1 << 24  # bytes
-# A line of the log: a text, and the number of its sentences.
+LOG = "preprocess.log"  # fairseq-preprocess appends its options and counts whenever it writes data
+LARGEST_LOG = 1 << 24  # maximum size in bytes
+_LONGEST_LINE = 1 << 24  # maximum length in bytes
+# A line of the log contains a text and the number of its sentences.
 _MADE_FROM = re.compile(r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE)
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
 
 
 def record(folder: Path) -> int:
-    """Write the checksums of all data files in ``folder``. Returns how many there are.
+    """Write the checksums of all data files in ``folder``, and return the number of files.
 
     Raises:
-        OSError: if it cannot be written or read.
+        OSError: if a file cannot be written or read.
         UserError: if there is no data, or its pairs are shifted.
     """
     check_lines(folder)
@@ -38,14 +38,14 @@ def record(folder: Path) -> int:
 
 
 def check_lines(folder: Path) -> None:
-    """Refuse data whose sentences are not the lines of its text.
+    """Refuse data whose sentences do not match the lines of its text.
 
     Raw data is text, and the text of other data may be next to it. fairseq-preprocess ends lines at single carriage
-    returns. If both sides contain the same number of them, all later pairs are shifted, and nothing else shows it.
-    A log may come from another person, so only text in the parent folder of ``folder`` is read.
+    returns. If both sides contain the same number of carriage returns, all later pairs are shifted, and no other check
+    detects it. A log may come from another person, so only text in the parent folder of ``folder`` is read.
 
     Raises:
-        UserError: naming the text and the line.
+        UserError: with the text and the line.
     """
     for path in sorted(folder.iterdir()):
         if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
@@ -54,7 +54,7 @@ def check_lines(folder: Path) -> None:
     if not log.is_file():
         return
     named = _MADE_FROM.findall(read_regular(log, LARGEST_LOG).decode("utf-8", "replace"))
-    # A log may name one file in many ways, which is read only once.
+    # A log may name one file in many ways, but the file is read only once.
     texts = {Path(os.path.realpath(name)): int(sentences) for name, sentences in named}
     for text, sentences in texts.items():
         if not (is_beside(text, folder) and os.path.isfile(text)):  # noqa: PTH113 - Path.is_file raises for long names
@@ -74,10 +74,10 @@ def check_lines(folder: Path) -> None:
 
 
 def check_text(path: Path) -> None:
-    """Refuse a text that fairseq fails on, or splits into other lines or words. A missing text is accepted.
+    """Refuse a text on which fairseq fails, or which it splits into other lines or words. A missing text is accepted.
 
     Raises:
-        UserError: naming the line.
+        UserError: with the line.
     """
     if not path.is_file():
         return
@@ -95,7 +95,7 @@ def check_text(path: Path) -> None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a text with their ends. Raises ``UserError`` if it cannot be read, or is not lines of text."""
+    """Yield the lines of a text with their line endings. Raise ``UserError`` if it cannot be read, or is not text."""
     try:
         with open_regular(path) as file:
             check_whole(file, path)

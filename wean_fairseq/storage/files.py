@@ -23,20 +23,20 @@ _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
 _LARGEST_JSON = 1 << 26  # bytes
-_LARGEST_NUMBER = 1e30  # in JSON. No table, figure or model has larger ones
-_LARGE = 1 << 30  # bytes of a file that may be sparse
-_UNPACKED, _LARGEST_RATIO = 1 << 22, 50  # bytes, and times the size of the packed file. Most text is packed to a third
-LARGEST_TEXT = 1 << 28  # bytes of a dictionary, or of what the steps of a text have learnt
-ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load takes for an archive
-_OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # where a shell puts the pipes of <(...)
-_LINKS = 40  # as many symbolic links as Linux follows
+_LARGEST_NUMBER = 1e30  # maximum number in JSON. No table, figure or model contains larger numbers
+_LARGE = 1 << 30  # minimum bytes of a file that is checked for holes
+_UNPACKED, _LARGEST_RATIO = 1 << 22, 50  # bytes, and maximum ratio to the packed size, which is 3 for most text
+LARGEST_TEXT = 1 << 28  # maximum bytes of a dictionary, or of a file with learnt text steps
+ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load reads as an archive
+_OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # beginnings of the paths of a shell's pipes <(...)
+_LINKS = 40  # maximum number of symbolic links, as in Linux
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a regular file for reading. FIFOs, devices and sockets are refused without waiting.
 
     Raises:
-        OSError: if it cannot be read, or is not a regular file.
+        OSError: if the file cannot be read, or is not a regular file.
     """
     return open(path, "rb", opener=_open_if_regular)
 
@@ -45,7 +45,7 @@ def open_input(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a text for reading, like ``open_regular``. It may be a pipe that a shell has opened, as in ``<(...)``.
 
     Raises:
-        OSError: if it cannot be read, or is neither.
+        OSError: if it cannot be read, or is neither a regular file nor such a pipe.
     """
     name = os.fspath(path)
     is_opened = name.startswith(_OPENED) and ".." not in name
@@ -80,7 +80,10 @@ def _open_if_regular(path: str, flags: int, or_pipe: bool = False) -> int:
 
 
 class Unpacked(gzip.GzipFile):
-    """Content of a gzipped file. Reading raises ``OSError`` if it is far larger than a text of this size."""
+    """Content of a gzipped file.
+
+    Reading raises ``OSError`` if the content is too large for a packed text of this size.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         check_whole(file, Path(file.name))
@@ -88,32 +91,32 @@ class Unpacked(gzip.GzipFile):
         self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
-        """Like ``GzipFile.read``."""
+        """See ``GzipFile.read``."""
         return self._checked(super().read(size))
 
     def read1(self, size: int = -1) -> bytes:
-        """Like ``GzipFile.read1``."""
+        """See ``GzipFile.read1``."""
         return self._checked(super().read1(size))
 
     def readline(self, size: int | None = -1) -> bytes:
-        """Like ``GzipFile.readline``."""
+        """See ``GzipFile.readline``."""
         return self._checked(super().readline(size))
 
     def _checked(self, piece: bytes) -> bytes:
-        if self.tell() > most_unpacked(self._file.tell()):  # of what has been read so far
+        if self.tell() > most_unpacked(self._file.tell()):  # limit for the part that was read so far
             raise OSError(errno.EFBIG, f"it is {_LARGEST_RATIO} times larger when it is unpacked: unpack it first")
         return piece
 
 
 def most_unpacked(size: int, ratio: int = _LARGEST_RATIO) -> int:
-    """Return the largest size of the content of a packed text with ``size`` bytes."""
+    """Return the maximum size of the content of a packed text with ``size`` bytes."""
     return max(_UNPACKED, ratio * size)
 
 
 def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:
     """Raise ``OSError`` if a file has more than ``most`` bytes.
 
-    A sparse file of any size takes no space on the disk.
+    A sparse file of any size may occupy no space on the disk.
     """
     if Path(path).stat().st_size > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
@@ -124,7 +127,7 @@ def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> byte
 
     Args:
         path: path of the file.
-        most: largest size in bytes. -1 = any size.
+        most: maximum size in bytes. -1 = any size.
 
     Raises:
         OSError: if it cannot be read, is not a regular file, or is too large.
@@ -141,7 +144,7 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
 
     Args:
         path: path of the file.
-        most: largest size in bytes.
+        most: maximum size in bytes.
 
     Raises:
         OSError: if it cannot be read, is not a regular file, or is too large.
@@ -181,17 +184,17 @@ class HashedFile:
         try:
             written = self._file.write(piece)
         except OSError as error:
-            self.error = error  # torch.save, which called this, turns it into something that no longer tells
+            self.error = error  # kept because torch.save, the caller, replaces it by an error without the reason
             raise
         self._sha256.update(piece)
         return written
 
     def flush(self) -> None:
-        """Give the operating system what is still here."""
+        """Pass the buffer to the operating system."""
         self._file.flush()
 
     def finish(self) -> str:
-        """Wait until the whole file is on the disk, or in the pipe or device. Returns its SHA-256."""
+        """Wait until the whole file is on the disk, or in the pipe or device, and return its SHA-256."""
         self._file.flush()
         if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
             os.fsync(self._file.fileno())
@@ -209,21 +212,21 @@ class HashedFile:
 def write_whole(
     path: Path, write: Callable[[HashedFile], object], announce: Callable[[str], None] | None = None
 ) -> str:
-    """Write a file under another name, and give it its own when all of it is on the disk.
+    """Write a file under a temporary name, and rename it when all of it is on the disk.
 
-    A symbolic link stays, and its target is written. Devices, pipes and open files of the process, such as
+    A symbolic link is kept, and its target is written. Devices, pipes and open files of the process, such as
     ``/dev/stdout``, are written directly.
 
     Args:
-        path: the file. An older one is unchanged until the new one replaces it.
-        write: called with the new file.
-        announce: called with the SHA-256 before the new file replaces the old one.
+        path: the file. An older file is unchanged until the new file replaces it.
+        write: function that is called with the new file.
+        announce: function that is called with the SHA-256 before the new file replaces the old file.
 
     Returns:
         The SHA-256.
 
     Raises:
-        OSError: if it cannot be written, whatever ``write`` made of that.
+        OSError: if it cannot be written, even if ``write`` raised another error for this reason.
     """
     path = followed(path)
     special = is_special(path)
@@ -239,7 +242,7 @@ def write_whole(
         if announce is not None:
             announce(digest)
         if not special:
-            os.replace(partial, path)  # before the lock ends: afterwards another process may remove a partial file
+            os.replace(partial, path)  # while it is locked, because another process may remove an unlocked partial file
         file.close()
     except BaseException:
         with contextlib.suppress(OSError):
@@ -250,17 +253,17 @@ def write_whole(
             raise file.error from None
         raise
     if not special:
-        # Let the new name survive a power cut, where folders can be synchronised.
+        # Let the new name survive a power cut, if the file system can synchronise folders.
         with contextlib.suppress(OSError), _opened(path.parent) as descriptor:
             os.fsync(descriptor)
     return digest
 
 
 def followed(path: Path) -> Path:
-    """Return the place that symbolic links lead to, or the last one that stands for an open file.
+    """Return the target of symbolic links, or the last link that denotes an open file.
 
     Raises:
-        OSError: if they lead in a circle.
+        OSError: if the links form a circle.
     """
     for _ in range(_LINKS):
         if not path.is_symlink() or _is_open_file(path):
@@ -270,7 +273,7 @@ def followed(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Return True if a path exists and is neither a file nor a link to one.
+    """Return True if a path exists and is neither a file nor a link to a file.
 
     Raises ``OSError`` if it is inaccessible.
     """
@@ -281,7 +284,7 @@ def is_special(path: Path) -> bool:
 
 
 def replaces_file(path: Path) -> bool:
-    """Return True if writing to a path would replace a file. Raises ``OSError`` if links lead in a circle."""
+    """Return True if writing to a path would replace a file. Raise ``OSError`` if links form a circle."""
     return path.exists() and not is_special(followed(path))
 
 
@@ -297,7 +300,7 @@ def open_special(path: Path) -> BinaryIO:
         OSError: if it cannot be written, such as a pipe without a reader.
     """
     if _is_open_file(path):
-        sys.stdout.flush()  # earlier output comes first
+        sys.stdout.flush()  # write earlier output first
         descriptor = os.dup(int(path.name))
     else:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
@@ -307,11 +310,11 @@ def open_special(path: Path) -> BinaryIO:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Give a new folder to fill, which gets the name ``folder`` if the block ends without an error.
+    """Yield a new folder to fill. It is renamed to ``folder`` if the block ends without an error.
 
     Args:
-        folder: must not exist, or be empty.
-        replace: remove an older folder with files in it when the new one is complete.
+        folder: path that must not exist, or an empty folder.
+        replace: remove an older folder with files when the new folder is complete.
 
     Raises:
         OSError: if it cannot be written.
@@ -337,22 +340,23 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
 def remove_partial(folder: Path, target: str = "") -> int:
     """Remove the partial files and folders of processes that were killed, and return their number.
 
-    A process locks what it writes, so that the partial files of running processes stay. Nothing is removed if the file
-    system has no locks. If it does not see the locks of another computer, that computer's partial file is removed; its
-    process then reports that it cannot write the file. Symbolic links are not followed, and files of other users stay.
+    A process locks the files that it writes, so that the partial files of running processes are kept. Nothing is
+    removed if the file system has no locks. If it does not see the locks of another computer, that computer's partial
+    file is removed, and its process reports that it cannot write the file. Symbolic links are not followed, and files
+    of other users are kept.
 
-    A process that is killed while it replaces a folder can leave the only copy of the older folder. The next process
-    that writes the same folder gives it its name again, and until then it stays.
+    A process that is killed while it replaces a folder can leave the only copy of the older folder. This copy is kept
+    until the next process that writes the same folder restores its name.
 
     Args:
-        folder: where to look. It need not exist.
+        folder: folder to search. It need not exist.
         target: name of the folder that the caller is about to write.
     """
     removed = 0
     for path in folder.glob(_PARTIAL.format("*")):
         if not _IS_PARTIAL.fullmatch(path.name) or path.is_symlink():
             continue
-        # NFS locks only files that are open for writing, and folders cannot be.
+        # NFS locks only files that are open for writing, and folders cannot be opened for writing.
         flags = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR | os.O_NONBLOCK
         with contextlib.suppress(OSError), _opened(path, flags | os.O_NOFOLLOW) as descriptor:
             if os.fstat(descriptor).st_uid != os.geteuid():
@@ -369,7 +373,7 @@ def remove_partial(folder: Path, target: str = "") -> int:
 
 
 def _put_back(partial: Path, target: str) -> bool:
-    """Return True if no older folder in ``partial`` is the only copy. The folder ``target`` gets its name again."""
+    """Return True if no older folder in ``partial`` is the only copy. Restore the name of the folder ``target``."""
     old = partial / "old"
     lost = [] if old.is_symlink() else [path for path in old.glob("*") if not (partial.parent / path.name).exists()]
     if lost == [old / target] and lost[0].is_dir() and not lost[0].is_symlink():
@@ -433,7 +437,7 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file. Raises ``OSError`` if it cannot be read, or is larger than its disk because it is sparse."""
+    """Return the SHA-256 of a file. Raise ``OSError`` if it cannot be read, or is sparse and larger than its disk."""
     with open_regular(path) as file:
         check_whole(file, path)
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -446,7 +450,7 @@ def check_whole(file: BinaryIO, path: Path) -> None:
 
 
 def _is_hollow(file: BinaryIO) -> bool:
-    """Return True if a file has more than 1 GiB and nine tenths of it are holes, which would take hours to read."""
+    """Return True if a file has more than 1 GiB, of which nine tenths are holes that would take hours to read."""
     size, place, data = file.seek(0, os.SEEK_END), 0, 0
     with contextlib.suppress(OSError):  # there is no more data
         while size > _LARGE and data <= size // 10:
@@ -460,7 +464,7 @@ def _is_hollow(file: BinaryIO) -> bool:
 def is_whole_archive(path: Path) -> bool:
     """Return True if the parts of an archive match its own checksums. torch does not check them when it loads.
 
-    Files of torch < 1.6 are not archives and have no checksums, so they are intact, too.
+    Files of torch < 1.6 are not archives and have no checksums, so they count as intact.
 
     Raises:
         OSError: if it cannot be read.
@@ -474,4 +478,4 @@ def is_whole_archive(path: Path) -> bool:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
-        return False  # zipfile's errors for a damaged directory
+        return False  # zipfile raises these errors for a damaged directory

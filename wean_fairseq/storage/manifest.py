@@ -1,9 +1,9 @@
-"""``checksums.sha256``: the SHA-256 of the files in a folder, as ``sha256sum --check`` reads it, odd names included.
+"""``checksums.sha256``: the SHA-256 of the files in a folder, in the format and with the escapes of ``sha256sum``.
 
 A name may occur twice. After its line is written and before the file is replaced, both the old and the new content are
-valid, so that a process can be killed at any moment. Several processes may write into one folder
-(trainings that begin on the same data, ``wean-average`` during a training, the parts of a sharded model): each change
-is made, under a lock, to the current content of the file.
+valid, so that a process can be killed at any moment. Several processes may write into one folder (trainings that begin
+on the same data, ``wean-average`` during a training, the parts of a sharded model). Therefore each change is applied
+under a lock to the current content of the file.
 """
 
 import contextlib
@@ -17,21 +17,21 @@ from .files import locked, read_regular, sha256_of, write_whole
 
 NAME = "checksums.sha256"
 _LINE = re.compile(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)", re.DOTALL)
-# In names, in the notation of sha256sum, whose line then begins with a backslash.
+# Escapes in names, in the notation of sha256sum. Lines with escapes begin with a backslash.
 _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 _SPELT = {escape: character for character, escape in _ESCAPED.items()}
-_checked: dict[Path, tuple[int, int, int]] = {}  # files found intact, by what would change with them
+_checked: dict[Path, tuple[int, int, int]] = {}  # intact files -> values that change if the file changes
 
 
 class Damaged(UserError):
-    """A file is not what it was when it was written."""
+    """A file has changed since it was written."""
 
 
 class Manifest:
     """The checksums in a folder. Empty if it has no manifest. Raises ``UserError`` if the manifest is broken.
 
     Attributes:
-        digests: the contents that each file with a checksum may have, by the file's name.
+        digests: file name -> checksums of the contents that the file may have.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,12 +56,12 @@ class Manifest:
                     "without checksums."
                 )
             name = re.sub(r"\\[\\nr]", lambda escape: _SPELT[escape[0]], match[3]) if match[1] else match[3]
-            if name != NAME:  # its own content changes with every line
+            if name != NAME:  # the manifest itself changes with every line
                 digests.setdefault(name, []).append(match[2].lower())
         return digests
 
     def expect(self, name: str, digest: str) -> None:
-        """Note that ``name`` is about to have this content, or still has the previous one."""
+        """Record that ``name`` is about to get this content, or still has the previous content."""
         with self._update():
             self.digests.setdefault(name, []).append(digest)
 
@@ -73,14 +73,14 @@ class Manifest:
             self.digests = {name: found for name, found in self.digests.items() if (self.path.parent / name).exists()}
 
     def forget(self, name: str) -> None:
-        """Expect nothing of the file ``name`` any more."""
+        """Remove the file ``name`` from the manifest."""
         if name in self.digests:
             with self._update():
                 self.digests.pop(name, None)
 
     @contextlib.contextmanager
     def _update(self) -> Iterator[None]:
-        """Read the changes of other processes before a change, and write the file after it."""
+        """Read the changes of other processes before a change, and write the manifest after the change."""
         with locked(self.path.parent):
             self.digests = self._read()
             yield
@@ -94,15 +94,15 @@ def _line(digest: str, name: str) -> str:
 
 
 def check_file(path: Path, advice: str, copies: bool = False, manifest: Manifest | None = None) -> bool:
-    """Return True if a file has its checksum in its folder's manifest, and False if the manifest does not list it.
+    """Return True if a file matches its checksum in the manifest, and False if the manifest does not list it.
 
     Args:
-        advice: for the user, what to do if it has changed.
-        copies: the content of any other file of the folder is right as well.
+        advice: advice for the user if the file has changed.
+        copies: also accept the content of any other file in the folder.
         manifest: manifest of the folder, for callers that check many files (default: it is read).
 
     Raises:
-        Damaged: if it has changed.
+        Damaged: if the file has changed.
         UserError: if the manifest cannot be read.
         OSError: if the file cannot be read.
     """
@@ -123,7 +123,7 @@ def seen_intact(path: Path) -> bool:
 
 
 def remember_intact(path: Path) -> None:
-    """Remember that the file is intact, so that this process does not read it again to check."""
+    """Remember that the file is intact, so that this process does not check it again."""
     _checked[path.absolute()] = _state(path)
 
 

@@ -1,9 +1,9 @@
-"""Look into the pickles of a checkpoint without making their values, before torch's loader makes them.
+"""Inspect the pickles of a checkpoint without creating their values, before torch's loader creates them.
 
-A few bytes of a pickle can make gigabytes, or values that take hours to hash or copy: calls that copy a large value
-again and again, containers that have one another several times, and keys of one hash. Python ends without a message
-when it hashes or deletes values that are nested too deep. So the operations are followed as by the loader, and the
-values are counted.
+A few bytes of a pickle can create gigabytes, or values that take hours to hash or copy: calls that copy a large value
+again and again, containers that contain one another several times, and keys with the same hash. Python crashes without
+a message when it hashes or deletes values that are nested too deeply. Therefore this module follows the operations like
+the loader, and counts the values.
 """
 
 import contextlib
@@ -17,17 +17,17 @@ from typing import IO, Any
 
 from .files import ARCHIVE
 
-_LONGEST_NAME = 1000  # characters
-_MOST_OPERATIONS = 1_000_000  # of a pickle. torch.save writes about 50 per tensor
-_MOST_VALUES = 4_000_000  # in one value, and in the arguments of all calls
-_DEEPEST = 500  # levels of values in one another. Checkpoints of fairseq have 11
-_LARGE_NUMBER = 400  # values. Numbers of one hash make a dictionary slow
-_PICKLES = 5  # in a file of torch < 1.6
+_LONGEST_NAME = 1000  # maximum length in characters
+_MOST_OPERATIONS = 1_000_000  # maximum number of operations in a pickle. torch.save writes about 50 per tensor
+_MOST_VALUES = 4_000_000  # maximum number of values in one value, and in the arguments of all calls
+_DEEPEST = 500  # maximum number of nested levels. Checkpoints of fairseq have 11
+_LARGE_NUMBER = 400  # values that a large number counts as, because equal hashes make a dictionary slow
+_PICKLES = 5  # number of pickles in a file of torch < 1.6
 _PUTS = ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE")
 _GETS = ("GET", "BINGET", "LONG_BINGET")
 _CHANGES = ("APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD")
 _CALLS = ("REDUCE", "NEWOBJ", "NEWOBJ_EX", "OBJ", "INST", "BUILD")
-_CONTAINERS = ("set", "dict", "OrderedDict", "Counter", "defaultdict")  # types whose calls make keys of their arguments
+_CONTAINERS = ("set", "dict", "OrderedDict", "Counter", "defaultdict")  # types whose calls use their arguments as keys
 _FIRST_OF_STATE = ("BININT", "BININT1", "BININT2", "BINPERSID", "NONE")  # NumPy's state begins with a version
 
 
@@ -36,17 +36,17 @@ class _Unusual(Exception):
 
 
 def look_into(path: Path) -> tuple[list[str], str]:
-    """Return the functions and types that the pickles of a file name, and why loading could take hours or all memory.
+    """Return the functions and types that a file's pickles name, and the reason if it must not be loaded.
 
-    The reason is to be put after the name of the file. It is empty if the file can be loaded. torch decides by the
-    first bytes whether a file is an archive. The directory of other files is never read.
+    The reason is a text that follows the name of the file. It is empty unless loading could take hours or all memory.
+    torch decides by the first bytes whether a file is an archive. The directory of other files is never read.
     """
     found: list[str] = []
     try:
         _look_into(path, found)
     except _Unusual as error:
         return found, str(error)
-    # torch searches its report for the name in a time that grows with the square of its length.
+    # torch searches its report for the name, and the time grows with the square of the name's length.
     is_long = any(len(name) > _LONGEST_NAME for name in found)
     return found, f"names functions of more than {_LONGEST_NAME:,} characters" if is_long else ""
 
@@ -66,14 +66,14 @@ def _look_into(path: Path, found: list[str]) -> None:
 
 
 class _Value:
-    """A value that a pickle makes.
+    """A value that a pickle creates.
 
     Attributes:
-        text: its text, the name of a function or type, or else the operation that makes it.
-        items: the values that it is made from.
-        depth: number of levels: 1 without other values in it.
+        text: its text, the name of a function or type, or else the operation that creates it.
+        items: the values from which it is created.
+        depth: number of nested levels. A value without other values in it has 1.
         size: number of all values in it. A value that occurs several times counts each time.
-        is_inside: whether another value has it.
+        is_inside: whether another value contains it.
     """
 
     __slots__ = ("depth", "is_inside", "items", "size", "text")
@@ -84,7 +84,7 @@ class _Value:
         self.add(items)
 
     def add(self, items: Sequence["_Value"]) -> None:
-        """Count values that are put into it."""
+        """Count values that are added to this value."""
         for item in items:
             self.size += item.size
             self.depth = max(self.depth, item.depth + 1)
@@ -92,8 +92,8 @@ class _Value:
 
 
 def _follow(pickled: IO[bytes], found: list[str]) -> bool:
-    """Add the names in one pickle up to its first error. Returns True if it has no error. Raises ``_Unusual``."""
-    # The stack, marks and memory of a pickle, with sizes in place of the values, of which none is made.
+    """Add the names in one pickle up to its first error, and return True if there is none. Raise ``_Unusual``."""
+    # The stack, marks and memory of a pickle contain sizes instead of values, and no value is created.
     stack: list[_Value] = []
     marks: list[int] = []
     memory: dict[Any, _Value] = {}
@@ -110,19 +110,20 @@ def _follow(pickled: IO[bytes], found: list[str]) -> bool:
             elif name in _GETS:
                 stack.append(memory[argument])
             else:
-                # An operation takes its operands, and with a mark all values above the mark, from the stack.
+                # An operation takes its operands from the stack, and with a mark also all values above the mark.
                 has_mark = pickletools.markobject in needed
                 start = marks.pop() if has_mark else len(stack)
                 start = max(0, start - (needed.index(pickletools.markobject) if has_mark else len(needed)))
                 items = stack[start:]
                 del stack[start:]
-                # A call may copy its arguments, and many large numbers of one hash make a dictionary slow.
+                # A call may copy its arguments, and many large numbers with equal hashes make a dictionary slow.
                 copied += sum(item.size for item in items) * (name in _CALLS) + _LARGE_NUMBER * (name == "LONG1")
                 if name in ("GLOBAL", "INST", "STACK_GLOBAL"):
                     found.append(str(argument or ".".join(item.text for item in items)).replace(" ", "."))
                 _check_operands(name, items)
                 if name in _CHANGES:
-                    # These put items into a value that stays on the stack. Inside of itself, its size would be endless.
+                    # These operations add items to a value that stays on the stack. If it contained itself, its size
+                    # would be infinite.
                     changed, *items = items
                     changed.add(items)
                     if changed.is_inside:
@@ -150,9 +151,9 @@ def _check_operands(name: str, items: Sequence[_Value]) -> None:
 
 
 def _has_made_keys(name: str, items: Sequence[_Value]) -> bool:
-    """Return True for an operation that may hash values made from others, of which a file can have many of one hash.
+    """Return True for an operation that may hash composed values, of which many can have the same hash.
 
-    A list of pairs is as good as a dictionary for the calls of containers, and for the state of an object.
+    A call of a container and the state of an object accept a list of pairs like a dictionary.
     """
     if name in ("SETITEM", "SETITEMS", "ADDITEMS"):
         return any(key.depth > 1 for key in (items[1:] if name == "ADDITEMS" else items[1::2]))
@@ -160,10 +161,13 @@ def _has_made_keys(name: str, items: Sequence[_Value]) -> bool:
         state = items[1]
         return state.text != "EMPTY_DICT" and not (state.items and state.items[0].text in _FIRST_OF_STATE)
     is_container = name == "REDUCE" and items[0].text.rpartition(" ")[2] in _CONTAINERS
-    return (is_container or name == "BINPERSID") and items[-1].depth > 3  # arguments, a container in them, its items
+    return (is_container or name == "BINPERSID") and items[-1].depth > 3  # arguments, then a container, then its items
 
 
 def _is_storage(reference: _Value) -> bool:
-    """Return True for the reference to a storage by its number. Torch reads one again for each spelling of its name."""
+    """Return True for a reference to a storage by its number.
+
+    Torch reads a storage again for each spelling of its name.
+    """
     name = reference.items[2].text if len(reference.items) > 2 else ""
     return name.isascii() and name.isdecimal()

@@ -25,14 +25,14 @@ class _Splits(Struct):
 
 
 def is_saved_table(path: Path) -> bool:
-    """Return True if a folder is a saved table, or has one for each split."""
+    """Return True if a folder is a saved table, or contains a saved table for each split."""
     return (path / _STATE).is_file() or (path / _SPLITS).is_file()
 
 
 def arrow_files(path: Path) -> list[Path]:
     """Return the Arrow files of a saved table in order, or of all of its splits.
 
-    Raises ``UserError`` if one is missing.
+    Raises ``UserError`` if a file is missing.
     """
     files = []
     for folder in split_folders(path).values() or [path]:
@@ -45,7 +45,7 @@ def arrow_files(path: Path) -> list[Path]:
 
 
 def table_files(path: Path) -> list[Path]:
-    """Return the files of a table: the table itself, or the files of a saved one."""
+    """Return the files of a table, which are the table itself or the files of a saved table."""
     return arrow_files(path) if is_saved_table(path) else [path]
 
 
@@ -57,7 +57,7 @@ def split_folders(path: Path) -> dict[str, Path]:
 
 
 def _plain(name: str, folder: Path) -> str:
-    """Return the last part of a name, which is in the folder and not the folder itself."""
+    """Return the last part of a name, which must be in the folder and not the folder itself."""
     plain = Path(name).name
     if plain in ("", ".."):
         raise UserError(f"{folder} names {name!r:.40} as a part: save the table again.")

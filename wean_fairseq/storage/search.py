@@ -1,4 +1,4 @@
-"""The search of a trained model: fairseq-generate options in a file next to its checkpoint.
+"""The search options of a trained model: fairseq-generate options in a file next to its checkpoint.
 
 ``search.txt`` contains the options on a command line. The recipes write it when they decode. ``wean_fairseq.load`` and
 the commands of this package read it, and ``wean-export`` stores its options.
@@ -18,8 +18,8 @@ from .files import read_regular
 
 SEARCH_FILE = "search.txt"
 SEARCH_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
-NO_UNKNOWN = 1000.0  # penalty by which <unk> is never written
-_LONGEST = 10_000  # characters of the options
+NO_UNKNOWN = 1000.0  # penalty that prevents <unk> from being written
+_LONGEST = 10_000  # maximum length of the stored options, in characters
 TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
 
 
@@ -40,7 +40,7 @@ GENERATION: dict[str, tuple[type, str, str]] = {
     "diverse_beam_strength": (float, "X", "penalty of diverse beam search for words that other groups chose"),
 }
 
-# The least and the largest value of numbers in a search.
+# Minimum and maximum of the numbers in a search.
 RANGES: dict[str, tuple[float, float]] = {
     "beam": (1, LARGEST),
     "nbest": (1, LARGEST),
@@ -50,17 +50,17 @@ RANGES: dict[str, tuple[float, float]] = {
     "no_repeat_ngram_size": (0, LARGEST),
     "prefix_size": (0, LARGEST),
     "lenpen": (-60, 60),  # a length of 100,000 to this power is finite
-    "temperature": (1e-30, 1e30),  # beyond it scores divided by it overflow in float32
+    "temperature": (1e-30, 1e30),  # outside this range, the divided scores overflow in float32
     "sampling_topk": (-1, LARGEST),  # in fairseq -1 means no limit
     "diverse_beam_groups": (-1, LARGEST),
     "diverse_beam_strength": (-1e30, 1e30),
 }
-# Largest values in a search that is stored with a model.
+# Maximum values in a search that is stored with a model.
 _STORED = {"beam": 200, "nbest": 200, "max_len_a": 10, "min_len": 2000}
 
 
 def add_generation_options(group: argparse._ActionsContainer) -> None:
-    """Add the options of ``GENERATION`` to a parser or a group of it."""
+    """Add the options of ``GENERATION`` to a parser or one of its groups."""
     for name, (kind, metavar, text) in GENERATION.items():
         flag = f"--{name.replace('_', '-')}"
         if kind is bool:
@@ -71,7 +71,7 @@ def add_generation_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a search to a command. The result has only the options that are given."""
+    """Add the options of a search to a command. The parsed result only contains options that were given."""
     group = parser.add_argument_group(
         "search",
         "search settings saved with the model (default: those saved with the checkpoint)",
@@ -90,7 +90,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_generation(args: Any, words: int) -> None:
-    """Check the options of a search. Raises ``UserError``, naming the option.
+    """Check the options of a search. Raise ``UserError`` with the name of an invalid option.
 
     Args:
         args: generation options.
@@ -108,15 +108,15 @@ def check_generation(args: Any, words: int) -> None:
         raise UserError("--print-step is for models that refine their outputs step by step: leave it out.")
     _check_sampling(bool(getattr(args, "sampling", False)), args, words)
     groups = getattr(args, "diverse_beam_groups", -1)
-    if groups > 0 and min(args.beam, words - 1) % groups:  # fairseq narrows the beam
+    if groups > 0 and min(args.beam, words - 1) % groups:  # fairseq limits the beam to this width
         raise UserError(f"--beam {args.beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
 
 
 def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
-    """Check a search that is stored with a model. Raises ``UserError``, naming the option.
+    """Check a search that is stored with a model. Raise ``UserError`` with the name of an invalid option.
 
-    The JSON of an export has only finite numbers. The others are limited because the search may be that of a foreign
-    model, of which a sentence would take hours or all memory. A command that uses the model may give larger ones.
+    The JSON of an export contains only finite numbers. They are limited because a foreign model may store a search that
+    takes hours or all memory for a sentence. A command that uses the model may pass larger numbers.
     """
     for name, value in search.items():
         if isinstance(value, float) and not math.isfinite(value):
@@ -128,7 +128,7 @@ def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
 
 
 def _check_sampling(sampling: bool, args: Any, words: int) -> None:
-    """Refuse numbers by which no word can be drawn."""
+    """Refuse numbers with which no word can be drawn."""
     topk, topp = getattr(args, "sampling_topk", -1), getattr(args, "sampling_topp", -1.0)
     if topk != -1:
         check_range("sampling_topk", values_of(topk), 1)
@@ -142,11 +142,11 @@ def _check_sampling(sampling: bool, args: Any, words: int) -> None:
 
 
 def parse_search(text: str, name: str) -> dict[str, Any]:
-    """Return the options of a search in a line of options, by name.
+    """Return the search options on a command line, by name.
 
     Args:
         text: a command line.
-        name: of the setting, for messages.
+        name: name of the setting, for messages.
 
     Raises:
         UserError: if an option or a value is not valid.
@@ -162,7 +162,7 @@ def parse_search(text: str, name: str) -> dict[str, Any]:
 
 
 def _words(text: str) -> list[str]:
-    """Split a command line. ``shlex`` takes minutes for a word of a million characters."""
+    """Split a command line. ``shlex`` would take minutes for a word of a million characters."""
     if len(text) > _LONGEST:
         raise ValueError(f"it has more than {_LONGEST:,} characters")
     return shlex.split(text)

@@ -1,7 +1,7 @@
 """The batches of a training's epochs. A resumed training neither repeats nor omits a pair.
 
 fairseq's checkpoints store the number of finished batches of an epoch, but not their composition. With another
-``--batch-size``, ``--max-tokens``, ``--seed``, number of processes or text, the same number means other pairs.
+``--batch-size``, ``--max-tokens``, ``--seed``, number of processes or text, the same number denotes other pairs.
 """
 
 import hashlib
@@ -68,7 +68,7 @@ class EpochBatches(EpochBatchIterator):
 
         Args:
             source_end: whether sources keep their end symbol.
-            multiple: the length of a batch is a multiple of this number.
+            multiple: number of which the length of a batch is a multiple.
         """
         sizes = np.asarray(self.dataset.sizes) - [not source_end, 0]  # (pairs, 2)
         batches = [sizes[batch] for batch in self.frozen_batches]
@@ -92,14 +92,14 @@ class EpochBatches(EpochBatchIterator):
 
 
 class AnnouncedBatches(EpochBatches):
-    """fairseq's batches, each passed to ``announce`` before it is decoded."""
+    """fairseq's batches. Each batch is passed to ``announce`` before it is decoded."""
 
     def __init__(self, batches: EpochBatchIterator, announce: Callable[[dict[str, Any]], None]) -> None:
         super().__init__(batches)
         self._announce = announce
 
     def next_epoch_itr(self, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
-        """The iterator of one pass."""
+        """Return the iterator of one pass."""
         for batch in super().next_epoch_itr(*args, **kwargs):
             self._announce(batch)
             yield batch

@@ -42,7 +42,7 @@ class GuardedConfig(TranslationConfig):
 
 
 class GuardedTask(TranslationTask):
-    """Task that stores checksums of the dictionaries in the checkpoints and checksums of the data next to the data."""
+    """Task that stores the checksums of dictionaries in checkpoints, and the checksums of data next to the data."""
 
     cfg: GuardedConfig
 
@@ -57,9 +57,9 @@ class GuardedTask(TranslationTask):
 
     @classmethod
     def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
-        """Load the dictionaries. Raises ``UserError`` if one has changed since its checksum was written."""
+        """Load the dictionaries. Raise ``UserError`` if a file has changed since its checksum was written."""
         if kwargs.get("from_checkpoint"):
-            for name in _WRITTEN:  # a checkpoint must not choose the files that are written here
+            for name in _WRITTEN:  # a checkpoint must not choose which files are written
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))
@@ -70,7 +70,7 @@ class GuardedTask(TranslationTask):
     def load_dictionary(cls, filename: str) -> Dictionary:
         """Read a dictionary.
 
-        For ``--only-source`` data, read the dictionary of the source. Raises ``UserError`` if it is not valid.
+        For ``--only-source`` data, read the dictionary of the source. Raise ``UserError`` if it is not valid.
         """
         return dictionaries.load_dictionary(str(dictionary_file(Path(filename))))
 
@@ -94,7 +94,7 @@ class GuardedTask(TranslationTask):
         return {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
 
     def folder_of(self, split: str, epoch: int) -> Path:
-        """Return the folder of a split in an epoch, counted from 1. Training cycles through all folders."""
+        """Return the folder of a split in an epoch (counted from 1). Training cycles through all folders."""
         shards = split_paths(self.cfg.data)
         return Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
 
@@ -115,19 +115,19 @@ class GuardedTask(TranslationTask):
                 )
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
-        """fairseq's batches, whose checkpoints also identify the batches of the epoch."""
+        """Return fairseq's batches. Their checkpoints also identify the batches of the epoch."""
         return EpochBatches(super().get_batch_iterator(dataset, *args, **kwargs))
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Run a training step with the random numbers of its update, and check its loss before the update is made.
+        """Run a training step with the random numbers of its update, and check its loss before the update.
 
         The CPU seconds of this process and its number of threads are logged, for the records of trainings.
 
         Raises:
-            Diverged: with the batch, before an update is made with it.
+            Diverged: with the batch, before the parameters are updated with it.
         """
         update = kwargs.get("update_num", 0) + 1
-        if update != self._update:  # only once for an update of several batches
+        if update != self._update:  # only once for an update with several batches
             _seed_like_torch()
         self._update = update
         with exact_products():
@@ -159,12 +159,12 @@ class GuardedTask(TranslationTask):
         stopping.restore_patience(state.get("patience", {}))
 
     def state_dict(self) -> dict[str, Any]:
-        """The task's part of a checkpoint: checksums of the words of the dictionaries and of the training data."""
+        """Return the task's part of a checkpoint: checksums of the dictionaries' words and of the training data."""
         described = {side: dictionaries.fingerprint(dictionary) for side, dictionary in self.sides.items()}
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the state from a checkpoint. Raises ``UserError`` if it was trained with other dictionaries."""
+        """Load the state from a checkpoint. Raise ``UserError`` if it was trained with other dictionaries."""
         task_state = dict(state_dict)
         checkpoint = task_state.pop("checkpoint", "the checkpoint")
         self.check_dictionaries(task_state, checkpoint)
@@ -173,7 +173,7 @@ class GuardedTask(TranslationTask):
         super().load_state_dict(task_state)
 
     def check_dictionaries(self, task_state: dict[str, Any], checkpoint: str) -> None:
-        """Reject a model that was trained with other dictionaries. Old checkpoints have no record of them.
+        """Reject a model that was trained with other dictionaries. Old checkpoints do not record dictionaries.
 
         Args:
             task_state: the result of ``state_dict`` in training.

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class PairsConfig(SearchingConfig):
-    """Options of the translation task, and of tasks with sentence pairs."""
+    """Options of the translation task, and further options of tasks with sentence pairs."""
 
     max_pair_length: int = option(
         0, "maximum words per side (without </s>); see --length-policy; 0 = no limit", least=0
@@ -82,7 +82,7 @@ class ParaphraseConfig(PairInputsConfig, PairsConfig):
 class ParaphraseTask(SearchingTask):
     """A task for pairs.
 
-    It loses no sentence, builds the same batches after a restart, and rejects invalid data by name.
+    It loses no sentence, builds the same batches after a restart, and names the file if it rejects data.
     """
 
     cfg: PairsConfig
@@ -96,12 +96,12 @@ class ParaphraseTask(SearchingTask):
         self.extra_inputs = [kind(cfg, source) for kind in kinds]
         for inputs in self.extra_inputs:
             self.__dict__.update(inputs.attributes)
-        self._model_slots: int | None = None  # of the models built so far
+        self._model_slots: int | None = None  # number of slots of the models built so far
         self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
         self._typed_pairs: FairseqDataset | None = None  # data set of these lines
         # ids of the current batch, which fairseq-interactive does not pass on
         self._typed_numbers: torch.Tensor | None = None
-        self._unknown_words: list[str] = []  # the warning about them, given once for this task and its copies
+        self._unknown_words: list[str] = []  # the warning, shared by copies of the task
         dumps = (
             (cfg.copy_provenance, "--copy-provenance", describe_provenance),
             (cfg.granularity_dump, "--granularity-dump", describe_granularity),
@@ -110,7 +110,7 @@ class ParaphraseTask(SearchingTask):
 
     @property
     def limits(self) -> PairLimits:
-        """The length limit of the options."""
+        """The length limits in the options."""
         return PairLimits(self.cfg.max_pair_length, str(self.cfg.length_policy))
 
     @classmethod
@@ -182,7 +182,7 @@ class ParaphraseTask(SearchingTask):
         return built
 
     def build_criterion(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the criterion. Raises ``UserError`` if it cannot be used with slots."""
+        """Build the criterion. Raise ``UserError`` if it cannot be used with slots."""
         if self.target_dictionary.num_slots and getattr(cfg, "_name", None) == "label_smoothed_cross_entropy":
             raise UserError(
                 "--criterion label_smoothed_cross_entropy spreads probability over slots that a sentence does not use, "
@@ -213,7 +213,7 @@ class ParaphraseTask(SearchingTask):
         """Run fairseq's training step with the unknown words of the batch as slots."""
         mapped, _ = self.map_slots(sample)
         if kwargs.get("ignore_grad"):
-            # A process without a batch gets one of the validation data from fairseq.
+            # fairseq passes a validation batch to a process without a batch.
             for inputs in self.extra_inputs:
                 mapped = inputs.fill(mapped)
         return super().train_step(mapped, *args, **kwargs)
@@ -234,7 +234,7 @@ class ParaphraseTask(SearchingTask):
         prefix_tokens: torch.Tensor | None = None,
         constraints: torch.Tensor | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """Search. Words that were copied through slots are returned as real words.
+        """Run the search. Words that were copied through slots are returned as real words.
 
         Raises:
             UserError: if the search needs constraints and there are none, or if a forced prefix has a word that the
@@ -263,7 +263,7 @@ class ParaphraseTask(SearchingTask):
         return finalized
 
     def _writable(self, prefix_tokens: torch.Tensor, models: list[torch.nn.Module]) -> torch.Tensor:
-        """Forced prefixes (B, T) that ``models`` can write, because fairseq fails on a word of probability 0."""
+        """Return forced prefixes (B, T) that ``models`` can write, because fairseq fails on words of probability 0."""
         dictionary = self.target_dictionary
         if not any(capabilities_of(model).copies for model in models):
             prefix_tokens = base_ids(prefix_tokens, dictionary.first_slot, dictionary.unk())
@@ -277,7 +277,7 @@ class ParaphraseTask(SearchingTask):
     def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
         """Return the batch as models read it, with slots, and the words of these slots.
 
-        It is a new batch, so that callers that print the original one still find its words.
+        The batch is new, so that callers can still print the words of the original batch.
         """
         for inputs in self.extra_inputs:
             sample = inputs.complete(sample)
@@ -311,10 +311,10 @@ class ParaphraseTask(SearchingTask):
             self.datasets[split] = inputs.extend(split, self.datasets[split], pairs, training)
 
     def check_dataset(self, split: str) -> None:
-        """Check the content of a split that was loaded. Raises ``UserError``."""
+        """Check the content of a loaded split. Raise ``UserError`` if it is invalid."""
 
     def begin_epoch(self, epoch: int, model: Any) -> None:
-        """Inform the model, whose loss may have a schedule."""
+        """Pass the epoch to the model, because its loss may follow a schedule."""
         super().begin_epoch(epoch, model)
         model.set_epoch(epoch)
 
@@ -351,10 +351,10 @@ class ParaphraseTask(SearchingTask):
             )
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
-        """fairseq's batches, with ``--length-policy drop`` applied to training data.
+        """Return fairseq's batches, with ``--length-policy drop`` applied to training data.
 
-        fairseq drops the last batch of a data set whose size is not a multiple of --required-batch-size-multiple. Here
-        no batch is dropped.
+        fairseq drops the last batch of a data set whose size is not a multiple of --required-batch-size-multiple. This
+        task drops no batch.
 
         Raises:
             UserError: if a sentence has more tokens than --max-tokens allows for a whole batch.
@@ -419,7 +419,7 @@ class ParaphraseTask(SearchingTask):
         return self._typed_pairs
 
     def _check_constraints(self, constraints: torch.Tensor) -> None:
-        """Reject constraints (B, C), packed as fairseq packs them, with words that are not in the dictionary."""
+        """Reject constraints (B, C) in fairseq's packed form with words that are not in the dictionary."""
         dictionary = self.target_dictionary
         for line, row in enumerate(constraints[:, 1:], start=self.typed.stop + 1):  # the first column is a count
             row_known = are_known(row, dictionary)

@@ -1,4 +1,4 @@
-"""The guarded translation task with the searches of the papers, and the faster search for models that support it."""
+"""The guarded translation task with the papers' searches, and a faster search for models that support it."""
 
 import logging
 import sys
@@ -67,7 +67,7 @@ class SearchingTask(GuardedTask):
         extra_gen_cls_kwargs: dict[str, Any] | None = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build the generator of ``--search-preset``, the faster one if possible. ``--replace-unk`` works.
+        """Build the generator of ``--search-preset``, if possible the faster generator. It supports ``--replace-unk``.
 
         Raises:
             UserError: if a generation option is out of range, or if the options contradict the preset, the rounding of
@@ -90,18 +90,18 @@ class SearchingTask(GuardedTask):
             args = Namespace(**{**_options(args), "lenpen": 0.0})
         if preset == "copynet":
             logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
-        # Our generators are subclasses of fairseq's. For --print-alignment fairseq needs another class, so those
-        # searches do without our n-gram block.
+        # Our generators are subclasses of fairseq's. For --print-alignment, fairseq needs another class, so these
+        # searches do not use our n-gram block.
         blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
         fast = not self.cfg.stock_search and FastSequenceGenerator.supports(models)
         needs_own_generator = preset != "fairseq" or replaces_unk or blocks
-        # A caller's class goes first. Ours is used whenever it can be, because the fast search finds the same
+        # A caller's class has priority. Otherwise our class is used if possible, because the fast search finds the same
         # outputs.
         if seq_gen_cls is None and (needs_own_generator or (fast and not getattr(args, "print_alignment", None))):
             seq_gen_cls = FastSequenceGenerator if fast else PaperSequenceGenerator
             num_best = getattr(args, "nbest", 1)
             extra.update(
-                # A stop rule may end a sentence only after as many outputs as will be shown.
+                # A stop rule may end a sentence only when the number of outputs to show is reached.
                 stop_when_best_finished=num_best if preset == "wean" else 0,
                 stop_when_nothing_better=num_best if preset == "copynet" else 0,
                 source_positions=replaces_unk,
@@ -117,13 +117,13 @@ class SearchingTask(GuardedTask):
             extra_gen_cls_kwargs=extra,
             prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
         )
-        # Only the built generator knows whether it can search on its own, because that depends on all of its options.
+        # Only the built generator knows whether it can use its own loop, because that depends on all of its options.
         is_fast = getattr(generator, "is_fast", False) and getattr(args, "prefix_size", 0) == 0
         _check_own_loop(models, factors, preset, is_fast=is_fast)
         return generator
 
     def train_step(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Take a step as fairseq does, without the packed weights of the last validation (``--eval-bleu``)."""
+        """Run fairseq's step after freeing the packed weights of the last validation (``--eval-bleu``)."""
         if isinstance(generator := getattr(self, "sequence_generator", None), FastSequenceGenerator):
             generator.release()
         result: tuple[Any, Any, dict[str, Any]] = super().train_step(*args, **kwargs)
@@ -132,7 +132,7 @@ class SearchingTask(GuardedTask):
     def inference_step(
         self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Search. Diverse beam search gets batches without ids, because it uses a sentence's id as its row."""
+        """Run the search. Diverse beam search gets batches without ids, because it uses a sentence's id as its row."""
         if isinstance(getattr(generator, "search", None), DiverseBeamSearch):
             sample = {name: value for name, value in sample.items() if name != "id"}
         hypotheses: list[list[dict[str, Any]]] = super().inference_step(generator, models, sample, *args, **kwargs)
@@ -140,7 +140,7 @@ class SearchingTask(GuardedTask):
 
 
 def _check_own_loop(models: list[torch.nn.Module], factors: str, preset: str, *, is_fast: bool) -> None:
-    """Raise ``UserError`` if the models or the rounding of scores need the fast generator's own loop, and it is not."""
+    """Raise ``UserError`` if the models or the rounding of scores need the fast generator's loop but do not get it."""
     ranks = any(capabilities_of(model).ranks for model in models)
     if ranks and not (is_fast and preset == "fairseq"):
         raise UserError(
@@ -155,7 +155,7 @@ def _check_own_loop(models: list[torch.nn.Module], factors: str, preset: str, *,
 
 
 def check_search(options: dict[str, Any]) -> None:
-    """Check options of a search by name, before there is a model. Raises ``UserError`` for contradictions."""
+    """Check search options by name, before there is a model. Raise ``UserError`` if they contradict each other."""
     args = Namespace(**{**vars(GenerationConfig()), **options})
     preset = options.get("search_preset", "fairseq")
     if preset != "fairseq":

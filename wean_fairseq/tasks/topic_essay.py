@@ -58,7 +58,7 @@ class TopicEssayTask(ParaphraseTask):
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
-        """Build the model. Raises ``UserError`` if it cannot use the fields of the batches."""
+        """Build the model. Raise ``UserError`` if it cannot use the fields of the batches."""
         model = super().build_model(cfg, from_checkpoint)
         needs_length = capabilities_of(model).needs_length
         if self._needs_length not in (None, needs_length):
@@ -97,7 +97,7 @@ class TopicEssayTask(ParaphraseTask):
         return dataset
 
     def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
-        """Like ``paraphrase``, with the lengths of the targets for a model that reads lengths and has none yet."""
+        """Map slots like ``paraphrase``, and add the lengths of the targets if a model needs them and has none."""
         if self._needs_length and "essay_lengths" not in sample["net_input"]:
             sample = _with_lengths(sample, sample["target"].ne(self.tgt_dict.pad()).sum(dim=1))
         return super().map_slots(sample)
@@ -105,7 +105,7 @@ class TopicEssayTask(ParaphraseTask):
     def inference_step(
         self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Like ``paraphrase``, with the length of ``--essay-length``.
+        """Run the search like ``paraphrase``, with the length of ``--essay-length``.
 
         Raises:
             UserError: if the model needs a length and there is none.
@@ -127,8 +127,8 @@ def _with_lengths(sample: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
 
 
 def _separator_id(dictionary: Dictionary) -> int:
-    """Id of ``</d>``.
+    """Return the id of ``</d>``.
 
-    If the dictionary does not contain it, the id is beyond the dictionary, and only text can contain it.
+    If the dictionary does not contain this word, the id is beyond the dictionary, and only text can contain it.
     """
     return int(dictionary.encode_line(SEPARATOR, append_eos=False))

@@ -41,7 +41,7 @@ def true_case(line: str, usual: Mapping[str, str]) -> tuple[str, bool]:
 
 
 def capitalise(text: str) -> str:
-    """Begin the text with a capital if its first word is in lower case."""
+    """Capitalise the first word of a text if it is in lower case."""
     first = _FIRST_WORD.match(text)
     if first is None or not first[1].islower():
         return text

@@ -40,7 +40,7 @@ _ESCAPED = re.compile(r"(?:(?<=\s)|^)&lt;(/?s|pad|unk|mask|(?:oov|unk)-\d+)&gt;(
 
 
 class Cleaner:
-    """Cleans lines, and counts the removed and changed characters in ``counts``.
+    """Clean lines, and count the removed and changed characters in ``counts``.
 
     Args:
         form: Unicode normalisation form: ``NFC``, ``NFKC`` (which also converts full-width letters) or ``none``.
@@ -60,7 +60,7 @@ class Cleaner:
 
     def clean(self, line: str) -> str:
         """Return the line without harmful characters, normalised, with tokens separated by single spaces."""
-        if not line.isprintable():  # none of the characters below is printable
+        if not line.isprintable():  # all characters below are unprintable
             for name, pattern in self._dirty.items():
                 line, number = pattern.subn(" " if name.endswith("_in_text") else "", line)
                 if number:
@@ -76,7 +76,7 @@ class Cleaner:
         This is the last step, because lower-casing can create one from ``<UNK>``.
 
         Raises:
-            UserError: if there is one and the policy is to refuse them.
+            UserError: if there is a special symbol and the policy is to refuse them.
         """
         between = [line] if self._unknown is None else self._unknown.split(line)
         if len(between) > 1:
@@ -99,7 +99,7 @@ class Cleaner:
 
 
 def restore_specials(line: str) -> str:
-    """Undo what ``guard`` escaped."""
+    """Undo the escapes of ``guard``."""
     return _ESCAPED.sub(r"<\1>", line) if "&lt;" in line else line
 
 

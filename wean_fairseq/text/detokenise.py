@@ -1,7 +1,7 @@
-"""Running text from tokens without marks: rules for tokens that the Moses detokenizer joins or separates wrongly.
+"""Restore running text from tokens without marks, with rules for tokens that the Moses detokenizer joins wrongly.
 
-The rules join tokens into larger ones (URLs, times, contractions, quotations), and sacremoses joins the rest. They
-follow the most frequent spelling, because tokens do not show the original one: ``5 €`` may have been ``5€``.
+The rules join tokens into larger tokens (URLs, times, contractions, quotations), and sacremoses joins the rest. They
+follow the most frequent spelling, because tokens do not show the original spelling: ``5 €`` may have been ``5€``.
 """
 
 import re
@@ -17,7 +17,7 @@ _SPACE, _SMILEY, _WORD = "\x01", "\x02", "\x03"
 _LETTER = r"[^\W\d_]"
 _SUFFIX = r"(?:[sStTdDmM]|re|ve|ll|em|RE|VE|LL)\b"
 _ELISION = r"\b(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|(?:d[ae]|ne|su)ll|aujourd|[OD])"
-# Han and its punctuation, which have no spaces around them.
+# Han and its punctuation have no spaces around them.
 _HAN_PUNCTUATION = "\u3000-\u3004\u3008-\u303f\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 _HAN = f"\u2e80-\u2fff\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff{_HAN_PUNCTUATION}"
 # Combining marks, many of which are tokens in Moses's text, and the scripts without spaces that use them.
@@ -51,7 +51,7 @@ _RULES: list[tuple[str, Replacement]] = [
     (r"( (?:x|×|by) [\d.,]+) (['\"])(?= )", r"\1\2"),
     (r"^ … (?=\w)", " …"),
     (r" …(?= )", "…"),
-    (r" ([:;]) (-?) ?([()])(?= )", rf" {_SMILEY}\1\2\3"),  # decided later
+    (r" ([:;]) (-?) ?([()])(?= )", rf" {_SMILEY}\1\2\3"),  # smiley or bracket, decided later
     (rf" ({_MARK}+)(?= )", r"\1"),
     (rf"(?<=[{_ASIAN}])(?<={_MARK}) (?=[{_ASIAN}])", ""),
     (rf"(?<={_MARK}) ([,\-])(?=\w)", lambda start: ", " if start[1] == "," else "-"),
@@ -62,7 +62,7 @@ _RULES: list[tuple[str, Replacement]] = [
     (r"(?<= [—…]) (?=[—…] )", ""),
     (r"(?<=\w) \( \)(?= )", "()"),
 ]
-# Rules for word pieces, in which all punctuation is separate, to be applied first.
+# Rules for word pieces, in which all punctuation is separate. They are applied first.
 _PIECE_RULES: list[tuple[str, Replacement]] = [
     (rf"(?<=\w) ' (?={_SUFFIX})", r" '"),
     (rf"(?i:({_ELISION})) ' (?={_LETTER})", r"\1'"),
@@ -93,7 +93,7 @@ def detokeniser(language: str, *, pieces: bool = False) -> Callable[[str], str]:
 
     Args:
         language: language whose sacremoses rules are used.
-        pieces: tokens are joined word pieces, in which all punctuation is separate.
+        pieces: whether tokens are joined word pieces, in which all punctuation is separate.
     """
     moses = import_optional("sacremoses").MosesDetokenizer(lang=language)
 

@@ -1,7 +1,7 @@
 """N-grams of sentences, and the SARI of one sentence (Xu et al., 2016) as in Xu's own program.
 
-``evaluation/metrics/sari.py`` has the formula and its other readings. Words may have any type, because a reward counts
-ids.
+``evaluation/metrics/sari.py`` describes the formula and its other interpretations. Words may have any type, because
+rewards count ids.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ def count_all(tokens: Sequence[Any]) -> list[Ngrams]:
 
 
 def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[float]:
-    """Correct, proposed and required additions of one order (n-gram types)."""
+    """Return correct, proposed and required additions of one order (n-gram types)."""
     added = output.keys() - source.keys()
     required = reference.keys() - source.keys()
     return [len(added & required), len(added), len(required)]
@@ -33,7 +33,7 @@ def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[floa
 def sentence_scores(
     source: Sequence[Ngrams], output: Sequence[Ngrams], reference: Sequence[Ngrams], weight: int = 1
 ) -> list[float]:
-    """Xu's scores of add, keep and delete for one sentence, between 0 and 1: means over the orders.
+    """Return Xu's scores of add, keep and delete for one sentence, between 0 and 1, as means over the orders.
 
     Args:
         source: n-grams of the source of every order.
@@ -46,7 +46,7 @@ def sentence_scores(
 
 
 def sentence_sari(source: Sequence[Ngrams], output: Sequence[Ngrams], reference: Sequence[Ngrams]) -> float:
-    """SARI of an output, between 0 and 1, with one reference, from the n-grams of every order."""
+    """Return SARI of an output with one reference, between 0 and 1, computed from the n-grams of every order."""
     return sum(sentence_scores(source, output, reference)) / 3
 
 

@@ -1,6 +1,6 @@
 """Record of the text steps of a training, so that the same steps are applied to the input of its model.
 
-The scripts of ``preprocess/`` write it into their manifest, ``wean-export`` into the folder of a model.
+The scripts of ``preprocess/`` write it into their manifest, and ``wean-export`` writes it into the model folder.
 """
 
 import ast
@@ -44,14 +44,14 @@ class TextSettings:
         unit: kind of tokens, one of ``steps.UNITS``.
         language: language of the Moses rules, if the tokens are Moses's.
         lowercase: lower-case the text.
-        truecase: give the first word of a sentence its most frequent case, with a learnt model.
-        reversible_case: true-case the text in a reversible way. False: true-case all tokens, as Moses does, for text
+        truecase: restore the most frequent case of the first word of a sentence, with a learnt model.
+        reversible_case: true-case the text in a reversible way. False = true-case all tokens, as Moses does, for text
             that was prepared by an older version.
         bpe: split words with learnt codes.
         brackets: spell brackets and quotes as TurkCorpus does.
         unicode: Unicode normalisation form.
         specials: treatment of ``<unk>``, ``</s>``, ... in the text.
-        unknown: the corpus's own word for unknown words; empty = none.
+        unknown: the corpus's own word for unknown words. Empty = none.
         topics: whether a source consists of topic words, separated by spaces, commas or semicolons.
     """
 
@@ -101,7 +101,7 @@ class Text:
     """The steps from a line of text to tokens, and back.
 
     Args:
-        folder: with the files of the steps. ``None`` omits the steps that are learnt from the tokens.
+        folder: folder with the files of the steps. ``None`` omits the steps that are learnt from the tokens.
         wordpieces: the vocabulary of word pieces (default: the one in ``folder``).
 
     Attributes:
@@ -134,7 +134,7 @@ class Text:
 
     @cached_property
     def _usual_forms(self) -> dict[str, str] | None:
-        """The usual forms of words for true-casing the text. ``None`` if they are not learnt."""
+        """The usual forms of words for true-casing the text. ``None`` if they were not learnt."""
         is_cased = self.folder is not None and self.settings.truecase and self.settings.reversible_case
         return steps.usual_forms(self._file(TRUECASE_MODEL)) if is_cased else None
 
@@ -189,7 +189,7 @@ class Text:
         return self.cleaner.clean(line.lower()) if self.settings.lowercase else line
 
     def cut(self, clean: str) -> str:
-        """Tokens of a cleaned line, before the steps that are learnt from them."""
+        """Return the tokens of a cleaned line, before the steps that are learnt from tokens."""
         if self._usual_forms is None:
             return self.cleaner.guard(self._split(clean))
         cased, is_marked = true_case(clean, self._usual_forms)
@@ -199,7 +199,7 @@ class Text:
         return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
     def prepare(self, line: str) -> str:
-        """Return the tokens of a source that a model reads, separated by spaces. Empty if the line has none.
+        """Return the tokens of a source that a model reads, separated by spaces. Empty if the line has no tokens.
 
         Raises:
             UserError: if a file or a library of the steps is missing.
@@ -207,14 +207,14 @@ class Text:
         return self.tokens(self.clean(self.source(line)))
 
     def tokens(self, clean: str) -> str:
-        """Tokens of a cleaned line, with all steps."""
+        """Return the tokens of a cleaned line, with all steps."""
         tokens = self.cut(clean)
         for step in self._learnt:
             tokens = self.cleaner.guard(step(tokens))
         return tokens
 
     def restore(self, tokens: str) -> str:
-        """Running text from the tokens of a model. Lower-casing and normalisation cannot be undone."""
+        """Return running text from the tokens of a model. Lower-casing and normalisation cannot be undone."""
         if self.settings.bpe:
             tokens = steps.undo_bpe(tokens)
         first, _, rest = tokens.lstrip().partition(" ")
@@ -228,12 +228,12 @@ class Text:
 
 
 def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
-    """Settings from JSON values.
+    """Build settings from JSON values.
 
     Args:
-        values: by name. In a manifest, missing values have their defaults, and other names are ignored. The file of an
-            exported model has all names and no others, because another step gives the model other tokens.
-        path: the file that they were read from.
+        values: values by name. In a manifest, missing values have their defaults, and other names are ignored. The file
+            of an exported model must contain exactly all names, because a different step would change the tokens.
+        path: the file with the values.
 
     Raises:
         UserError: if this version does not know a value.
@@ -243,7 +243,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
         if path.name == MODEL_TEXT:
             if wrong := (values.keys() - _NAMES) | (_NAMES - _LATER_NAMES - values.keys()):
                 raise ValidationError(f"unknown or missing: {name_some(sorted(wrong))}")
-        else:  # older manifests have the number of merges
+        else:  # older manifests contain the number of merges
             values = {name: value for name, value in values.items() if value is not None}
             values["bpe"] = bool(values.get("bpe"))
         # Older files do not say whether the case is reversible.
@@ -258,7 +258,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
 
 class _Manifest(Struct):
-    """The settings in a manifest. Older ones have them among the options of the script."""
+    """The settings in a manifest. Older manifests contain them among the options of the script."""
 
     options: dict[str, Any]
     text: dict[str, Any] | None = None
@@ -267,7 +267,7 @@ class _Manifest(Struct):
 def read_text_settings(folder: Path) -> TextSettings | None:
     """Return the settings of the text or of the exported model in ``folder``.
 
-    ``None`` if neither is there, or if the manifest is not that of a script of ``preprocess/``.
+    ``None`` if there are none, or if no script of ``preprocess/`` wrote the manifest.
 
     Raises:
         UserError: if the manifest is damaged.
@@ -288,7 +288,7 @@ def small_splits(pairs: Mapping[str, int | None]) -> list[str]:
     """Return one sentence for each held-out set that is too small.
 
     Args:
-        pairs: number of pairs of each split, None if it is not known.
+        pairs: number of pairs of each split. None = unknown.
     """
     unreliable = {"test": "scores", "valid": "comparisons of checkpoints"}
     return [
@@ -326,10 +326,11 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
 
 
 def _text_of_data(data: Path) -> Path | None:
-    """The directory of the text from which fairseq-preprocess made ``data``, if a script of ``preprocess/`` wrote it.
+    """Return the directory of the text that became ``data``, if a script of ``preprocess/`` wrote it.
 
-    The log of fairseq-preprocess names it. If both have moved together, it is found at its new place. A log may come
-    from another person and name any text of this computer, so only text in the parent folder of ``data`` is accepted.
+    The log of fairseq-preprocess names it. If text and data were moved together, the text is found at its new place. A
+    log may come from another person and name any text of this computer, so only text in the parent folder of ``data``
+    is accepted.
     """
     try:
         log = read_regular(data / LOG, LARGEST_LOG).decode("utf-8", errors="replace")

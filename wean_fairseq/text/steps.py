@@ -22,8 +22,8 @@ TextStep = Callable[[str], str]
 TokenUnit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiece"]
 UNITS = get_args(TokenUnit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
-_LONGEST_VERSION = 100  # characters of the first line of BPE codes, such as #version: 0.2
-MARK = "￭"  # marks a missing space on tokens of the unit joiner
+_LONGEST_VERSION = 100  # maximum characters of the first line of BPE codes, such as #version: 0.2
+MARK = "￭"  # mark for a missing space at tokens of the unit joiner
 
 
 def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> TextStep:
@@ -57,7 +57,7 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
 
 
 def check_language(unit: str, language: str) -> None:
-    """Refuse a language that Moses's tokeniser would take as English. Raises ``UserError``."""
+    """Raise ``UserError`` for a language that Moses's tokeniser would treat as English."""
     if unit != "moses":
         return
     known = sorted(set(import_optional("sacremoses.corpus").NonbreakingPrefixes().available_langs.values()))
@@ -66,7 +66,10 @@ def check_language(unit: str, language: str) -> None:
 
 
 def _jieba() -> TextStep:
-    """Chinese words. The dictionary's cache is in a private directory of the user, not in the shared /tmp."""
+    """Return a step that splits Chinese words.
+
+    The dictionary's cache is in a private directory, not in the shared /tmp.
+    """
     jieba = import_optional("jieba")
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wean_fairseq"
     try:
@@ -88,7 +91,7 @@ def _jieba_tokenizer(folder: str) -> Any:
 
 
 def _wordpiece(vocabulary: Path | None) -> TextStep:
-    """BERT's word pieces from a vocabulary file with one piece per line, lower-cased like bert-base-uncased."""
+    """Return a step that splits into BERT's word pieces of a vocabulary file, lower-cased like bert-base-uncased."""
     if vocabulary is None:
         raise UserError("--unit wordpiece needs --wordpiece-vocab, the vocab.txt of a BERT model.")
     tokenizers = import_optional("tokenizers")
@@ -118,7 +121,7 @@ def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
 
 @contextmanager
 def _read(path: Path) -> Iterator[None]:
-    """Raise a ``UserError`` if a library cannot read a file of learnt steps."""
+    """Raise ``UserError`` if a library cannot read a file of learnt steps."""
     try:
         with redirect_stderr(io.StringIO()):  # subword-nmt prints two lines there before it ends the process
             yield
@@ -128,7 +131,7 @@ def _read(path: Path) -> Iterator[None]:
 
 
 def truecaser(path: Path) -> TextStep:
-    """Return the step that gives the first word of a sentence its most frequent case.
+    """Return the step that restores the most frequent case of the first word of a sentence.
 
     Raises:
         UserError: if the file is damaged.
@@ -136,7 +139,7 @@ def truecaser(path: Path) -> TextStep:
     library = import_optional("sacremoses")
     with _read(path):
         caser = library.MosesTruecaser(str(path))
-    caser.split_xml = str.split  # its own parser takes "a < b" for XML and can lose a token
+    caser.split_xml = str.split  # its own parser treats "a < b" as XML and can lose a token
     return lambda line: str(caser.truecase(line, return_str=True)) if line else line
 
 
@@ -147,7 +150,7 @@ def usual_forms(path: Path) -> dict[str, str]:
 
 
 def bpe(path: Path, mark: str = "") -> TextStep:
-    """Return the step that splits words with the learnt codes, with ``@@`` at the end of all pieces but the last.
+    """Return the step that splits words with the learnt codes. All pieces except the last end with ``@@``.
 
     Args:
         path: path of the codes.
@@ -160,11 +163,11 @@ def bpe(path: Path, mark: str = "") -> TextStep:
     applier = import_optional("subword_nmt.apply_bpe")
     with _read(path), io.TextIOWrapper(open_regular(path), "utf-8") as file:
         version = file.readline(_LONGEST_VERSION + 1)
-        # subword-nmt removes zeros from its end in a time that grows with the square of its length.
+        # subword-nmt removes zeros from the end of the version, in a time that grows with the square of its length.
         if version.startswith("#version:") and len(version) > _LONGEST_VERSION:
             raise ValueError(f"its version has more than {_LONGEST_VERSION} characters")
         coder = applier.BPE(file)
-        if coder.version not in ((0, 1), (0, 2)):  # of others it cannot split a word
+        if coder.version not in ((0, 1), (0, 2)):  # it cannot split words with other versions
             raise ValueError(f"it has version {version[9:].strip()}, and not 0.1 or 0.2")
 
     def pieces(token: str) -> list[str]:
@@ -172,7 +175,7 @@ def bpe(path: Path, mark: str = "") -> TextStep:
         if not word:
             return [token]
         split = coder.segment_tokens([word])
-        if split[-1].endswith("@@"):  # a literal @@, after which the next token would be joined to the word
+        if split[-1].endswith("@@"):  # a literal @@ would join the next token to the word
             split[-1:] = [f"{split[-1][:-1]}@@", "@"]
         if mark:
             split[0] = mark * token.startswith(mark) + split[0]

@@ -44,7 +44,7 @@ class Base:
         dictionaries: dictionaries of source and target.
         old_test: sources and references of the model's test set, if the files exist.
         search: search options of the model that differ from fairseq's defaults, by name.
-        max_topics: largest number of topics that the model reads. 0 = a model for pairs.
+        max_topics: maximum number of topics that the model reads. 0 = a model for pairs.
     """
 
     weights: Path
@@ -59,7 +59,7 @@ class Base:
 
 
 def read_base(settings: Settings) -> Base:
-    """Read the model that ``from`` names. Raises ``UserError`` if its training cannot continue with the settings."""
+    """Read the model named by ``from``. Raise ``UserError`` if its training cannot continue with the settings."""
     path = Path(settings.from_)
     if is_export(path):
         path = path / WEIGHTS if path.is_dir() else path
@@ -124,7 +124,7 @@ def _defaults(arch: str) -> Any:
 
 
 def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    """Return the values that differ from the defaults, as fairseq-train options, without files to begin with."""
+    """Return the values that differ from the defaults as fairseq-train options, without initial files."""
     line: list[str] = []
     left_out = {"_name", "data"} | start_files()
     for name, default in defaults.items():
@@ -138,7 +138,7 @@ def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
 
 
 def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
-    """Return the test set of the model: as given, else in its text.
+    """Return the test set of the model, as given in the settings or else from its text.
 
     The recipes and wean-train keep the text next to the model.
     """

@@ -22,9 +22,9 @@ def train(
     The call does the same as the command ``wean-train``. A repeated call continues an interrupted training.
 
     Args:
-        data: a table with both sides, or a list of two text files. Also a pandas DataFrame, a Hugging Face data set, or
-            a dictionary of its splits, which is saved in the work folder.
-        output: folder of the model.
+        data: a table with both sides, or a list of two text files. It may also be a pandas DataFrame, a Hugging Face
+            data set, or a dictionary of its splits, which are saved in the work folder.
+        output: model folder.
         config: a settings file in TOML. The arguments of the call replace its values.
         settings: further settings, such as ``arch`` or ``from_``, see ``training.settings.Settings``.
 
@@ -38,7 +38,7 @@ def train(
         raise UserError(f"config is {config!r:.40}: give the path of a settings file.")
     chosen = read_file(Path(config)) if config is not None else {}
     given = {**settings, "output": output, "data": None if is_table(data) else data}
-    # Python reserves the word from.
+    # In Python, `from` is a reserved word.
     chosen |= read_settings({"from" if name == "from_" else name: _plain(value) for name, value in given.items()})
     if is_table(data):
         intended = TrainingRun(build_settings({**chosen, "data": "a table in memory"}))

@@ -93,7 +93,7 @@ def _train(args: argparse.Namespace) -> None:
     chosen = read_file(config) if config is not None else {}
     settings = build_settings(chosen | read_settings(given))
     try:
-        resolve_name(f"{__package__}.run:run")(settings)  # it imports PyTorch and fairseq
+        resolve_name(f"{__package__}.run:run")(settings)  # imported late, because it imports PyTorch and fairseq
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues from here") from None
 

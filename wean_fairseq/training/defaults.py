@@ -30,13 +30,13 @@ ARCHS = tuple(
 )
 #: Archs that write a text about topic words.
 TOPIC_ARCHS = ("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "essay_transformer", "essay_transformer_small")
-ARCHS_OF = {"pairs": ARCHS, "essay": TOPIC_ARCHS}  # by task
-BERT_ARCHS = ("paraphrase_transformer", "copy_transformer")  # those of ARCHS that read the features of --bert
+ARCHS_OF = {"pairs": ARCHS, "essay": TOPIC_ARCHS}  # archs by task
+BERT_ARCHS = ("paraphrase_transformer", "copy_transformer")  # archs in ARCHS that read the features of --bert
 _NO_VECTORS = "residual_lstm stacked_lstm nts nts_w2v enc_dec_a dress_ls srb rnn_distract drgd".split()
-VECTOR_ARCHS = tuple(arch for arch in ARCHS if arch not in _NO_VECTORS)  # those with the option --embedding-file
-_ENC_DEC = ("enc_dec", "enc_dec_lcsts")  # the CopyNet paper's
-WITHOUT_ATTENTION = (*_ENC_DEC, "residual_lstm", "stacked_lstm")  # those of ARCHS that cannot replace <unk>
-HEADS = 4  # of Transformers; the width is a multiple of it
+VECTOR_ARCHS = tuple(arch for arch in ARCHS if arch not in _NO_VECTORS)  # archs with the option --embedding-file
+_ENC_DEC = ("enc_dec", "enc_dec_lcsts")  # from the CopyNet paper
+WITHOUT_ATTENTION = (*_ENC_DEC, "residual_lstm", "stacked_lstm")  # archs in ARCHS that cannot replace <unk>
+HEADS = 4  # number of heads of Transformers. The width is a multiple of it
 _WORDS = 50_000
 _SCORES = ("--metric", "bleu", "sari", "rouge-l", "copy-rate", "length-ratio")
 _ESSAY_SCORES = ("--metric", "bleu2", "rouge-l", "distinct-2", "topic-coverage", "length-ratio")
@@ -53,7 +53,7 @@ class Sizes(NamedTuple):
 
 # Number of pairs -> sizes for fewer pairs. A wide model overfits on few pairs, so small data sets get a narrower model,
 # trained for more epochs. The archs for up to 10,000 pairs are based on measurements (results/few_pairs_*.json).
-# --patience usually ends the trainings before the number of epochs does.
+# --patience usually ends the trainings before the last epoch.
 _SIZES = {
     2_000: Sizes(64, 40, 0.003, "copynet"),
     5_000: Sizes(64, 30, 0.003, "copynet"),
@@ -66,14 +66,14 @@ _ESSAYS = "essay_transformer_small"
 def sizes_for(pairs: int, task: str = "pairs") -> Sizes:
     """Return the sizes for a number of training pairs of a task.
 
-    For 3,600 sentences of CommonGen BLEU-2 of the Transformer was 21.7, of MTA-LSTM 5.9 (docs/own_pairs.md).
+    For 3,600 sentences of CommonGen, BLEU-2 was 21.7 for the Transformer and 5.9 for MTA-LSTM (docs/own_pairs.md).
     """
     sizes = next((sizes for limit, sizes in _SIZES.items() if pairs < limit), _MANY)
     return sizes._replace(arch=_ESSAYS) if task == "essay" else sizes
 
 
 def dictionary_for(merges: int) -> tuple[int, int]:
-    """Return the largest number of words of the dictionary, and the least frequency of its words.
+    """Return the maximum number of words in the dictionary, and the minimum frequency of its words.
 
     Words that occur once become ``<unk>``, so that ``<unk>`` itself is trained. All word pieces are known.
     """
@@ -102,11 +102,11 @@ class Options:
 
 
 def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4) -> Options:
-    """Return the options for an arch. Numbers are text, because the same text identifies a training that is resumed.
+    """Return the options for an arch. Numbers are text, because equal texts identify a training that is resumed.
 
     Args:
-        text: folder of the prepared text, whose lengths are those of essays.
-        patience: validations without improvement that end a training.
+        text: folder of the prepared text, from which the lengths of essays are computed.
+        patience: number of validations without improvement that end a training.
     """
     optimisation = (
         *("--optimizer", "fused_adam", "--adam-betas", "(0.9, 0.999)", "--lr", rate, "--clip-norm", "2"),
@@ -123,7 +123,7 @@ def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4)
     elif arch.startswith(("copynet", "rnnsearch")) or arch in _ENC_DEC:
         search = ["--search-preset", "copynet"]
     elif arch.startswith("pointer_generator"):
-        dropout = []  # it has none
+        dropout = []  # the arch has no dropout
     elif "_transformer" in arch:
         sizes = ["--embed-dim", width, "--ffn-dim", str(int(width) * 4), "--attention-heads", str(HEADS)]
     if not arch.startswith(("copynet", "pointer_generator", "copy_transformer")) and arch not in WITHOUT_ATTENTION:
@@ -140,7 +140,7 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
     """
     topics = max(5, most_topics(text))
     lengths = _lengths(text / "train.tgt")
-    words = round(sum(lengths) / len(lengths)) + 1  # with the end symbol
+    words = round(sum(lengths) / len(lengths)) + 1  # including the end symbol
     reads = ("--max-topics", str(topics))
     sizes = ["--embed-dim", width, "--hidden-size", width]
     if "_transformer" in arch:
@@ -153,7 +153,7 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
         ]
     elif arch == "mta_lstm":
         sizes += ["--topic-slots", str(topics)]
-    # The loss of mta_lstm and sc_lstm has a term besides the likelihood, by which the best checkpoint is chosen.
+    # The loss of mta_lstm and sc_lstm has a further term. The best checkpoint is chosen by the likelihood alone.
     optimisation += ("--best-checkpoint-metric", "nll_loss")
     length = ("--essay-length", str(words)) if arch == "mta_lstm" else ()
     search = (*reads, *length, "--beam", "5", "--max-len-a", "0", "--max-len-b", str(2 * words))
@@ -163,7 +163,7 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
 
 
 def most_topics(text: Path) -> int:
-    """Return the largest number of topics of a row in a prepared text."""
+    """Return the maximum number of topics of a row in a prepared text."""
     return max(max(_lengths(text / f"{split}.src"), default=0) for split in ("train", "valid", "test"))
 
 

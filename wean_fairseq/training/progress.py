@@ -25,13 +25,13 @@ from ..console import OneLineParser, command, whole_number
 from ..evaluation.training_log import parse_line
 from ..storage.files import open_growing
 
-_QUIET_SECONDS = 60  # between two lines without a terminal
-_PR_SET_PDEATHSIG = 1  # of Linux
+_QUIET_SECONDS = 60  # seconds between two lines without a terminal
+_PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
 _prctl = ctypes.CDLL(None).prctl
 
 
 def end_with_parent() -> None:
-    """Let Linux send SIGTERM to this process when its parent ends, also when SIGKILL ends it.
+    """Let Linux send SIGTERM to this process when its parent ends, even if SIGKILL ends the parent.
 
     Otherwise a training would continue alone, and the repeated command would find the folder locked.
     """
@@ -88,7 +88,7 @@ class Progress:
             self.bar.total, self.bar.initial, self.bar.start_t = total, done, time.time()
         self.bar.n = done
         self.bar.set_postfix_str(state)
-        # The first line gives no speed, so the remaining time cannot be estimated before the second.
+        # The first line shows no speed, so the remaining time cannot be estimated before the second line.
         if not self.terminal and now - self.last_line > _QUIET_SECONDS and done > self.first[0]:
             self.last_line = now
             left = (now - self.first[1]) / (done - self.first[0]) * (total - done)
@@ -109,7 +109,7 @@ def in_processes(command: list[str], number: int) -> list[str]:
 
 @contextmanager
 def _on_sigterm(action: Callable[[], None]) -> Iterator[None]:
-    """Call ``action`` when this process gets SIGTERM. Other threads than the main one get no signals."""
+    """Call ``action`` when this process gets SIGTERM. Only the main thread gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

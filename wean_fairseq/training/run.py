@@ -1,7 +1,7 @@
-"""One training on sentence pairs: prepare the text, train, decode and score the test set, export the model.
+"""Run one training on sentence pairs: prepare the text, train, decode and score the test set, export the model.
 
-A work folder has the files of all steps, in the layout of the recipes. A step whose result is complete is skipped, so
-an interrupted run continues when it is started again.
+The work folder contains the files of all steps, in the layout of the recipes. A step whose result is complete is
+skipped, so an interrupted run continues when it is started again.
 """
 
 import hashlib
@@ -108,7 +108,7 @@ class TrainingRun:
 
     @property
     def search(self) -> list[str]:
-        """Options of the search: that of the original model or of the arch, and the user's."""
+        """Search options of the original model or of the arch, and the user's options."""
         stored = options_line(self.base.search) if self.base else []
         return [*(stored or self.options.search), *shlex.split(self.settings.search)]
 
@@ -138,8 +138,7 @@ class TrainingRun:
     def check_folders(self) -> None:
         """Refuse folders that are not of this run. Raises ``UserError``."""
         folder, work = self.settings.folder, self.work
-        # All of this is checked before the hours of a training, and nothing that this run did not write is ever
-        # replaced.
+        # All of this is checked before the hours of a training. Files that this run did not write are never replaced.
         for name, place in (("output", folder), ("work", work)):
             if place.exists() and not place.is_dir():
                 raise UserError(f"{name} {place} is a file: give a folder.")
@@ -164,7 +163,7 @@ class TrainingRun:
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
         for place in (folder.absolute(), work.absolute()):
-            # The folders may be created later, so the nearest existing one decides.
+            # The folders may be created later, so the nearest existing folder is checked.
             parent = next(path for path in (place, *place.parents) if path.exists())
             if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
                 raise UserError(f"{place} cannot be written ({parent} is not a folder that you may write to).")
@@ -183,7 +182,7 @@ class TrainingRun:
     # --- steps
 
     def prepare(self) -> None:
-        """Write the text and fairseq's data, and choose the sizes by the number of pairs."""
+        """Write the prepared text and fairseq's binary data, and choose the model sizes from the number of pairs."""
         lines = [
             f"{name}={' '.join(self.settings.files(name)) or value}"
             for name in _OF_TEXT
@@ -206,7 +205,7 @@ class TrainingRun:
             try:
                 self._run_preparation()
             except UserError:
-                if {path.name for path in self.work.iterdir()} == {"settings", state.LOCK}:  # nothing was made
+                if {path.name for path in self.work.iterdir()} == {"settings", state.LOCK}:  # nothing was written yet
                     shutil.rmtree(self.work)
                 raise
         text = read_typed_json(self.text / "manifest.json", state.PreparedText, f"delete {self.work} and start again")
@@ -275,7 +274,7 @@ class TrainingRun:
         write_text(mark, f"{given.epochs}\n")
 
     def test_sets(self) -> dict[str, list[Path]]:
-        """The sources and references of each test set: ``test``, and ``old-test`` of the model that was continued."""
+        """The sources and references of each test set: ``test``, and ``old-test`` of the original model."""
         references = sorted(self.text.glob("test.raw.tgt*"))
         sets = {"test": [self.text / "test.raw.src", *references]}
         if self.base and self.base.old_test:
@@ -283,7 +282,7 @@ class TrainingRun:
         return sets
 
     def systems(self) -> dict[str, list[str]]:
-        """Return the models to score, as options of wean-generate: the original model and the one trained from it."""
+        """Return the models to score, as options of wean-generate: the original model and the new model."""
         checkpoint = ["--model", str(self.system / "checkpoint_best.pt")]
         checkpoint += ["--data", str(self.data), "--text", str(self.text)]
         if self.base is None:
@@ -333,20 +332,20 @@ class TrainingRun:
 
     @property
     def lowercase(self) -> bool:
-        """True if the outputs are in lower case."""
+        """True if the outputs are lower-cased."""
         text = read_text_settings(self.text)
         return text is not None and text.lowercase
 
     def _note(self, training: dict[str, Any]) -> str:
         if training["end"] != "cut":
             return ""
-        # The settings file is written with the model, and has everything but the work folder.
+        # The settings file is written with the model, and contains all settings except the work folder.
         command = [PROGRAM, "--config", str(self.settings.folder / FILE)]
         command += ["--work", self.settings.work] if self.settings.work else []
         return trainings.cut_note(training, shlex.join([*command, "--epochs", str(2 * (self.settings.epochs or 1))]))
 
     def publish(self) -> None:
-        """Export the model and its settings to the output folder, which is replaced when the new one is complete."""
+        """Export the model and its settings to the output folder, which is replaced when the export is complete."""
         folder, mark = self.settings.folder, self.work / "published"
         checkpoint, scores = self.system / "checkpoint_best.pt", self.work / "test.json"
         note = json.loads((self.work / "trainings.json").read_text(encoding="utf-8"))[self.arch].get("note", "")
@@ -364,14 +363,14 @@ class TrainingRun:
         say(f"model: {folder} ({shlex.join(['wean-generate', '--model', str(folder), '--input', texts])})")
 
     def report(self) -> None:
-        """Write the page about the training, unless it is there for this model and these scores."""
+        """Write the page about the training, unless it already exists for this model and these scores."""
         folder, mark = self.work / "report", self.work / "report.source"
         made_from = f"{sha256_of(self.system / 'checkpoint_best.pt')} {sha256_of(self.work / 'test.json')}\n"
         page = folder / "report.html"
         if page.is_file() and _read_mark(mark) == made_from:
             say(f"report: done before ({page})")
             return
-        with redirect_stdout(StringIO()):  # the names of the files
+        with redirect_stdout(StringIO()):  # hides the printed names of the files
             status = write_report([str(self.work), "--output", str(folder)])
         _check(status, "the report cannot be written, see above.")
         write_text(mark, made_from)
@@ -379,7 +378,7 @@ class TrainingRun:
 
 
 def _read_mark(file: Path) -> str:
-    """Return the mark that an earlier run wrote when it had finished a step, or nothing if it cannot be read."""
+    """Return the mark that an earlier run wrote after finishing a step, or an empty string if it cannot be read."""
     with suppress(OSError):
         return read_regular(file).decode("utf-8", errors="replace")
     return ""
@@ -394,7 +393,7 @@ def _check(status: int, message: str) -> None:
 
 
 def option_lines(options: Sequence[str]) -> list[str]:
-    """Options of fairseq-train as sorted lines, as the recipes record them."""
+    """Return the fairseq-train options as sorted lines, in the format that the recipes record."""
     lines: list[str] = []
     for word in options:
         if word.startswith("--"):
@@ -416,7 +415,7 @@ def _checksums_of(folder: Path) -> str:
 
 
 def run(settings: Settings) -> None:
-    """Run all steps. Raises ``UserError`` if a step is impossible, and KeyboardInterrupt if the user stops it."""
+    """Run all steps. Raise ``UserError`` if a step is impossible, and KeyboardInterrupt if the user stops it."""
     training = TrainingRun(settings)
     training.check()
     with state.alone(training.work):

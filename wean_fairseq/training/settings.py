@@ -20,14 +20,14 @@ from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, VECTOR_ARCHS, Sizes
 
 PROGRAM = "wean-train"
 FILE = "run.toml"
-_LARGEST = 1 << 15  # bytes of a settings file. A name of 16,000 parts takes 5 s
+_LARGEST = 1 << 15  # maximum bytes of a settings file. A name of 16,000 parts takes 5 s
 
 Positive = Annotated[int, Meta(ge=1, le=999_999_999)]
 NotNegative = Annotated[int, Meta(ge=0, le=999_999_999)]
 Files = str | list[str]
 Unit = Literal["joiner", "moses", "words", "characters", "jieba"]
 Case = Literal["truecase", "lowercase", "keep"]
-_OF_TEXT: dict[str, Any] = {"unit": "joiner", "case": "truecase", "bpe": 0}  # defaults
+_OF_TEXT: dict[str, Any] = {"unit": "joiner", "case": "truecase", "bpe": 0}  # defaults of the text steps
 
 
 class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -43,27 +43,27 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         from_: a model folder or a checkpoint, from which the training continues.
         old_test: two text files, the test sources and references of ``from``.
         task: ``pairs`` of sentences, or topic words and an ``essay``.
-        columns: names or numbers of the source and the target column; further ones are references.
-        header: whether the first row has the names of the columns.
+        columns: names or numbers of the source and the target column. Further columns are references.
+        header: whether the first row contains the names of the columns.
         valid: number of validation pairs, or files with them.
         test: number of test pairs, or files with them.
-        split_seed: seed of the draw of the splits.
+        split_seed: random seed of the splits.
         unit: kind of tokens.
         case: truecase (the default for pairs), lowercase or keep (the default for essays).
-        bpe: merges of byte pair encoding; 0 = whole words.
-        language: two letters, for the unit moses.
-        limit: largest number of pairs per split; 0 = all.
+        bpe: number of merges of byte pair encoding. 0 = whole words.
+        language: two-letter language code for the unit moses.
+        limit: maximum number of pairs per split. 0 = all.
         arch: the system to train.
-        bert: directory of a BERT whose states the model reads; empty = none, or that of ``from``.
-        embedding_file: text file of word vectors, of the model's width, from which the embeddings start.
+        bert: directory of a BERT whose states the model reads. Empty = none, or the BERT of ``from``.
+        embedding_file: text file of word vectors with the model's width, from which the embeddings start.
         width: size of embeddings and layers.
-        epochs: largest number of passes over the data.
+        epochs: maximum number of passes over the data.
         rate: learning rate.
-        patience: validations without improvement that end the training.
-        search: options of fairseq-generate, which replace the default search or that of ``from``.
-        seed: of the training.
-        processes: of the training, each with its own batches; None = one per GPU.
-        device: where to train; empty = a GPU if there is one.
+        patience: number of validations without improvement that end the training.
+        search: options of fairseq-generate, which replace the default search or the search of ``from``.
+        seed: random seed of the training.
+        processes: number of training processes, each with its own batches. None = one per GPU.
+        device: device of the training. Empty = a GPU if there is one.
     """
 
     data: Files
@@ -127,12 +127,12 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
     """Check the names and types of some settings. Return them by name.
 
     Args:
-        values: by name. None stands for a missing value.
-        where: file that they are in, for messages.
+        values: values by name. None = a missing value.
+        where: file with the values, for messages.
         folder: base of relative paths.
 
     Raises:
-        UserError: naming an unknown setting, or one with a value of another type.
+        UserError: if a setting is unknown or its value has the wrong type. The message names the setting.
     """
     values = {name: value for name, value in values.items() if value is not None}
     prefix = f"{where}: " if where else ""
@@ -159,7 +159,7 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Read a settings file, whose relative paths start from its folder. Raises ``UserError`` for another content."""
+    """Read a settings file, whose relative paths start from its folder. Raise ``UserError`` for other content."""
     try:
         values = tomllib.loads(read_regular(path, _LARGEST).decode("utf-8"))
     except OSError as error:
@@ -174,7 +174,10 @@ def _attribute(name: str) -> str:
 
 
 def _placed(folder: Path | None, value: Any) -> Any:
-    """Return paths below ``folder``. Without one, a name that begins with a dash, which is not an option, gets "./"."""
+    """Return paths below ``folder``.
+
+    Without a folder, put "./" before a name with a dash, because it is not an option.
+    """
     if isinstance(value, list):
         return [_placed(folder, part) for part in value]
     if not isinstance(value, str) or not value:
@@ -184,7 +187,7 @@ def _placed(folder: Path | None, value: Any) -> Any:
 
 
 def build_settings(values: Mapping[str, Any]) -> Settings:
-    """Settings from checked values. Raises ``UserError`` if values are missing, or do not fit together."""
+    """Build settings from checked values. Raise ``UserError`` if values are missing or contradict each other."""
     for name, example in (("data", "a table with both sides, or two text files"), ("output", "a folder for the model")):
         if not values.get(name):
             raise UserError(f"{name} is missing: give {example}.")
@@ -208,7 +211,7 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
 
 
 def _check_pretrained(settings: Settings) -> None:
-    """Refuse a BERT or word vectors that the arch does not read. Raises ``UserError``."""
+    """Raise ``UserError`` for a BERT or word vectors that the arch does not read."""
     if settings.bert and not settings.from_ and settings.arch not in BERT_ARCHS:
         raise UserError(f"bert is for the archs {' and '.join(BERT_ARCHS)}: give one of them, or leave it out.")
     if settings.bert and not Path(settings.bert).is_dir():
@@ -225,7 +228,7 @@ def _check_pretrained(settings: Settings) -> None:
 
 
 def _check_training(settings: Settings) -> None:
-    """Refuse settings of the training that do not fit together. Raises ``UserError``."""
+    """Raise ``UserError`` for settings of the training that contradict each other."""
     archs = ARCHS_OF[settings.task]
     if settings.arch is not None and settings.arch not in archs:
         task = next((task for task, others in ARCHS_OF.items() if settings.arch in others), None)

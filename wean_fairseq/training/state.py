@@ -5,7 +5,7 @@
 
 Standard input has one ``NAME=VALUE`` or ``--option value`` per line. They are recorded with the SHA-256 of each
 ``--input``. If other values were recorded before, the changes are printed (``NAME: old -> new``), the exit status is 3
-and nothing is written. Settings from which nothing was made yet are replaced, so that a refused setting can be
+and nothing is written. Settings are replaced if nothing has been created with them yet, so that a refused value can be
 corrected.
 """
 
@@ -23,9 +23,9 @@ from ..errors import UserError, printable, sentence_of
 from ..storage.files import open_growing, read_regular, sha256_of, write_text
 
 CHANGED = 3  # exit status
-LOCK = ".run.lock"  # file that a run locks in its folder. The recipes lock it, too
+LOCK = ".run.lock"  # file that a run locks in its folder. The recipes also lock it
 _HASH = "SHA-256 of "
-_SHOWN = 200  # characters of a value in a message
+_SHOWN = 200  # maximum number of characters of a value in a message
 # Patterns of files that show that the settings of a run directory, or the options of a training, have been used.
 _MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "checkpoint*.pt")
 
@@ -68,11 +68,11 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
     """Record settings, or compare them with the recorded ones. Return the changes, empty if there are none.
 
     Args:
-        file: that records the settings.
+        file: file that records the settings.
         lines: one ``NAME=VALUE`` or ``--option value`` per line.
-        check: write nothing.
+        check: only compare, and write nothing.
     """
-    lines = [printable(line) for line in lines]  # a name may have line breaks
+    lines = [printable(line) for line in lines]  # a name may contain line breaks
     changes = compare_settings(file, lines)
     if changes and is_used(file.parent):
         return "; ".join(changes)
@@ -97,7 +97,7 @@ def compare_settings(file: Path, lines: list[str]) -> list[str]:
     """Return the differences between ``lines`` and the recorded lines of ``file``, as ``NAME: old -> new``.
 
     Raises:
-        UserError: if the file has content, but none of the names, so that it belongs to the user.
+        UserError: if the file has content but none of the names, so that it must be a file of the user.
     """
     try:
         recorded = _values(
@@ -136,13 +136,13 @@ def _printable(text: str) -> str:
 
 
 def is_used(folder: Path) -> bool:
-    """Return True if something in ``folder`` was made from its settings, or a training is running there."""
+    """Return True if a file in ``folder`` was created with its settings, or a training is running there."""
     return any(True for pattern in _MADE for _ in folder.glob(pattern)) or _is_training(folder / ".training.lock")
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Lock the folder of a run, which is created if necessary. On a file system without locks it is not locked.
+    """Lock the folder of a run, and create it if necessary. File systems without locks are not protected.
 
     Raises:
         OSError: if the folder cannot be written.
@@ -168,7 +168,7 @@ def _is_training(lock: Path) -> bool:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return True
-    except OSError:  # no such file, or a file system without locks
+    except OSError:  # the file is missing, or the file system has no locks
         return False
     return False
 

@@ -19,14 +19,14 @@ def is_table(data: object) -> bool:
 
 
 def save_tables(data: Any, folder: Path) -> dict[str, str]:
-    """Save a table, or one for each split. Return the files by the name of their setting.
+    """Save a table, or one table for each split. Return the files by the name of their setting.
 
     Args:
         data: see ``is_table``.
-        folder: is created.
+        folder: folder to create.
 
     Raises:
-        UserError: if there is no table, or another one was saved in the folder before.
+        UserError: if there is no table, or another table was saved in the folder before.
     """
     tables = {"data": data}
     if isinstance(data, Mapping):

@@ -1,12 +1,12 @@
-"""Course of trainings, from the command and the log that a recipe keeps in each folder.
+"""Describe trainings by the command and the log that a recipe stores in each folder.
 
     python -m wean_fairseq.training.trainings choose RUN/SYSTEM       # links it to the best of RUN/SYSTEM/tries
     python -m wean_fairseq.training.trainings describe RUN SYSTEM...  # writes RUN/trainings.json
     python -m wean_fairseq.training.trainings note RUN SYSTEM...      # prints the same notes, writes nothing
 
 A training is "converged" if --patience ended it, "not chosen" if it was trained only for TRY_EPOCHS because another
-setting was better by then, and "cut" if anything else ended it. With ``--continue-with COMMAND`` a
-note is printed for each training that was cut, and stored in trainings.json. It names the command that continues it.
+setting was better by then, and "cut" if it ended for any other reason. With ``--continue-with COMMAND``, a note with
+the command that continues the training is printed for each training that was cut, and stored in trainings.json.
 """
 
 import json
@@ -48,16 +48,16 @@ def main(arguments: list[str]) -> None:
 
 
 def describe_training(folder: Path) -> dict[str, Any]:
-    """Return one training: its options, its best validation, its cost, and the conditions that its numbers depend on.
+    """Return a training's options, best validation and cost, and the conditions on which its numbers depend.
 
-    ``cpu_seconds`` is None for logs of older versions, whose number of threads is the number in the environment.
+    ``cpu_seconds`` is None for logs of older versions. Their number of threads is read from the environment.
 
     Raises:
         UserError: if the log has no validation, or lacks the metric for choosing the checkpoint.
     """
     command = read_text(folder / "command")
     metric = match[1] if (match := _METRIC.search(command)) else "loss"
-    threads = re.match("[1-9][0-9]{0,8}", os.environ.get("OMP_NUM_THREADS", ""))  # "4,2" gives inner loops two
+    threads = re.match("[1-9][0-9]{0,8}", os.environ.get("OMP_NUM_THREADS", ""))  # "4,2" means 2 in nested loops
     log = read_log(folder / "train.log")
     if not log.validations(metric):
         raise UserError(f"{log.path} has no validation by {metric}: nothing can be chosen by it.")
@@ -81,7 +81,7 @@ def describe_training(folder: Path) -> dict[str, Any]:
 
 
 def cut_note(training: dict[str, Any], command: str) -> str:
-    """Return a note that the training ended by its number of epochs, and the command to continue it."""
+    """Return a note that the maximum number of epochs ended the training, with the command to continue it."""
     best, epochs = training["epoch_of_best"], training["epochs"]
     why = "while validation was still improving" if best >= epochs else "before --patience did"
     return (
@@ -97,7 +97,7 @@ def describe_data(folder: Path) -> list[dict[str, Any]]:
 
 
 def describe_system(folder: Path) -> dict[str, Any]:
-    """Return a system's training. If several settings were tried, the chosen one with all of them."""
+    """Return a system's training. If several settings were tried, return the chosen training with all tries."""
     tries = {
         path.name: describe_training(path)
         for path in sorted((folder / "tries").glob("*"))
@@ -126,7 +126,7 @@ def best_of(tries: dict[str, dict[str, Any]]) -> str:
 
 
 def choose_try(folder: Path) -> None:
-    """Link a system's checkpoint, log and command to those of its best try."""
+    """Link a system's checkpoint, log and command to the files of its best try."""
     chosen = describe_system(folder)["chosen"]
     for name in ("checkpoint_best.pt", "train.log"):
         (folder / name).unlink(missing_ok=True)

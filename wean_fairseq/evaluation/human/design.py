@@ -1,7 +1,7 @@
 """The design of a study (which sentences of which systems are rated, in which order and by whom) and its rating sheets.
 
-The design is saved in ``key.json``. Every rater sees opaque item names in another order, and only the key names the
-systems. There are two kinds of study, as in the papers:
+The design is saved in ``key.json``. Raters see opaque item names, each rater in a different order. Only the key names
+the systems. There are two kinds of study, as in the papers:
 
 * ``likert``: one text at a time, every criterion from 1 to 5 (WEAN Table 3: fluency, adequacy, simplicity; PC-SAN: its
   criteria);
@@ -35,10 +35,10 @@ Kind = Literal["likert", "compare"]
 LIKERT: Kind = "likert"
 COMPARE: Kind = "compare"
 KINDS = (LIKERT, COMPARE)
-#: Format of ``key.json``.
+#: Name and version of the format of ``key.json``.
 KeyFormat = Literal["wean-human-evaluation-2"]
 KEY_FORMAT: KeyFormat = "wean-human-evaluation-2"
-#: Answers that a rater may give, by kind of study.
+#: Permitted answers for each kind of study.
 ANSWERS = {LIKERT: ("1", "2", "3", "4", "5"), COMPARE: ("A", "B", "tie")}
 #: Instructions for the raters and headings of the texts, for each kind of study.
 _INSTRUCTIONS = {
@@ -49,7 +49,7 @@ _TEXTS = {LIKERT: ["text"], COMPARE: ["text A", "text B"]}
 
 
 class Item(Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing to rate.
+    """One text or pair of texts to rate.
 
     Attributes:
         name: name on the sheet, which says nothing about the system.
@@ -95,7 +95,7 @@ class Design(Struct, forbid_unknown_fields=True):
         sentences = {item.sentence for item in self.items}
         groups = [sorted(group) for group in _groups(self.kind, self.systems)]
         found = sorted((item.sentence, sorted(item.systems)) for item in self.items)
-        is_complete = len(found) == len(sentences) * len(groups)  # a small file can have names for a large product
+        is_complete = len(found) == len(sentences) * len(groups)  # the names in a small file can have a large product
         if not is_complete or found != sorted((sentence, group) for sentence in sentences for group in groups):
             raise ValueError("The items are not those of the systems, one for every sentence")
         if any(len(item.texts) != len(item.systems) for item in self.items):
@@ -136,15 +136,15 @@ def make_design(
         sources: source sentences, shown to the raters if given.
         num_sentences: number of sampled sentences. Every system is rated on all of them.
         num_raters: number of sheets. Every rater rates everything.
-        seed: the same seed and texts give the same sheets.
+        seed: random seed. The same seed and texts produce the same sheets.
     """
     names = [system.name for system in systems]
     lengths = {len(system.nbest) for system in systems} | ({len(sources)} if sources is not None else set())
     _check_study(kind, names, lengths, criteria, num_sentences)
     sampled = sorted(random.Random(seed).sample(range(min(lengths)), num_sentences))
     texts = {system.name: system.hypotheses for system in systems}
-    # The choice of sentences depends on the seed alone; the names of items on everything, so that a sheet of another
-    # study is recognised, and a browser does not fill it with the answers to this one.
+    # The choice of sentences depends only on the seed. The names of items depend on everything, so that a sheet of
+    # another study is recognised, and a browser does not fill it with the answers to this study.
     generator = random.Random(
         repr((KEY_FORMAT, seed, kind, list(criteria), num_raters, sources and list(sources), texts))
     )
@@ -185,9 +185,9 @@ def _check_study(
 
 
 def write_sheets(design: Design, folder: PathLike) -> list[Path]:
-    """Write ``RATER.csv`` and ``RATER.html`` for every rater and ``key.json``, and never overwrite another study.
+    """Write ``RATER.csv`` and ``RATER.html`` for every rater, and ``key.json``. Never overwrite another study.
 
-    Sheets without a key are those of an interrupted call. They are replaced if they are equal to the new ones.
+    Sheets without a key are left from an interrupted call. They are replaced if they equal the new sheets.
 
     Returns:
         The files, the key last. The key names the systems, so raters must not see it.

@@ -1,4 +1,4 @@
-"""Read filled-in sheets and analyse them: means with intervals, agreement, tests between systems.
+"""Read completed sheets and analyse them: means with intervals, agreement, tests between systems.
 
 The 95% t intervals, the paired t-test (likert) and the two-sided sign test (compare, ties left out) count every
 sentence once, because the judgements of one sentence are not independent.
@@ -32,7 +32,7 @@ def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
     """Read and check the sheets of all raters.
 
     Raises:
-        UserError: if a sheet is incomplete, repeated or of another study, naming file and items.
+        UserError: if a sheet is incomplete, repeated or from another study. The message names the file and the items.
     """
     ratings: Ratings = {}
     for path in paths:
@@ -52,7 +52,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
     text = text if "\n" in text else text.replace("\r", "\n")  # line ends of older spreadsheet programs
     # Spreadsheet programs of some languages separate cells by semicolons.
     delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a line of text may be long
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # because a line of text may be long
     table, start = [], 1
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     try:
@@ -64,7 +64,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
             f"{path}: the row in line {start} cannot be read ({error}); perhaps a quotation mark is not closed: "
             "save the table as CSV again."
         ) from None
-    # The columns, then the rater, then the items, then the answers: a later check needs the earlier ones.
+    # Check the columns, then the rater, the items and the answers, because each check relies on the previous ones.
     columns = ["rater", "item", *design.criteria]
     heading, *rows = [row for row in table if row] or [[]]
     times = Counter(heading if rows else ())
@@ -91,7 +91,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
         [name for name, count in counts.items() if count > 1], f"{path}: items rated twice", "keep one row for each"
     )
     _refuse([name for name in sorted(names) if name not in counts], f"{path}: missing items", "ask the rater for them")
-    # A comma without quotation marks moves the answers of its row one column to the right.
+    # An unquoted comma moves the answers of its row one column to the right.
     shifted = [cell(row, "item") for row in rows if any(row[len(heading) :])]
     _refuse(shifted, f"{path}: rows with more cells than the heading", "put quotation marks around texts with commas")
     blank = [cell(row, "item") for row in rows if not all(cell(row, name) for name in design.criteria)]
@@ -154,7 +154,7 @@ def agreement(values: Values) -> dict[str, float | None]:
 
 
 def _rows(design: Design) -> dict[frozenset[str], list[int]]:
-    """Return the rows of the items of each one or two systems that are rated together, ordered by sentence."""
+    """Return the rows of the items for each system or pair that is rated together, ordered by sentence."""
     rows: dict[frozenset[str], list[int]] = {}
     for row, item in sorted(enumerate(design.items), key=lambda entry: entry[1].sentence):
         rows.setdefault(frozenset(item.systems), []).append(row)

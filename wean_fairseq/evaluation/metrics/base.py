@@ -1,8 +1,8 @@
-"""Base classes of all metrics: sums of sufficient statistics per sentence, then one formula.
+"""Base classes of all metrics. Sufficient statistics of the sentences are summed, and one formula scores the sum.
 
 Every metric here is a subclass of sacreBLEU's `Metric`: `_compute_segment_statistics` turns one sentence into a row of
-numbers, rows are added up, `_compute_score_from_stats` turns the sum into the score. Corpus score, sentence score,
-confidence interval and significance tests all come from the same rows, so they cannot disagree.
+numbers, the rows are added up, and `_compute_score_from_stats` turns the sum into the score. Corpus score, sentence
+score, confidence interval and significance tests all use the same rows, so they cannot disagree.
 """
 
 from abc import abstractmethod
@@ -18,12 +18,12 @@ from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
-#: Which scores are better. None = neither, the number only describes.
+#: Which scores are better. None = neither, because the number is descriptive.
 Direction = Literal["higher", "lower"] | None
 
 
 def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
-    """Replace the references that a sentence lacks by None, which sacreBLEU leaves out.
+    """Replace missing references of a sentence by None, which sacreBLEU skips.
 
     An empty line in a file of further references means that the sentence has fewer references, as in sacreBLEU's
     command for a variable number of references. If all references of a sentence are empty, the first one is kept.
@@ -42,15 +42,15 @@ class EvaluationMetric(Metric):
     """A sacreBLEU metric that can also score many resamples at once.
 
     Attributes:
-        label: name of the number in tables, which is unique within one evaluation.
+        label: name of the score in tables. It is unique within one evaluation.
         needs_source: whether `sources` must be set before scoring.
-        wants_nbest: number of entries of the n-best list that count. If it is not 0, each hypothesis is the whole
-            list, one entry per line, best first.
+        wants_nbest: number of entries of the n-best list that count. If it is not 0, each hypothesis is the whole list,
+            one entry per line, best first.
         direction: ``higher`` for quality measures (they enter the copy-the-source warning), ``lower`` for errors, None
             for descriptive numbers.
         sources: source sentences, aligned with the references, for metrics with `needs_source`.
         additive: False if rows cannot be added up, so that resampling them is meaningless.
-        signature_items: entries of its signature that add to sacreBLEU's or replace them.
+        signature_items: signature entries that are added to sacreBLEU's entries or replace them.
         quiet: show no progress bar for slow metrics.
     """
 
@@ -76,7 +76,7 @@ class EvaluationMetric(Metric):
         return signature
 
     def _check_corpus_score_args(self, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None) -> None:
-        """Refuse empty input, which sacreBLEU answers with an IndexError."""
+        """Refuse empty input, for which sacreBLEU would raise an IndexError."""
         if len(hyps) == 0 or (refs is not None and (len(refs) == 0 or len(refs[0]) == 0)):
             raise UserError(f"{self.label}: there is nothing to score: give hypotheses and a list of references.")
         super()._check_corpus_score_args(hyps, refs)
@@ -86,24 +86,24 @@ class EvaluationMetric(Metric):
         self._ref_cache = self._cache_references(references)
 
     def forget_references(self) -> None:
-        """Free the cache of `prepare`, because the n-grams of a large test set for all metrics fill the memory."""
+        """Free the cache of `prepare`, because all metrics' n-grams of a large test set would fill the memory."""
         self._ref_cache = None
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Cache the references without those that a sentence lacks."""
+        """Cache the references, without the missing references of sentences."""
         texts: list[Any] = [*self._leading_texts(references), *drop_holes(references)]
         return super()._cache_references(texts)
 
     def _leading_texts(self, references: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-        """Return the texts to cache in addition to the references, which follow them."""
+        """Return the texts to cache before the references."""
         return []
 
     def rows(self, hypotheses: Sequence[str]) -> FloatArray:
-        """Return the statistics of every sentence, shape (sentences, statistics). Needs `prepare`."""
+        """Return the statistics of every sentence, shape (sentences, statistics). Call `prepare` first."""
         return np.array(self._extract_corpus_statistics(hypotheses, None), dtype=np.float64)
 
     def _compute_score_from_stats(self, stats: Any) -> Any:
-        """Compute the score with sacreBLEU's metric, and give it this metric's label."""
+        """Compute the score with sacreBLEU's metric, and set this metric's label."""
         score = super()._compute_score_from_stats(list(stats))  # type: ignore[safe-super]  # defined by the next class
         score.name = self.label
         return score
@@ -130,8 +130,8 @@ class OwnMetric(EvaluationMetric):
         options: further signature entries.
 
     Attributes:
-        definition: version of the metric's definition in the signature. It is raised when the same input may give
-            another number under an otherwise equal signature.
+        definition: version of the metric's definition in the signature. It is increased when the same input may have a
+            different score under an otherwise equal signature.
     """
 
     definition = 1
@@ -159,14 +159,14 @@ class OwnMetric(EvaluationMetric):
 
     @abstractmethod
     def scores_of(self, totals: FloatArray) -> FloatArray:
-        """Return the scores of many sums, shape (sums, statistics) -> (sums,): the metric's formula."""
+        """Apply the metric's formula to many sums, shape (sums, statistics) -> (sums,)."""
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
         return {"references": list(refs)}
 
 
 class SourceMixin(EvaluationMetric):
-    """Mixin of metrics that use the source, which is an extra first reference inside the cache.
+    """Mixin of metrics that use the source. In the cache, the source is an extra first reference.
 
     Set `sources` before scoring, or pass ``source`` to `sentence_score`.
     """
@@ -185,7 +185,7 @@ class SourceMixin(EvaluationMetric):
         return [self.sources]
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Cache the texts without counting the source as a reference. -1 is sacreBLEU's variable number."""
+        """Cache the texts without counting the source as a reference. -1 means a variable number in sacreBLEU."""
         cache = super()._cache_references(references)
         self.num_refs = self.num_refs - 1 if self.num_refs > 0 else self.num_refs
         return cache
@@ -209,7 +209,7 @@ class SourceOnlyMixin(SourceMixin):
 
 
 class RatioMetric(OwnMetric):
-    """A metric whose score is the ratio of two sums over the corpus. A row has the two numbers.
+    """A metric whose score is the ratio of two sums over the corpus. A row contains the two summands.
 
     Attributes:
         scale: factor of the ratio, 100 for a percentage.
@@ -222,7 +222,7 @@ class RatioMetric(OwnMetric):
 
 
 class MeanMetric(RatioMetric):
-    """A metric whose corpus score is the arithmetic mean of sentence scores: a row is (score, 1)."""
+    """A metric whose corpus score is the arithmetic mean of sentence scores. A row is (score, 1)."""
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
         return [self.segment_value(hypothesis, ref_kwargs["references"]), 1.0]

@@ -2,7 +2,8 @@
 
 Two numbers are built from BLEU:
 
-* self-BLEU: BLEU of the hypotheses against their sources, i.e. how much was copied. Lower is more paraphrasing.
+* self-BLEU: BLEU of the hypotheses against their sources, i.e. how much was copied. A lower score means more
+  paraphrasing.
 * iBLEU (Sun and Zhou, 2012): ``alpha * BLEU(hyp, ref) - (1 - alpha) * BLEU(hyp, src)`` from two corpus scores.
 """
 
@@ -24,9 +25,9 @@ from .base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin, SourceOn
 logger = logging.getLogger(__name__)
 #: Length statistics (hypothesis, reference) that sacreBLEU keeps in front of the n-gram counts.
 _LENGTHS = 2
-_LONGEST = 1000  # words of a line for TER
-_SLOW = 200  # words
-_SECONDS = 0.04  # for each word of a shuffled line. sacreBLEU tries at most 1,000 shifts in a line
+_LONGEST = 1000  # maximum number of words in a line for TER
+_SLOW = 200  # maximum number of words in a line without a warning
+_SECONDS = 0.04  # seconds for each word of a shuffled line. sacreBLEU tries at most 1,000 shifts in a line
 
 
 class Bleu(EvaluationMetric, BLEU):
@@ -52,7 +53,7 @@ class Bleu(EvaluationMetric, BLEU):
         return str(self.tokenizer(fold_case(sent, self._case).rstrip()))
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:
-        """Sentence BLEU with effective order (sacreBLEU's recommendation for single sentences)."""
+        """Return sentence BLEU with effective order (sacreBLEU's recommendation for single sentences)."""
         self.effective_order = True
         try:
             return self.scores_of(rows)
@@ -93,7 +94,7 @@ class IBleu(SourceMixin, OwnMetric):
     """Corpus iBLEU (Sun and Zhou, 2012), from sacreBLEU's statistics against reference and source.
 
     Args:
-        alpha: weight of the reference score. 0.9 makes the DNPG paper's Table 4 consistent. C-DNPG's code has 0.8.
+        alpha: weight of the reference score. The DNPG paper's Table 4 is consistent with 0.9. C-DNPG's code uses 0.8.
     """
 
     def __init__(
@@ -139,13 +140,13 @@ class Ter(EvaluationMetric, TER):
     direction = "lower"
 
     def _extract_corpus_statistics(self, hypotheses: Sequence[str], references: Any) -> Any:
-        """Return edits and reference length of every line, after a warning of lines that take long.
+        """Return edits and reference length of every line, after a warning about slow lines.
 
         Raises:
             UserError: for lines that would take hours.
         """
         cache = self._cache_references(references) if references else self._ref_cache
-        slow: dict[int, int] = {}  # number of a line -> words that are compared
+        slow: dict[int, int] = {}  # line number -> number of compared words
         for number, (hypothesis, reference) in enumerate(zip(hypotheses, cache or [], strict=False), start=1):
             lengths = len(hypothesis.split()), max(map(len, reference["ref_words"]))
             if max(lengths) > _LONGEST:

@@ -1,11 +1,11 @@
 """Metrics that compare embeddings of a transformers model from a local folder: BERTScore, and similarity of sentences.
 
-They need an extra (``pip install wean_fairseq[bert]``) and never download a model. The number depends on model and
-transformers version, so both are in the signature.
+They need an extra (``pip install wean_fairseq[bert]``) and never download a model. The scores depend on the model and
+the version of transformers, so both are in the signature.
 
 BERTScore (Zhang et al., 2020) is the F1 of greedily matched embeddings of tokens, without idf weights and without
-baseline rescaling. With the layer that the package bert_score takes for a model (``--bert-layer``), this is the number
-of that package: special tokens are not matched, but other tokens may be matched with them.
+baseline rescaling. With the layer that the package bert_score uses for a model (``--bert-layer``), the score equals
+that of the package: special tokens are not matched, but other tokens may be matched with special tokens.
 
 The similarity of a sentence encoder is the cosine of mean-pooled embeddings (Reimers and Gurevych, 2019). A copy of
 the source is as similar to the source as possible, so read it together with self-BLEU or PINC. A paraphrase has a high
@@ -31,7 +31,7 @@ from .base import MeanMetric, SignatureItems, SourceOnlyMixin
 
 torch = LazyModule("torch")
 transformers = LazyModule("transformers")
-#: Unit vectors, shape (tokens, dimension) or (dimension,); single precision, because there are many.
+#: Unit vectors, shape (tokens, dimension) or (dimension,), in single precision because there are many.
 Vectors = npt.NDArray[np.floating[Any]]
 
 _BATCH = 64
@@ -76,8 +76,8 @@ class EmbeddingMetric(MeanMetric):
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
-        option: name of the option that gives the folder.
-        max_length: number of word pieces after which a text is cut.
+        option: name of the command-line option for the folder.
+        max_length: maximum number of word pieces. Longer texts are truncated.
         options: further signature entries.
     """
 
@@ -116,7 +116,7 @@ class EmbeddingMetric(MeanMetric):
         kept = {text for info in self._ref_cache or [] for text in info["references"]}
         self._embed(sorted((texts | kept) - self._embedded.keys(), key=len))
         statistics = super()._extract_corpus_statistics(hypotheses, None)
-        self._embedded = {text: self._embedded[text] for text in kept}  # the next system has other outputs
+        self._embedded = {text: self._embedded[text] for text in kept}  # the next system has different outputs
         return statistics
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
@@ -166,7 +166,7 @@ class Tokens:
 
 
 def greedy_f1(output: Tokens, reference: Tokens) -> float:
-    """F1 of the best cosine of every token, eqs. 1 and 2 of the paper."""
+    """Return F1 of the best cosine of every token, eqs. 1 and 2 of the paper."""
     if not output.words.any() or not reference.words.any():
         return 0.0
     cosines = output.vectors @ reference.vectors.T  # output tokens x reference tokens
@@ -180,10 +180,10 @@ class BertScore(EmbeddingMetric):
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
-        layer: number of the hidden states that are compared, 0 for the embeddings, -1 for the last layer.
+        layer: number of the layer whose hidden states are compared. 0 = embeddings, -1 = last layer.
     """
 
-    definition = 2  # in 1 special tokens were left out altogether
+    definition = 2  # definition 1 ignored special tokens completely
 
     def __init__(self, label: str = "BERTScore", model_folder: str | None = None, layer: int = -1) -> None:
         super().__init__(label, model_folder, "--bert-model", options={"layer": layer, "idf": "no"})
@@ -204,16 +204,16 @@ class BertScore(EmbeddingMetric):
 
 
 class _Limit(Struct):
-    """Longest text that a model reads, in word pieces. 0 and None = the limit of the architecture."""
+    """Maximum length of a model's input, in word pieces. 0 and None = the limit of the architecture."""
 
     max_seq_length: Annotated[int, Meta(ge=0)] | None = None
 
 
 def read_pooling(folder: Path) -> dict[str, Any]:
-    """Read the settings of sentence-transformers next to a model: kind of pooling and longest text.
+    """Read the sentence-transformers settings of a model: kind of pooling and maximum length.
 
     Raises:
-        UserError: if the model pools in another way than by the mean.
+        UserError: if the model does not use mean pooling.
     """
     settings: dict[str, Any] = {}
     for name in ("1_Pooling/config.json", "sentence_bert_config.json"):
@@ -231,7 +231,7 @@ class Similarity(EmbeddingMetric):
     """Mean cosine of output and reference, as a percentage. It is 0 if one of them is empty.
 
     Args:
-        model_folder: folder of a transformers model with mean pooling, as all-MiniLM-L6-v2.
+        model_folder: folder of a transformers model with mean pooling, such as all-MiniLM-L6-v2.
     """
 
     def __init__(self, label: str = "sim-ref", model_folder: str | None = None) -> None:
@@ -251,6 +251,6 @@ class Similarity(EmbeddingMetric):
 
 
 class SourceSimilarity(SourceOnlyMixin, Similarity):
-    """Mean cosine of output and source, as a percentage: how much of the meaning was kept."""
+    """Mean cosine of output and source, as a percentage. It measures how much of the meaning was kept."""
 
     direction = None

@@ -1,8 +1,8 @@
 """Sentence BLEU with NLTK's smoothing "method 7", in its two incompatible versions, and the iBLEU of the C-DNPG code.
 
 The C-DNPG authors report the mean of ``sentence_bleu(..., smoothing_function=method7)``. NLTK changed that function in
-3.5 and 3.6 without renaming it, so the table can only be compared with the version of its time. This code reproduces
-both:
+3.5 and 3.6 without renaming it, so scores can only be compared with the paper's table if they use the same version.
+This code reproduces both versions:
 
 * ``legacy``: NLTK <= 3.4.5;
 * ``current``: NLTK >= 3.6.
@@ -17,7 +17,7 @@ then neighbouring orders are averaged (step B, "method 5"), with m_0 = p_1 + 1 a
 
     m_n = (m_{n-1} + p_n + p_{n+1}) / 3          n = 1 .. 4
 
-Score = BP * exp(sum_n w_n ln m_n), 0 without any matching word. It may exceed 1: an exact copy of a long sentence gets
+Score = BP * exp(sum_n w_n ln m_n), or 0 if no word matches. It may exceed 1: an exact copy of a long sentence scores
 about 1.12.
 """
 
@@ -37,7 +37,7 @@ VERSIONS = ("legacy", "current")
 
 
 def clipped_matches(output: list[str], references: list[list[str]], order: int) -> tuple[int, int]:
-    """Matches and number of n-grams of one order (at least 1, as NLTK counts for too short outputs)."""
+    """Return the matches and the number of n-grams of one order (as in NLTK at least 1, even for short outputs)."""
     counts = count_ngrams(output, order)
     best = Ngrams()
     for reference in references:
@@ -66,12 +66,12 @@ def smoothed_precisions(output: list[str], references: list[list[str]], version:
 
 
 def method7_bleu(output: list[str], references: list[list[str]], order: int = 4, version: str = "legacy") -> float:
-    """Sentence BLEU with method 7.
+    """Return sentence BLEU with method 7.
 
     Args:
         order: highest order with a weight (4 or 2). Smoothing always uses orders up to 5.
-        version: see the module docstring. A one-word output without matching bigram is a division error in the legacy
-            version. The C-DNPG code counts errors as 0, and so does this function.
+        version: see the module docstring. A one-word output without matching bigram causes a division error in the
+            legacy version. The C-DNPG code counts errors as 0, and so does this function.
     """
     if not output:
         return 0.0
@@ -115,9 +115,9 @@ class Method7Bleu(MeanMetric):
 class Method7SelfBleu(SourceMixin, Method7Bleu):
     """`Method7Bleu` against the source, or with ``defective`` against the letters of its first word.
 
-    The C-DNPG code indexes the source one level too deep and so compares with the letters of the first source token.
-    The published iBLEU values imply exactly such a self-BLEU of 1.3 to 3.4; the switch reproduces it for comparison
-    with that table only.
+    The C-DNPG code indexes the source one level too deep, so it compares with the letters of the first source token.
+    The published iBLEU values imply such a self-BLEU of 1.3 to 3.4. The option reproduces it only for comparison with
+    that table.
     """
 
     direction = None
@@ -136,7 +136,7 @@ class Method7SelfBleu(SourceMixin, Method7Bleu):
 
 
 class Method7IBleu(SourceMixin, Method7Bleu):
-    """iBLEU of the C-DNPG code: mean of ``alpha * BLEU4(hyp, ref) - (1 - alpha) * BLEU4(hyp, src)``, alpha 0.8.
+    """iBLEU of the C-DNPG code: mean of ``alpha * BLEU4(hyp, ref) - (1 - alpha) * BLEU4(hyp, src)`` with alpha 0.8.
 
     Args:
         defective: reproduce the self-BLEU of the published table, see `Method7SelfBleu`.

@@ -1,4 +1,4 @@
-"""The metrics that ``--metric`` understands: their names, labels and help texts, and how each one is built."""
+"""The metrics for ``--metric``: names, labels, help texts, and the construction of each metric."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,15 +25,16 @@ class MetricSettings:
     Attributes:
         tokenize: ``13a``, ``none``, ``zh`` or ``char``.
         lowercase: whether BLEU, the metrics built on it, legacy SARI and chrF ignore case, see `Lowercase`. SARI, copy
-            rate and novelty always do.
+            rate and novelty always ignore case.
         alpha: weight of the reference in iBLEU.
-        max_tokens: number of tokens after which output and reference are cut (ROUGE only).
-        defective: self-BLEU against the letters of the first source word, as in the C-DNPG code (method 7 only).
+        max_tokens: maximum number of tokens of output and reference that are scored (ROUGE only).
+        defective: compute self-BLEU against the letters of the first source word, as in the C-DNPG code (method 7
+            only).
         bert_model: folder of a local model, for BERTScore.
         bert_layer: layer of that model.
         sentence_model: folder of a local sentence encoder.
         sari_weight: the r of legacy SARI's formula, if it is not the number of references.
-        operation: operation of SARI that is scored alone. Empty = SARI.
+        operation: operation of SARI that is scored separately. Empty = SARI.
         brackets: write round brackets as -lrb- and -rrb- (Xu's SARI only).
     """
 
@@ -62,10 +63,10 @@ class MetricSettings:
 
 
 class MetricEntry(NamedTuple):
-    """One metric, and its line in the list that ``wean-evaluate --help`` ends with.
+    """One metric, and its line in the list at the end of ``wean-evaluate --help``.
 
     Attributes:
-        bind: returns the class of the metric with all its arguments but the label.
+        bind: returns the class of the metric with all its arguments except the label.
         standard: whether the metric belongs to the ``standard`` set.
     """
 
@@ -137,7 +138,7 @@ _TEXTS = {
     "levenshtein": ("Lev-sim", "similarity of the characters of output and source, 1 = equal"),
 }
 
-#: The arguments of each metric that come from the user's settings ``s``, and those that are fixed.
+#: The arguments of each metric that come from the user's settings ``s``, and the fixed arguments.
 _BINDERS: dict[str, Callable[[MetricSettings], partial[Any]]] = {
     "bleu": lambda s: partial(Bleu, **s.cased),
     "bleu2": lambda s: partial(Bleu, **s.cased, max_ngram_order=2),

@@ -4,10 +4,11 @@ rouge-score's default tokeniser deletes everything but ``a-z0-9``: identical Chi
 sentences that share only "iPhone 15" score 1. So tokens always come from `tokenizers`: ``words`` (the ROUGE
 convention, for letters of any script that separates words), ``char``/``zh`` for Chinese, ``none`` for segmented text.
 
-The WEAN and CopyNet papers score LCSTS by characters, each mapped to an ASCII symbol for ROUGE-1.5.5; tokenisation
-``char`` is that mapping. The C-DNPG code combines precision and recall with beta = 1.2 (``rouge-L(beta=1.2)``), as the
-COCO caption scorer does. The longest common subsequence is counted by `common_length`: rouge-score's table of all pairs
-of words takes gigabytes and hours for a line of 100,000 characters, which is one such line in a file of outputs.
+The WEAN and CopyNet papers score LCSTS by characters, each mapped to an ASCII symbol for ROUGE-1.5.5. The tokenisation
+``char`` corresponds to that mapping. The C-DNPG code combines precision and recall with beta = 1.2
+(``rouge-L(beta=1.2)``), as the COCO caption scorer does. `common_length` finds the length of the longest common
+subsequence, because rouge-score's table of all pairs of words takes gigabytes and hours for a single line of 100,000
+characters.
 
 The corpus score is the mean over sentences. With several references the best F counts.
 """
@@ -19,7 +20,7 @@ from ...optional import LazyModule
 from ..tokenizers import Lowercase
 from .base import MeanMetric
 
-rouge_scorer = LazyModule("rouge_score.rouge_scorer")  # it imports all of nltk, which takes half a second
+rouge_scorer = LazyModule("rouge_score.rouge_scorer")  # imports all of nltk, which takes half a second
 
 
 class Rouge(MeanMetric):
@@ -46,7 +47,7 @@ class Rouge(MeanMetric):
             options["limit"] = max_tokens
         super().__init__(label, tokenize, lowercase or tokenize == "words", options)
         if tokenize == "words":
-            self.definition = 2  # in 1 combining marks separated words
+            self.definition = 2  # in definition 1, combining marks separated words
         self._type = f"rouge{variant}"
         self._scorer = rouge_scorer.RougeScorer([self._type], tokenizer=SimpleNamespace(tokenize=str.split))
         self.beta = beta
@@ -75,7 +76,7 @@ class Rouge(MeanMetric):
 
 
 def common_length(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence, with a few operations on a long integer per word.
+    """Return the length of the longest common subsequence, using a few operations on a long integer per word.
 
     A row of the usual table grows by 0 or 1 from one column to the next, so one bit per column describes the row
     (Hyyrö, 2004, "Bit-parallel LCS-length computation revisited", algorithm 4).

@@ -1,22 +1,22 @@
-"""SARI (Xu et al., 2016, section 4.1): how good are the words that a simplification adds, keeps and deletes.
+"""SARI (Xu et al., 2016, section 4.1) rates the words that a simplification adds, keeps and deletes.
 
-With I, O, R_1..R_r the n-gram counts of source, output and the r references, R = sum of the R_j, for every order n =
-1..4::
+Let I, O and R_1..R_r be the n-gram counts of source, output and the r references, and R the sum of the R_j. For every
+order n = 1..4::
 
     add   (types)   right = |O \\ I and in R|                 proposed = |O \\ I|              wanted = |R \\ I|
     keep  (counts)  right = min(r*min(I,O), min(r*I, R))      proposed = r*min(I,O)            wanted = min(r*I, R)
     delete (counts) right = min(r*(I-O)+, (r*I-R)+)           proposed = r*(I-O)+              wanted = (r*I-R)+
 
-The formula does not define how counts become a score, and papers print three readings of it under one name. They are
-three metrics here with different signatures:
+The formula does not define how counts become a score, and papers use three interpretations under one name. Here they
+are three metrics with different signatures:
 
 * `Sari`, the standard since EASSE (Alva-Manchego et al., 2019): counts are summed over the corpus before precision and
-  recall are taken, and deletion enters as F1, as everything does;
+  recall are computed, and F1 is used for all three operations;
 * `Sari` with ``legacy``, EASSE's name for the scores of Zhang and Lapata (2017): the same, but the source is split at
   spaces instead of being tokenised;
 * `SentenceSari`, Xu's own program: the mean over sentences, with the precision of deletion alone.
 
-0/0 counts as 0. Each operation's score is averaged over n, SARI is the mean of the three, times 100.
+0/0 counts as 0. The score of each operation is averaged over n. SARI is the mean of the three scores, times 100.
 """
 
 from abc import abstractmethod
@@ -33,7 +33,7 @@ OPERATIONS = ("add", "keep", "delete")
 
 
 def summed_counts(lines: Sequence[Sequence[str]], weight: int | None = None) -> dict[str, Any]:
-    """Return the counts of a source (the first of ``lines``) and of all its references together, and the r of both."""
+    """Return the counts of a source (the first of ``lines``) and of all its references together, and the number r."""
     source, *references = map(count_all, lines)
     return {
         "source": source,
@@ -43,7 +43,7 @@ def summed_counts(lines: Sequence[Sequence[str]], weight: int | None = None) -> 
 
 
 class _SariMetric(SourceMixin, OwnMetric):
-    """Common to all readings of SARI: the mean of three operations, or one of them by itself.
+    """Base of all variants of SARI: the mean of three operations, or a single operation.
 
     Args:
         operation: "add", "keep" or "delete". Empty = SARI.
@@ -70,11 +70,11 @@ class Sari(_SariMetric):
     """Corpus SARI as a sacreBLEU metric: 4 orders x 9 counts are its sufficient statistics.
 
     Args:
-        tokenize: as for BLEU; ``13a`` is the standard.
-        lowercase: True is the standard.
+        tokenize: as for BLEU. ``13a`` is the standard.
+        lowercase: whether case is ignored. True is the standard.
         legacy: split the source at spaces instead of tokenising it.
-        weight: the r of the formula, if it is not the number of references. Zhang and Lapata's evaluation had 8 of
-            them set for every corpus, also for WikiSmall, which has one.
+        weight: the r of the formula, if it is not the number of references. Zhang and Lapata's evaluation used 8 for
+            every corpus, even for WikiSmall, which has one reference.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Sari(_SariMetric):
 
 
 def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, num_refs: int) -> list[float]:
-    """Right, proposed and wanted keeps, then the same for deletions, of one order (source counts times r)."""
+    """Return the right, proposed and wanted keeps, then deletions, of one order (source counts times r)."""
     rows = [(0, 0, 0, 0, 0, 0)]
     for ngram, count in source.items():
         in_source, in_output, in_reference = num_refs * count, num_refs * output[ngram], reference[ngram]
@@ -135,8 +135,8 @@ def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, n
 class SentenceSari(_SariMetric):
     """Mean of the sentence SARI of Xu's own program (github.com/cocoxu/simplification), which the NTS scripts call.
 
-    Keeps and deletions are rated n-gram by n-gram, not by their number. Words are the strings between single spaces.
-    There is an empty word between two spaces, as in that program.
+    Keeps and deletions are rated n-gram by n-gram, not by their number. Words are the strings between single spaces, so
+    there is an empty word between two spaces, as in that program.
 
     Args:
         brackets: write round brackets as -lrb- and -rrb-, as the NTS scripts do.
@@ -168,5 +168,5 @@ class SentenceSari(_SariMetric):
 
 
 def f1(precision: FloatArray, recall: FloatArray) -> FloatArray:
-    """Return the harmonic mean, 0 where both are 0."""
+    """Return the harmonic mean, or 0 if both are 0."""
     return ratio(2 * precision * recall, precision + recall)

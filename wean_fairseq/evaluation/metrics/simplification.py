@@ -1,10 +1,10 @@
 """Numbers that describe a simplification without references: FKGL, and the features that EASSE prints next to SARI.
 
-The definitions are those of EASSE (Alva-Manchego et al., 2019) and of the program its features come from (Martin et
-al., 2018), on the same 13a tokens. Sentences are Punkt's in EASSE. In 13a tokens, every period that does not
-belong to a number has a space before it, so Punkt's model has no effect: each separate ``.``, ``?`` or ``!`` ends a
-sentence. EASSE's exact copies are `CopyRate`. Its word ranks (lexical complexity) are left out, because they need a
-table of frequencies.
+The definitions follow EASSE (Alva-Manchego et al., 2019) and the original program of its features (Martin et al.,
+2018), on the same 13a tokens. EASSE splits sentences with Punkt. In 13a tokens, every period that does not belong to a
+number has a space before it, so Punkt's model has no effect: each separate ``.``, ``?`` or ``!`` ends a sentence.
+EASSE's exact copies are `CopyRate`. Its word ranks (lexical complexity) are omitted, because they need a table of
+frequencies.
 """
 
 import re
@@ -22,12 +22,15 @@ from .rouge import common_length
 
 langdata = LazyModule("readability.langdata")
 
-#: The end of a sentence: a separate mark, and a closing quotation mark or bracket after it.
+#: The end of a sentence: a separate punctuation mark, and a closing quotation mark or bracket after it.
 _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
 
 
 def count_sentences(tokens: str) -> int:
-    """Count the sentences in a text whose tokens are separated by single spaces. Marks alone are sentences, too."""
+    """Count the sentences in a text whose tokens are separated by single spaces.
+
+    Marks without words also count as sentences.
+    """
     return len(_END.findall(tokens)) + bool(_END.split(tokens)[-1].strip())
 
 
@@ -66,7 +69,7 @@ def _syllable_counter(label: str) -> Callable[[str], int]:
     def count(word: str) -> int:
         if word in exceptions:
             return exceptions[word]
-        return int(langdata.countsyllables_en(word.rstrip("e").translate(consonant) + "e"))  # it takes an e away
+        return int(langdata.countsyllables_en(word.rstrip("e").translate(consonant) + "e"))  # the function removes an e
 
     return count
 
@@ -92,7 +95,7 @@ class CharacterRatio(_PairFeature):
 class LevenshteinSimilarity(CharacterRatio):
     """EASSE's Levenshtein similarity: 1 - edits / characters of both, where a substitution counts as two edits.
 
-    That is twice the longest common subsequence over the characters of both.
+    It equals twice the length of the longest common subsequence, divided by the characters of both.
     """
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
@@ -109,7 +112,7 @@ class SentenceSplits(CharacterRatio):
 
 
 class WordChanges(_PairFeature):
-    """Words that only the output has (additions) or only the source (deletions), in percent of the longer of the two.
+    """Words that only the output has (additions) or only the source (deletions), in percent of the longer text.
 
     Args:
         deletions: count the words of the source.
@@ -122,7 +125,10 @@ class WordChanges(_PairFeature):
         self._again = get_tokenizer("13a")
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """Return the share, or 0 if both are empty. The length is the length of text tokenised twice, as in EASSE."""
+        """Return the share, or 0 if both are empty.
+
+        The length is measured on text that was tokenised twice, as in EASSE.
+        """
         texts = (hypothesis, references[0])
         longer = max(len(self._again(text).split()) for text in texts)
         output, source = (Counter(text.split()) for text in texts)

@@ -1,10 +1,11 @@
 """Numbers that describe the words of outputs: copying, length, diversity, and the coverage of topics in essays.
 
-Quality scores of paraphrases mislead without copying and length. The papers of WEAN, CopyNet, C-DNPG and PC-SAN report
-none of them except exact match (CopyNet). The copy-the-source rows in ``docs/evaluation.md`` show why they are needed.
+Quality scores of paraphrases mislead if copying and length are not reported. The papers of WEAN, CopyNet, C-DNPG and
+PC-SAN report none of them except exact match (CopyNet). The copy-the-source rows in ``docs/evaluation.md`` show why
+they are needed.
 
-Diversity of the wording is corpus distinct-n (Li et al., 2016) and the per-essay diversity of PC-SAN (eq. 14). None of
-the topic-to-essay papers counts the coverage of topics. They ask raters for "topic consistency".
+Diversity of the wording is measured by corpus distinct-n (Li et al., 2016) and the per-essay diversity of PC-SAN (eq.
+14). None of the topic-to-essay papers counts the coverage of topics. They ask raters about "topic consistency".
 """
 
 from collections import Counter
@@ -18,7 +19,7 @@ from .base import FloatArray, MeanMetric, OwnMetric, RatioMetric, SourceMixin, S
 
 
 class CopyRate(SourceMixin, MeanMetric):
-    """Share of outputs that are token for token their source, as a percentage."""
+    """Share of outputs whose tokens equal the tokens of their source, as a percentage."""
 
     direction = None
 
@@ -54,7 +55,7 @@ class Pinc(SourceMixin, MeanMetric):
 class ExactMatch(MeanMetric):
     """Share of inputs one of whose references equals one of the k best outputs (CopyNet paper, sections 5.1 and 5.3).
 
-    Tokens between spaces are compared with their case.
+    Tokens between spaces are compared, and case matters.
 
     Args:
         k: number of entries of the n-best list that count.
@@ -95,7 +96,7 @@ class SourceLengthRatio(SourceOnlyMixin, LengthRatio):
 class Novelty(SourceMixin, RatioMetric):
     """Share of output n-grams that do not occur in the source, over the whole corpus, as a percentage.
 
-    An n-gram used more often than in the source counts as new for the surplus.
+    If the output repeats an n-gram more often than the source, the surplus counts as new.
     """
 
     direction = None
@@ -118,7 +119,7 @@ class TopicCoverage(SourceMixin, RatioMetric):
     output, because topic and essay may be segmented differently. Topics are always split at white space.
     """
 
-    direction = None  # copying the topics would be perfect, and pointless
+    direction = None  # copying the topics would score 100, but would not be a good essay
 
     def __init__(self, label: str = "topics", tokenize: str = "none", lowercase: bool = True) -> None:
         super().__init__(label, tokenize, lowercase, {"match": "token", "chinese": "substring"})
@@ -142,7 +143,7 @@ class TopicCoverage(SourceMixin, RatioMetric):
 
 
 class Diversity(MeanMetric):
-    """PC-SAN eq. 14: |set(tokens)| / |tokens| of every essay, mean over essays, as a percentage."""
+    """PC-SAN eq. 14: the mean of |set(tokens)| / |tokens| over essays, as a percentage."""
 
     def __init__(self, label: str = "Diver", tokenize: str = "none", lowercase: Lowercase = False) -> None:
         super().__init__(label, tokenize, lowercase, {"avg": "sentence"})
@@ -157,8 +158,9 @@ class Diversity(MeanMetric):
 class Distinct(OwnMetric):
     """distinct-n: different n-grams over n-grams of the whole output, as a percentage.
 
-    Sets of n-grams cannot be added up, so there is neither an interval nor a test. The number also falls with the size
-    of the test set, so compare it on one set only. The value of a sentence is computed from that sentence alone.
+    Sets of n-grams cannot be added up, so there is neither an interval nor a test. The score also falls with the size
+    of the test set, so compare only scores on the same set. The value of a sentence is computed from that sentence
+    alone.
     """
 
     direction = None
@@ -174,7 +176,7 @@ class Distinct(OwnMetric):
         return super()._extract_corpus_statistics(hypotheses, references)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (n-grams not seen in earlier sentences, all n-grams, different ones within the sentence)."""
+        """Return (n-grams not seen in earlier sentences, all n-grams, distinct n-grams within the sentence)."""
         counts = count_ngrams(hypothesis.split(), self.order)
         new = [ngram for ngram in counts if ngram not in self._seen]
         self._seen.update(new)

@@ -1,7 +1,7 @@
-"""Published score tables, to be shown next to our own scores, with the source and the scorer of every row.
+"""Published score tables, which are shown next to our own scores, with the source and the scorer of every row.
 
-The numbers were computed by the scorers of the rows on the papers' data, not here. ``wean-evaluate paper-tables``
-prints them next to our results. Each paper has one TOML file.
+The numbers were computed on the papers' data by the scorer of each row, not by this package. ``wean-evaluate
+paper-tables`` prints them next to our results. Each paper has one TOML file.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -14,7 +14,7 @@ from ..text_files import read_table
 
 _PAPERS = ("wean", "copynet", "cdnpg", "essays")
 
-#: Tables of the four papers that are left out, because they hold no scores or were not read.
+#: Tables of the four papers that are omitted, because they contain no scores or were not read.
 LEFT_OUT = (
     "CopyNet, Table 2: counts the pairs of LCSTS, no scores.",
     "C-DNPG, Tables 1 and 3: not kept here, no number of theirs was read.",
@@ -26,10 +26,10 @@ class PublishedColumn(Struct):
     """A column of a published table.
 
     Attributes:
-        keys: our scores that follow the same protocol, as ``wean-evaluate --json`` calls them. The first one that a
-            result has is shown. Empty if wean-evaluate does not measure ours.
+        keys: our scores that follow the same protocol, by their names in ``wean-evaluate --json``. The first key that a
+            result contains is shown. Empty if wean-evaluate does not compute such a score.
         own: the name of our score, if it is not quite the same.
-        decimals: number of decimals that the paper prints.
+        decimals: number of decimals in the paper.
     """
 
     label: str
@@ -53,12 +53,12 @@ class PublishedRow(Struct):
     """The published numbers of one system on one data set.
 
     Attributes:
-        scores: one number per column. None (NaN in the file) if the paper has none.
-        origin: who ran the system, and where the paper has the number from. Empty = origin of the table.
+        scores: one number per column. None (NaN in the file) if the paper reports no number.
+        origin: who ran the system, and the source of the paper's number. Empty = origin of the table.
         scorer: key of `SCORERS`. Empty = scorer of the table.
-        runs: names of the system in our result files. Empty if it is not implemented here: reported, not run.
+        runs: names of the system in our result files. Empty if it is not implemented here (reported, not run).
         outputs: name of the file of its released outputs. Empty if none were released.
-        experiments: name patterns of the result files that contain this system, if they are not those of the table.
+        experiments: name patterns of the result files that contain this system, if they differ from the table's.
         command: command that scores the system, if it is not the command of the table.
     """
 
@@ -81,14 +81,14 @@ class PublishedTable(Struct):
         source: paper and table.
         columns: the columns in the paper's order.
         rows: data set -> system -> published numbers, in the paper's order.
-        origin: origin of the rows that name no other.
-        scorer: scorer of all rows that do not name their own.
-        preset: the preset of this package that follows its protocol most closely. Empty = no scores of outputs,
+        origin: origin of the rows that do not name their own.
+        scorer: scorer of the rows that do not name their own.
+        preset: the preset of this package that follows its protocol most closely. Empty = no output scores,
             ``standard`` = a protocol that no preset follows.
         references: number of references of the published scores of released outputs. 0 = none were released.
         experiments: data set -> patterns of the names of our results on it.
-        commands: data set -> command that measures ours, in Markdown. ``{system}`` is replaced by the systems.
-        beside: our scores that the paper does not print, but without which its columns mislead.
+        commands: data set -> command that measures our scores, in Markdown. ``{system}`` is replaced by the systems.
+        beside: additional scores of ours, without which the paper's columns would mislead.
     """
 
     source: str
@@ -110,7 +110,7 @@ class PublishedTable(Struct):
 
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a name is one that a row or a table calls a result of ours."""
+    """Return whether a name matches one of the patterns of a row or a table."""
     return any(fnmatch(name, pattern) for pattern in patterns)
 
 
