@@ -3,6 +3,7 @@
 #
 #   PYTHON=/path/to/python3.11   the Python to use (default: the first supported one on PATH)
 #   PIP_EXTRA_INDEX_URL, ...     pip's own variables and configuration are respected
+#
 # The script has four steps. Each step writes a stamp to .venv/.setup when it is complete, with a checksum of its
 # inputs, so that a second run skips it. While a step changes .venv, the file .venv/.setup/unfinished exists. If it
 # exists at the start, a step was interrupted, and .venv is created from scratch, including the download of torch.
