@@ -151,7 +151,7 @@ def test_words_read_later_still_fold_case():
 
 
 def test_ids_are_spelt_with_one_look_at_a_gpu():
-    """The expected values come from fairseq's own text, for which every id is looked at."""
+    """The expected text comes from fairseq, which reads every id separately."""
     dictionary = extended()
     ids = dictionary.encode_line("the new a new")
     with SimulatedGpu() as gpu:

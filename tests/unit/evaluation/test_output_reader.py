@@ -129,7 +129,7 @@ def test_copied_words_are_put_back(tmp_path: Path) -> None:
 
 
 def test_copied_words_where_the_log_shows_unk(tmp_path: Path) -> None:
-    """The k-th different unknown word has slot k: Zork is 0 both times, Blip is 1."""
+    """The k-th different unknown word has slot k, so Zork has slot 0 both times, and Blip has slot 1."""
     path = write(tmp_path / "gen.log", "S-0\t<unk> met <unk> and <unk>\nH-0\t-1.0\t<oov-1> <oov-0> <oov-2>\n")
     output = read_generated("X", path, oov_source=["Zork met Zork and Blip"])
     assert output.hypotheses == ["Blip Zork <unk>"]
@@ -181,5 +181,5 @@ def test_undo_bpe(pieces: str, text: str) -> None:
 
 
 def test_undo_sentencepiece() -> None:
-    """As fairseq's --remove-bpe sentencepiece: pieces are joined, ▁ becomes the space."""
+    """As with fairseq's --remove-bpe sentencepiece, pieces are joined, and ▁ becomes a space."""
     assert join_pieces("▁hy po thesis ▁of ▁two", "sentencepiece") == "hypothesis of two"

@@ -1,4 +1,4 @@
-"""A paper's preset is that paper's protocol, for all other settings, and must not change unnoticed."""
+"""A preset follows the protocol of its paper, whatever the other settings are, and must not change unnoticed."""
 
 import re
 from pathlib import Path

@@ -206,7 +206,7 @@ def test_levenshtein_similarity_of_empty_texts_is_that_of_equal_ones() -> None:
 
 
 def test_ibleu_with_less_reward_for_copies() -> None:
-    """A copy of the source that is the reference too: 0.7 * 100 - 0.3 * 100 = 40."""
+    """A copy of the source that also equals the reference has 0.7 * 100 - 0.3 * 100 = 40."""
     metric = build_metric("ibleu-0.7", MetricSettings(alpha=0.9))
     assert metric.sentence_score("a b c d", ["a b c d"], "a b c d").score == pytest.approx(40)
     assert "alpha:0.7" in metric.get_signature().format()
@@ -229,7 +229,7 @@ def test_the_beginning_of_a_source(source: str, length: int, characters: bool, e
 
 
 def test_lead_rows_are_scored_beside_the_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """lead-2 is the reference, so it has 100. Systems are compared with each other, not with it."""
+    """lead-2 equals the reference, so it has 100. Systems are compared with each other, not with the lead."""
     lines = {"src": "a b c d\ne f g h\n", "ref": "a b\ne f\n", "x": "a c\ne f\n", "y": "a b\ng h\n"}
     for name, text in lines.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

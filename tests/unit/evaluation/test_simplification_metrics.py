@@ -40,7 +40,7 @@ def test_features_are_those_of_easse(name: str) -> None:
 
 
 def test_features_by_hand() -> None:
-    """Output "a b ! b" over source "a c d .": 7 of 7 characters, 2 of 1 sentences, b b ! is new, c d . is gone."""
+    """The output "a b ! b" of "a c d ." has 7 of 7 characters and 2 of 1 sentences. b b ! is new, and c d . is gone."""
     found = [score(name, ["a b ! b"], ["a c d ."]) for name in FEATURES]
     assert found == pytest.approx([1, 2, 0, 75, 75])
     assert [score(name, [""], [""]) for name in FEATURES] == [0, 0, 100, 0, 0]

@@ -202,7 +202,7 @@ def test_impossible_options_are_refused(options, message):
 
 
 def test_the_loss_under_autocast_is_close_to_the_one_without():
-    """bfloat16 has 8 bits: 2% of the loss."""
+    """bfloat16 has 8 significant bits, so the tolerance is 2% of the loss."""
     losses = []
     for enabled in (False, True):
         model = build_model(ARCH, **TINY)
