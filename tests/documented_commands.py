@@ -96,7 +96,7 @@ def _answer(program: str, *rest: str) -> None:
 
 @functools.cache
 def entry_points() -> dict[str, str]:
-    """Our own commands: name -> module:function."""
+    """Return our own commands by name, each as module:function."""
     return dict(re.findall(r'"(wean-[\w-]+) = ([\w.]+:\w+)"', read(ROOT / "setup.py")))
 
 

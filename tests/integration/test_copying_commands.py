@@ -122,7 +122,7 @@ def test_validation_by_bleu_counts_copied_words_as_words(text_data: Path, copyin
 
 
 def test_interactive_replace_unk_knows_the_typed_word(raw_data: Path, checkpoint: Path):
-    """A model that does not copy, with fairseq's own way of replacing <unk> by the word most attended to."""
+    """For a model that does not copy, fairseq replaces <unk> by the typed word with the most attention."""
     result = interactive(raw_data, checkpoint, ["kept1 Zorblax kept5"], "--replace-unk")
     assert result.hypotheses[0] == "kept1 Zorblax kept5", result.describe()
 

@@ -24,7 +24,7 @@ PAPER_SIZE = {"ppg/essay": "paper"}  # the widths of its vectors differ from all
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """{train,valid,test}.{src,tgt}: topics and essays."""
+    """Write topics and essays to {train,valid,test}.{src,tgt}."""
     for seed, (split, size) in enumerate({"train": 90, "valid": 20, "test": 12}.items()):
         write_pairs(tmp_path / "data" / split, *essays(size, seed))
     return tmp_path / "data"

@@ -99,7 +99,7 @@ def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
 
 
 def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys):
-    """Ten updates took 70 seconds and ten of 2 epochs of 25 are left: 70 seconds, for any updates before this start."""
+    """Ten updates took 70 s, and ten are left of 2 epochs of 25, so 70 s remain, whatever ran before this start."""
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     progress = Progress("wean", 0, "", 2)
@@ -184,7 +184,7 @@ def write_pairs(folder, split, pairs, ends=("src", "tgt")):
 
 
 def sentences(number, seed):
-    """Return pairs of a tiny language: the target says less."""
+    """Return pairs of a tiny language, in which the target omits words."""
     rng = random.Random(seed)
     words = "the a red old big dog cat house saw left found in on near town".split()
     lines = [[rng.choice(words) for _ in range(rng.randint(4, 9))] for _ in range(number)]

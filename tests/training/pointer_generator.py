@@ -17,7 +17,7 @@ SMALL = truncated_normal(1e-4)
 
 
 def not_checked(module: nn.Module, parameter: Tensor) -> None:
-    """The bias is 1 for forget gates and 0 for others, which ``test_pointer_generator.py`` checks."""
+    """Accept any bias. ``test_pointer_generator.py`` checks that it is 1 for forget gates and 0 for others."""
 
 
 CASES = [

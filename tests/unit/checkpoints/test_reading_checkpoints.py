@@ -296,7 +296,7 @@ def rewritten(path: Path, **options: Any) -> None:
 
 
 def with_overlaps(path: Path) -> None:
-    """Two names for the same bytes, as in the archives that grow to petabytes ("A better zip bomb", Fifield 2019)."""
+    """Add a second name for the same bytes, as in archives that grow to petabytes (Fifield, "A better zip bomb")."""
     with zipfile.ZipFile(path, "a") as archive:
         first = archive.infolist()[0]
         second = zipfile.ZipInfo("archive/data/9")

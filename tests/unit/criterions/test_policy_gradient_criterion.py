@@ -144,7 +144,7 @@ def test_targets_that_are_given_whole_cost_what_they_always_do():
 
 @pytest.mark.parametrize(("epoch", "given"), [(1, 4), (2, 2), (3, 0)])
 def test_the_loss_of_what_was_drawn_is_that_of_a_loop(epoch, given):
-    """The oracle adds up word by word, with the mean reward of the other sentences that have drawn words."""
+    """The oracle sums over words. The baseline is the mean reward of the other sentences with sampled words."""
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(epoch, given_words=4, fewer_words=2, fewer_every=1)
     torch.manual_seed(5)

@@ -86,7 +86,7 @@ def test_a_fault_needs_enough_misplaced_lines(looked_at, moved, fault):
 
 @pytest.mark.parametrize(("nearer", "unrelated"), [(24, False), (23, True)])
 def test_lines_are_related_if_they_are_nearer_by_two_standard_errors(nearer, unrelated):
-    """Of 36 distances 1 or -1, 24 times 1 has the mean 0.333 and the standard error 0.157, 23 times 0.278 and 0.160."""
+    """With 24 of 36 distances 1 and the others -1, mean and error are 0.333 and 0.157, with 23 0.278 and 0.160."""
     own = np.array([1.0] * nearer + [0.0] * (36 - nearer))
     assert Alignment("source", {}, own, 1 - own).is_unrelated == unrelated
 

@@ -367,7 +367,7 @@ def test_an_input_without_an_end_is_refused(run: Run, monkeypatch: pytest.Monkey
 
 
 def test_runs_of_one_system_have_mean_and_deviation(run: Run) -> None:
-    """exact@1 of the runs of X is 100, 0 and 0, of Y 0 and 100: standard deviations 57.735 and 70.711 (n - 1)."""
+    """exact@1 is 100, 0, 0 for X and 0, 100 for Y, so the deviations are 57.735 and 70.711 (with n - 1)."""
     runs = ["--hyp", "X=ref", "X=hyp", "X=other", "--hyp", "Y=other", "Y=ref", "Z=hyp"]
     status, out, _ = run(*runs, "--ref", "ref", "--metric", "exact@1", "--json", "out.json")
     assert status == 0

@@ -73,14 +73,14 @@ def test_distinct_is_over_the_corpus() -> None:
 
 
 def test_exact_at_k() -> None:
-    """n-best lists, one entry a line: the first input is solved at rank 2, the second at rank 1, the third never."""
+    """With n-best lists, the first input is solved at rank 2, the second at rank 1, and the third never."""
     nbest, references = ["x\na b\ny", "c\nd", "e\nf"], [["a  b", "c", "g"]]
     assert ExactMatch(k=1).corpus_score(nbest, references).score == pytest.approx(100 / 3)
     assert ExactMatch(k=2).corpus_score(nbest, references).score == pytest.approx(200 / 3)
 
 
 def test_topic_coverage() -> None:
-    """Topics found: 1 of 2 and 1 of 1, so 2 of 3. English topics must be words, Chinese ones may be inside."""
+    """1 of 2 and 1 of 1 topics occur, so 2 of 3. English topics must be words, Chinese ones may be inside."""
     outputs, sources = ["a Cat sat", "cats"], ["cat dog", "cats"]
     assert corpus(TopicCoverage(), outputs, ["", ""], sources) == pytest.approx(200 / 3)
     assert corpus(TopicCoverage(), ["cats"], [""], ["cat"]) == 0

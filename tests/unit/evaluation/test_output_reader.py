@@ -101,7 +101,7 @@ def test_tokens_of_a_log_without_them_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
-    """Id 0 has one hypothesis where id 1 has two. Ten outputs are the targets of the log, in the second one nine."""
+    """Id 0 has one hypothesis and id 1 has two. Ten outputs equal their targets, and nine in the second log."""
     assert read_generated("X", write(tmp_path / "gen.log", LOG)).notes == [
         "1 sentences have fewer than 2 hypotheses (id 0)."
     ]

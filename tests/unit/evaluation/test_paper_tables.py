@@ -62,7 +62,7 @@ def legend(text: str) -> dict[str, str]:
 
 
 def test_of_each_system_published_measured_and_missing_numbers_stand_apart(run: Run) -> None:
-    """Published: WEAN's Table 1. Ours: two made-up results, of which one has the released outputs of DRESS."""
+    """The published table is WEAN's Table 1. Of our two made-up results, one has the released outputs of DRESS."""
     copy = {PWKP: 49.0, "sari": 22.0}
     keep("my_pwkp", {"copy-source": copy, "wean_lstm": {PWKP: 36.394, "sari": 30.0, "bleu": 1.0}}, note="Other data.")
     keep("published_pwkp", {"copy-source": copy, "Dress": {PWKP: 34.53, "sari": 40.0}})

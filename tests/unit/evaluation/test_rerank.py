@@ -136,7 +136,7 @@ def test_of_equal_scores_the_first_wins(run: Run) -> None:
 
 
 def test_a_sentence_with_fewer_hypotheses_keeps_its_last(run: Run) -> None:
-    """The first sentence has one hypothesis, its reference: rank 2 is still right everywhere, so BLEU is 100."""
+    """The first sentence has only its reference as a hypothesis, so rank 2 is right everywhere and BLEU is 100."""
     write_log("t5", [FIVE[0][1:], FIVE[1], FIVE[2]])
     write_log("e5", [["only"], ["two wrong", "two right"]])
     _, out, _ = run(*BOTH)

@@ -176,7 +176,7 @@ def test_pinc_by_loops(output: str, source: str) -> None:
 
 
 def test_pinc_by_hand() -> None:
-    """Of 5 words 4 are in the source, of 4 bigrams 2, of 3 trigrams and 2 4-grams none: (1/5 + 1/2 + 1 + 1) / 4."""
+    """The source has 4 of 5 words, 2 of 4 bigrams and no longer n-gram, so PINC is (1/5 + 1/2 + 1 + 1) / 4."""
     metric = build_metric("pinc", MetricSettings(tokenize="none"))
     assert metric.sentence_score("a b q d e", ["r"], "a b x d e").score == pytest.approx(100 * 2.7 / 4)
     assert metric.sentence_score("A b", ["r"], "a B").score == 0  # case is ignored

@@ -70,7 +70,7 @@ def test_fkgl_is_that_of_easse() -> None:
 
 
 def test_fkgl_by_hand() -> None:
-    """6 words (with the period), 1 sentence; the 1, bananas 3 each, "see" 0 by the rule, "." 0: 10 syllables."""
+    """One sentence has 6 words (with ".") and 10 syllables: 1 for "the", 3 per "bananas", and 0 for "see" and "."."""
     pytest.importorskip("readability")
     assert score("fkgl", ["The bananas bananas see bananas."]) == pytest.approx(0.39 * 6 + 11.8 * 10 / 6 - 15.59)
     assert score("fkgl", ["See."]) == score("fkgl", [""]) == 0

@@ -143,7 +143,7 @@ def test_no_parameter_depends_on_the_number_of_slots(mode):
 
 
 def test_the_defaults_are_those_of_the_cdnpg_table():
-    """Spec 3.1. The count is by hand: d = 450, F = 1024, 512 positions, V = 23."""
+    """The defaults are in spec 3.1. The count is by hand for d = 450, F = 1024, 512 positions and V = 23."""
     model = build_model("paraphrase_transformer")
     d, inner, words = 450, 1024, 23
     attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * inner + inner + inner * d + d

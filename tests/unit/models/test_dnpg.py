@@ -303,7 +303,7 @@ def test_the_loss_under_autocast_is_close_to_the_one_without():
 
 
 def test_the_defaults_are_those_of_the_paper():
-    """Spec 4.5, counted by hand for V = 23: 3 layers a level, widths 300 and 150, FFN of 4 widths."""
+    """Spec 4.5 has 3 layers per level, widths 300 and 150, and FFNs of 4 widths. V = 23 is counted by hand."""
     model = build_model("dnpg")
 
     def layer(d: int, attentions: int) -> int:

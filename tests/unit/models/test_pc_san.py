@@ -264,7 +264,7 @@ def test_topics_and_essays_may_have_dictionaries_of_their_own():
 
 
 def test_the_defaults_are_those_of_the_paper():
-    """Spec 6.2 and 6.3. The count is by hand: d = 768, F = 3072, L = 12, V = 23, one embedding."""
+    """The defaults are in spec 6.2 and 6.3. The count is by hand: d = 768, F = 3072, L = 12, V = 23, one embedding."""
     model = build_model("pc_san", essay_task(num_layers=12, dim=768))
     d, inner, words = 768, 3072, 23
     attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * inner + inner + inner * d + d

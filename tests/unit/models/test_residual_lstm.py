@@ -58,7 +58,7 @@ def test_the_scores_are_those_of_the_paper(arch, options):
 
 
 def test_with_layers_that_give_nothing_the_residuals_hand_the_input_through():
-    """With all weights 0 every LSTM gives 0, so the output is the input if all layers are within a residual."""
+    """With all weights 0, every LSTM outputs 0, so the output equals the input if all layers have a residual."""
     inputs = torch.randn(2, 3, 5)
     for layers, expected in ((4, inputs), (5, torch.zeros_like(inputs))):
         stack = ResidualLstm(5, 5, layers, residual_every=2, dropout=0.0)
