@@ -40,7 +40,7 @@ def api_pages() -> dict[str, str]:
 
 
 def on_startup(**_about: Any) -> None:
-    """Index the few Chinese words without jieba, because jieba stores executable cache files in the shared /tmp."""
+    """Index the few Chinese words without jieba, because jieba would store loadable files in the shared /tmp."""
     site_search.jieba = None
 
 

@@ -1,10 +1,10 @@
-"""Pointer-generator (See et al.) has no dropout. The initialisation is that of the authors' code."""
+"""Pointer-generator (See et al.) has no dropout. The initialisation follows the authors' code."""
 
 from torch import Tensor, nn
 
 from . import Case, constant, glorot, normal, truncated_normal, uniform
 
-# Section 5.
+# The sizes are from section 5.
 POINTER = {"embed_dim": 128, "hidden_size": 256, "attention_dim": 512, "coverage": False, "coverage_weight": 1.0}
 SETTINGS = {
     "pointer_generator": POINTER,

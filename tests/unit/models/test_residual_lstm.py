@@ -76,7 +76,7 @@ def test_dropout_follows_every_layer_and_leaves_the_residual_alone():
 
 
 def test_the_defaults_are_the_papers():
-    """Spec: 4 layers of 512 units, embeddings 512, dropout 0.5, a residual every 2 layers; counted by hand."""
+    """The paper has 4 layers of 512 units, embeddings 512, dropout 0.5, and residuals over 2 layers."""
     model = build_model("residual_lstm")
     width, words = 512, 23
     layer = 4 * (2 * width * width + 2 * width)
