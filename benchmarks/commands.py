@@ -1,12 +1,12 @@
-"""CPU seconds from the start of a command to its end: imports alone, one sentence, and help texts.
+"""Measure the CPU seconds of whole commands: imports alone, one sentence, and help texts.
 
     python benchmarks/commands.py              5 rounds, about five minutes
     python benchmarks/commands.py --clone      also make setup and the quickstart in a fresh clone, once
     python benchmarks/commands.py --quick      1 round, as a smoke test. Ignore its numbers
 
 All commands alternate in every round. The peer is the import of fairseq-generate's module, which comes before any
-plugin: a model of fairseq's own cannot be timed, because fairseq 0.12 loads no checkpoint in this torch without the
-plugin. The model is tiny and rewrites one sentence.
+plugin. A model of fairseq cannot be timed, because without the plugin fairseq 0.12 cannot load checkpoints with this
+version of torch. The model is tiny and rewrites one sentence.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import harness  # noqa: E402 - modules of this folder, independent of the workin
 from raw_text import CALL, PLUGIN, SEARCH, prepare, shell, time_commands  # noqa: E402
 
 PEER = "import fairseq_cli.generate"
-ONE = ["--num-shards", "100", "--shard-id", "0"]  # one sentence of the test set of 100
+ONE = ["--num-shards", "100", "--shard-id", "0"]  # selects one sentence of the 100 in the test set
 CLONE = {"make setup": "make setup", "quickstart": "OMP_NUM_THREADS=2 bash examples/quickstart/run.sh"}
 
 
@@ -52,7 +52,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 
 def measure_clone() -> dict[str, float]:
-    """Return the seconds of the first commands of a user, in a clone of the last commit."""
+    """Return the seconds of a new user's first commands, in a clone of the last commit."""
     with tempfile.TemporaryDirectory() as name:
         clone = Path(name) / "clone"
         shell(shlex.join(["git", "clone", "--quiet", str(ROOT), str(clone)]), Path(name))

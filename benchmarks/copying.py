@@ -1,4 +1,4 @@
-"""The cost of copying: the training step of CopyNet against RNNSearch and Enc-Dec, and their decoders along a sentence.
+"""Measure the cost of copying: training and decoding steps of CopyNet against RNNSearch and Enc-Dec.
 
     python benchmarks/copying.py              the paper's sizes, 1 and 2 threads, some minutes
     python benchmarks/copying.py --quick      a toy size, as a smoke test. Ignore its numbers
@@ -31,11 +31,11 @@ PEER = "rnnsearch"
 PAPER = Size(vocabulary=1004, dim=300, layers=1, dropout=0.0, batch_size=40, source_length=24, target_length=22)
 TOY = replace(PAPER, vocabulary=60, dim=8, batch_size=4, source_length=6, target_length=5)
 BEAM = 10
-WINDOW = 10  # steps of decoding per measured median
+WINDOW = 10  # number of decoding steps per measured median
 
 
 class CopyingVariant(Variant):
-    """A system of the family. Its widths have their own names and the number of layers is fixed."""
+    """A system of the family. Its width options have other names, and its number of layers is fixed."""
 
     def command(self, size: Size) -> list[str]:
         """Return the options that a user would give to fairseq-train."""
@@ -47,21 +47,21 @@ VARIANTS = tuple(CopyingVariant(arch, arch, "model_loss") for arch in ("copynet"
 
 
 def measure_training(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Medians and ratios of all systems, interleaved in this process."""
+    """Return medians and ratios of all systems, which are timed in turn in this process."""
     torch.set_num_threads(threads)
     with built_steps(VARIANTS, size, warmup + rounds, seed) as steps:
         return time_steps(steps, rounds, warmup, PEER)
 
 
 def measure_decoding(size: Size, length: int, seed: int) -> dict[str, list[float]]:
-    """``time_decoding`` of all systems."""
+    """Call ``time_decoding`` for all systems. Return the results."""
     with built_steps(VARIANTS, size, 1, seed) as steps:
         return {name: time_decoding(step, length) for name, step in steps.items()}
 
 
 @torch.no_grad()
 def time_decoding(step: TrainingStep, length: int) -> list[float]:
-    """Milliseconds of CPU per step of the decoder for 10 hypotheses per sentence, one median per ten steps.
+    """Return the CPU milliseconds per decoder step for 10 hypotheses per sentence, one median per ten steps.
 
     decoding.py measures the whole search.
     """
@@ -71,7 +71,7 @@ def time_decoding(step: TrainingStep, length: int) -> list[float]:
     rows = torch.arange(batch["src_tokens"].size(0)).repeat_interleave(BEAM)
     encoder_out = model.encoder.reorder_encoder_out(model.encoder(batch["src_tokens"], batch["src_lengths"]), rows)
     words = batch["src_tokens"][rows]
-    # Any words, because the cost does not depend on them.
+    # The words are arbitrary, because the cost does not depend on them.
     words = words.repeat(1, -(-length // words.size(1)))[:, :length]
     state: dict[str, Any] = {}
     # As in beam search, hypotheses of the same sentence are reordered after every step.

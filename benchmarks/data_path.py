@@ -1,11 +1,11 @@
-"""From text to batches: the speed of preparing and binarising a million pairs, and the cost of loading them per step.
+"""Measure the speed of preparing and binarising a million pairs, and the cost of loading them per training step.
 
     python benchmarks/data_path.py              a million generated pairs, two workers: about fifteen minutes
-    python benchmarks/data_path.py --quick      a toy size that shows whether it runs. Ignore its numbers
+    python benchmarks/data_path.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-The exit status is 1 if a limit is broken: loading, all in the process that trains, takes at most 2% of a step's time,
-and splits are drawn from a table in at most 300 MiB. It is also 1 if the prepared data differs from the output of
-fairseq-preprocess alone for the same text.
+There are two limits. Loading in the training process may take at most 2% of a step's time, and drawing splits from a
+table may use at most 300 MiB. The exit status is 1 if a limit is exceeded, or if the prepared data differs from the
+output of fairseq-preprocess alone for the same text.
 """
 
 import argparse
@@ -38,18 +38,18 @@ from workload import Size, TrainingStep, Variant, use_plugin  # noqa: E402
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PAIRS, HELD_OUT = 1_000_000, 1_000
 WORDS = 50_000
-LENGTHS = {"src": (14, 34), "tgt": (10, 30)}  # words; 25 and 21 tokens on average, with the end symbol
+LENGTHS = {"src": (14, 34), "tgt": (10, 30)}  # in words; on average 25 and 21 tokens including the end symbol
 OURS, PEER = "preprocess/parallel_text.py --binarise", "fairseq-preprocess alone"
 STEP = Variant("wean_lstm --optimizer fused_adam", "wean_lstm", "query_embedding", FUSED)
 TASKS = {"paraphrase": (), "translation": ("--required-batch-size-multiple", "1")}
 LIMIT = 0.02
 TABLES = ("csv", "jsonl", "parquet")
-MOST_MIB = 300  # limit for drawing splits from a table
+MOST_MIB = 300  # maximum memory for drawing splits from a table, in MiB
 PEAK_NOTE = "The peak is the peak of the largest process."
 
 
 def write_side(path: Path, pairs: int, words: int, lengths: tuple[int, int], seed: int) -> None:
-    """Write random sentences whose words have the frequencies of Zipf's law."""
+    """Write random sentences whose word frequencies follow Zipf's law."""
     generator = np.random.default_rng(seed)
     likely = np.cumsum(1.0 / np.arange(1, words + 1))
     spelt = np.array([f"w{number}" for number in range(words)], dtype=object)
@@ -83,7 +83,7 @@ def command(name: str, splits: Sequence[tuple[str, Path]], folder: Path, workers
 
 
 def write_tables(folder: Path) -> dict[str, Path]:
-    """Write the training pairs as tables of each format, with a number in front of each pair."""
+    """Write the training pairs as a table in each format, with a number in front of each pair."""
     paths = {name: folder / f"pairs.{name}" for name in TABLES}
     with (
         (folder / "train.src").open(encoding="utf-8") as sources,
@@ -94,7 +94,7 @@ def write_tables(folder: Path) -> dict[str, Path]:
         rows = csv.writer(table)
         rows.writerow(["id", "source", "target"])
         for number, lines in enumerate(zip(sources, targets, strict=True)):
-            # Every third sentence needs quotation marks in CSV.
+            # Commas and quotation marks inside every third sentence force CSV to quote it.
             source, target = (line.strip().replace(" ", ' "and", ', number % 3 == 0) for line in lines)
             rows.writerow([number, source, target])
             objects.write(json.dumps({"id": number, "source": source, "target": target}) + "\n")
@@ -109,7 +109,7 @@ def table_command(table: Path) -> list[str]:
 
 
 def prepare(line: Sequence[str], pairs: int) -> dict[str, Any]:
-    """Run a command that prepares ``pairs``: seconds, rate, and the peak of its largest process."""
+    """Run a command that prepares ``pairs``. Return seconds, rate and the peak memory of its largest process."""
     start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", PROBE, *line], capture_output=True, text=True, check=False)
     wall = time.perf_counter() - start
@@ -137,7 +137,7 @@ def same_files(expected: Path, other: Path) -> bool:
 
 
 class Loader:
-    """Batches of a training in the way fairseq's trainer requests them from its task. A call loads the next one.
+    """Loads the batches of a training in the same way as fairseq's trainer. Each call loads the next batch.
 
     Args:
         task: name of the task.
@@ -146,9 +146,9 @@ class Loader:
         seed: seed of the order.
 
     Attributes:
-        start_s: seconds to load and check the data, once.
-        epoch_s: seconds to make an epoch's batches, up to the first.
-        batches: batches of one epoch.
+        start_s: seconds for loading and checking the data, once.
+        epoch_s: seconds for planning an epoch's batches and loading the first one.
+        batches: number of batches of one epoch.
         latest: the batch that was loaded last.
     """
 
@@ -189,12 +189,12 @@ class Loader:
         return {}
 
     def describe(self) -> dict[str, float]:
-        """Seconds outside the calls."""
+        """Return the seconds spent outside the calls."""
         return {"start_s": round(self.start_s, 2), "epoch_s": round(self.epoch_s, 2), "batches": self.batches}
 
 
 def measure_loading(data: Path, size: Size, threads: int, args: Namespace) -> dict[str, Any]:
-    """Time loading by our task and by fairseq's, interleaved with training steps on the batches of ours."""
+    """Time loading by our task and by fairseq's task in turn with training steps on the batches of our task."""
     torch.set_num_threads(threads)
     loaders = {task: Loader(task, data, size.batch_size, args.seed) for task in TASKS}
     ours = loaders["paraphrase"]
@@ -214,7 +214,7 @@ def measure_loading(data: Path, size: Size, threads: int, args: Namespace) -> di
 
 
 def share_of_step(row: Mapping[str, float], step_ms: float) -> float:
-    """The share of loading in a step: one batch, and its part of making the epoch's batches, both in wall time."""
+    """Return the share of loading in a step in wall time, for one batch and its part of planning the epoch."""
     return round(row["wall_ratio"] + row["epoch_s"] * 1e3 / row["batches"] / step_ms, 5)
 
 

@@ -1,4 +1,4 @@
-"""Beam search: our recurrent archs with the faster search against fairseq's lstm with fairseq's own, on the CPU.
+"""Compare beam search on the CPU: our recurrent archs with the faster search, and fairseq's lstm with fairseq's search.
 
     python benchmarks/decoding.py              the published size, 1 and 2 threads, about ten minutes
     python benchmarks/decoding.py --quick      a toy size, as a smoke test. Ignore its numbers
@@ -36,14 +36,14 @@ FEW = "wean_lstm --num-candidates V/10"
 CONCAT = "wean_lstm --query-score concat"
 CONCAT_FLAGS = ("--query-score", "concat")
 BEAM = 5
-LENGTHS = (20, 100)  # output lengths for the cost of a word
+LENGTHS = (20, 100)  # output lengths in words for which the cost of a word is measured
 LENGTH_BATCH = 8
 FEW_ROUNDS = 3  # maximum number of rounds for the other families and for the lengths
 
 
 @dataclass(frozen=True)
 class SearchVariant(Variant):
-    """A model, and options of the task that searches with it."""
+    """A model, and the options of the task that searches with it."""
 
     search: tuple[str, ...] = ()
 
@@ -71,7 +71,7 @@ VARIANTS = (
     FewCandidatesVariant(FEW, "wean_lstm", "cross_entropy"),
 )
 
-# One sentence at a time, as fairseq-interactive searches. Concat is too slow for a batch of many.
+# One sentence at a time, as in fairseq-interactive. The score ``concat`` is too slow for larger batches.
 SINGLE_VARIANTS = (
     *(variant for variant in VARIANTS if variant.name in (PEER, STOCK, FAST)),
     SearchVariant(f"{CONCAT} --stock-search", "wean_lstm", "cross_entropy", CONCAT_FLAGS, ("--stock-search",)),
@@ -81,9 +81,9 @@ SINGLE_VARIANTS = (
 
 @dataclass(frozen=True)
 class FamilyVariant(SearchVariant):
-    """Another recurrent family. --embed-dim and --hidden-size are the peer's, the rest are its defaults.
+    """Another recurrent family. --embed-dim and --hidden-size are equal to the peer's. All other options have defaults.
 
-    If it has an option for the number of layers, it has two, like the peer.
+    If the family has an option for the number of layers, it gets two layers, like the peer.
     """
 
     task: str = "paraphrase"
@@ -113,15 +113,15 @@ FAMILIES = (
     _family("sc_lstm", task="topic_essay"),
     _family("ppg", "--chunk-symbol=w0", task="topic_essay"),
 )
-# One family per kind of step, for the cost of a word at several lengths.
+# One family per kind of decoding step. The cost of a word is measured for them at several lengths.
 LONG = (*VARIANTS[:4], *(f for f in FAMILIES if f.name in ("copynet", "pointer_generator", "mta_lstm", "ppg")))
 
 
 class SearchStep(TrainingStep):
-    """A call searches for the outputs of one of the batches."""
+    """A beam search. Each call decodes one batch."""
 
     beam = BEAM
-    length: int  # words of an output, including the end symbol
+    length: int  # number of words of an output, including the end symbol
     found: list[list[dict[str, Any]]]
 
     def __init__(
@@ -150,14 +150,14 @@ class SearchStep(TrainingStep):
 def measure_time(
     variants: Sequence[SearchVariant], size: Size, threads: int, rounds: int, warmup: int, seed: int
 ) -> dict[str, dict[str, Any]]:
-    """Medians and ratios of all variants, interleaved in this process."""
+    """Return medians and ratios of all variants, which are timed in turn in this process."""
     torch.set_num_threads(threads)
     with built_steps(variants, size, warmup + rounds, seed, SearchStep) as steps:
         return harness.summarise(harness.interleave(steps, rounds, warmup), PEER)
 
 
 def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, float]]:
-    """CPU milliseconds per word, over all hypotheses of a batch, by the length of the outputs."""
+    """Return the CPU milliseconds per word, over all hypotheses of a batch, by the length of the outputs."""
     torch.set_num_threads(1)
     size = replace(size, batch_size=min(size.batch_size, LENGTH_BATCH))
     costs: dict[str, dict[str, float]] = {}
@@ -171,12 +171,12 @@ def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str
 
 
 def in_half(family: FamilyVariant) -> FamilyVariant:
-    """Return the same model, with word scores in bfloat16."""
+    """Return the same model with word scores in bfloat16."""
     return replace(family, name=f"{family.name} --bf16-scores", search=("--bf16-scores",))
 
 
 def measure_families(size: Size, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
-    """For every one of ``FAMILIES``, the speed relative to the peer."""
+    """Return the speed of every family in ``FAMILIES`` relative to the peer."""
     variants = [VARIANTS[0], *FAMILIES, *map(in_half, FAMILIES)]
     summary = measure_time(variants, size, 1, rounds, warmup, seed)
     rows = {}
@@ -193,7 +193,7 @@ def measure_families(size: Size, rounds: int, warmup: int, seed: int) -> dict[st
 def compare_outputs(size: Size, seed: int) -> dict[str, Any]:
     """Return the outputs of the two searches with the same wean_lstm on one batch.
 
-    Random weights give near-ties, which rounding decides. A trained model has almost none.
+    Random weights lead to near-ties, which are decided by rounding. A trained model has almost no near-ties.
     """
     both = [variant for variant in VARIANTS if variant.name in (STOCK, FAST)]
     with built_steps(both, size, 1, seed, SearchStep) as steps:
@@ -235,7 +235,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def _time_section(title: str, sentences: int, summary: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Times of a batch of this number of sentences."""
+    """Return a section with the times of a batch of this number of sentences."""
     rows = [
         [
             name,
@@ -255,7 +255,7 @@ def _time_section(title: str, sentences: int, summary: Mapping[str, Mapping[str,
 
 
 def _family_section(sentences: int, rounds: int, families: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the other families."""
+    """Return the section about the other families."""
     header = ["family", "CPU ms", "sentences / CPU s", "**times as fast**", "with --bf16-scores"]
     rows = [
         [
@@ -276,7 +276,7 @@ def _family_section(sentences: int, rounds: int, families: Mapping[str, Mapping[
 
 
 def _length_section(data: dict[str, Any]) -> list[str]:
-    """Return the cost of a word. Empty if it was not measured."""
+    """Return the section about the cost of a word. It is empty if the cost was not measured."""
     if not data["lengths"]:
         return []
     header = ["variant", *(f"{length} words" for length in LENGTHS)]
@@ -320,7 +320,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def measure_tables(
     args: argparse.Namespace, size: Size, rounds: int, warmup: int, few: int
 ) -> Iterator[dict[str, dict[str, Any]]]:
-    """Yield the measured tables, or parts of them, by name. ``few`` are the rounds of the slower ones."""
+    """Yield the measured tables, or parts of them, by name. ``few`` is the number of rounds of slow tables."""
     for threads in args.threads:
         yield {"time": {str(threads): measure_time(VARIANTS, size, threads, rounds, warmup, args.seed)}}
     yield {"single": measure_time(SINGLE_VARIANTS, replace(size, batch_size=1), 1, rounds, warmup, args.seed)}

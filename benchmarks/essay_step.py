@@ -1,10 +1,10 @@
-"""The cost of PC-SAN: its training step with cached BERT features against the plain Transformer of the same size.
+"""Measure the cost of PC-SAN: its training step with cached BERT features against a Transformer of the same size.
 
     python benchmarks/essay_step.py              the paper's size, 1 and 2 threads, some ten minutes
     python benchmarks/essay_step.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 A step reads the features of its topics from the memory-mapped files of ``topic_essay --bert``. BERT itself does not
-run. Random numbers replace its outputs.
+run, and random numbers replace its outputs.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from workload import ADAM, Size, TrainingStep, Variant, built_steps, use_plugin 
 
 PACKAGES = ("torch", "fairseq-fixed")
 PEER = "essay_transformer"
-# PC-SAN's decoder, and 50,000 words. Essays have 50 to 120 words and 5 topics, plus end symbols.
+# The sizes of PC-SAN's decoder, and 50,000 words. Essays have 50 to 120 words and 5 topics, plus end symbols.
 PAPER = Size(50_000, dim=768, layers=6, dropout=0.1, batch_size=32, source_length=6, target_length=90)
 TOY = replace(PAPER, vocabulary=60, dim=8, layers=2, batch_size=4, target_length=7)
 HEADS = 8
@@ -62,7 +62,7 @@ VARIANTS = (
 
 @dataclass
 class RandomBert:
-    """Replaces a BERT of ``dim`` units: random numbers for every word."""
+    """Replaces a BERT of ``dim`` units. Its features are random numbers for every word."""
 
     dim: int
     num_layers: int = BERT_LAYERS
@@ -71,7 +71,7 @@ class RandomBert:
     separator: str = ""
 
     def features(self, topics: Sequence[tuple[str, ...]]) -> Iterator[tuple[int, np.ndarray]]:
-        """The index of every sentence and its features, shape (k, L, H)."""
+        """Yield the index of every sentence and its features, shape (k, L, H)."""
         generator = np.random.default_rng(1)
         for number, words in enumerate(topics):
             yield number, generator.standard_normal((len(words), self.num_layers, self.dim)).astype(np.float16)
@@ -92,7 +92,7 @@ class EssayStep(TrainingStep):
         super().__init__(variant, size, folder, batches, seed)
 
     def setup_task(self, cfg: Any) -> FairseqTask:
-        """Like the base class, with a BERT."""
+        """Set up the task like the base class, with a BERT."""
         from wean_fairseq.data.bert_inputs import StoredFeatures
         from wean_fairseq.data.pairs import word_ids
 
@@ -107,7 +107,7 @@ class EssayStep(TrainingStep):
         return task
 
     def sample(self, index: int) -> dict[str, Any]:
-        """Like the base class, with features."""
+        """Return a batch like the base class, with features."""
         batch = super().sample(index)
         if not self.reads_bert:
             return batch
@@ -117,7 +117,7 @@ class EssayStep(TrainingStep):
 
 
 def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Medians and ratios of all variants, interleaved in this process."""
+    """Return medians and ratios of all variants, which are timed in turn in this process."""
     torch.set_num_threads(threads)
     with built_steps(VARIANTS, size, warmup + rounds, seed, EssayStep) as steps:
         return time_steps(steps, rounds, warmup, PEER)

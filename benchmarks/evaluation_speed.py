@@ -4,14 +4,14 @@
     python benchmarks/evaluation_speed.py                                  generated sentences
     python benchmarks/evaluation_speed.py --src test.src --ref test.tgt    a real test set, e.g. Quora
 
-Two measurements, each with a limit of 60 seconds:
+There are two measurements, each with a limit of 60 seconds:
 
-* one system and the copy-the-source row, every standard metric, on all pairs, with 95% intervals;
-* only the paired bootstrap: 1,000 resamples of 5 systems on every standard metric of the same pairs, after the counting
-  of n-grams.
+* one system and the copy-the-source row are scored by every standard metric on all pairs, with 95% intervals * the
+paired bootstrap alone, after the counting of n-grams, draws 1,000 resamples of 5 systems for every standard metric on
+the same pairs
 
-Systems are the references with seeded word noise. Writes and prints the results. The exit status is 1 if a limit is
-broken.
+The outputs of the systems are the references with seeded word noise. The script writes and prints the results. The exit
+status is 1 if a limit is exceeded.
 """
 
 import os
@@ -45,7 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def generated_pairs(size: int) -> tuple[list[str], list[str]]:
-    """Return sentences of 5 to 20 words drawn with falling frequency, and a noisy copy of each."""
+    """Return sentences of 5 to 20 words with Zipf-like frequencies, and a noisy copy of each."""
     generator = random.Random(1)
     words = [f"w{rank}" for rank in range(20000)]
     weights = [1 / (rank + 10) for rank in range(len(words))]
@@ -54,7 +54,7 @@ def generated_pairs(size: int) -> tuple[list[str], list[str]]:
 
 
 def noisy(sentences: list[str], rate: float, seed: int) -> list[str]:
-    """Replace words by words of the neighbouring sentence."""
+    """Return the sentences with some words replaced by random words of the first sentences."""
     generator = random.Random(seed)
     pool = [word for line in sentences[:2000] for word in line.split()] or ["x"]
     return [
@@ -64,7 +64,7 @@ def noisy(sentences: list[str], rate: float, seed: int) -> list[str]:
 
 
 def time_scoring(corpus: Corpus) -> float:
-    """Seconds of CPU time for one system with every standard metric."""
+    """Return the CPU seconds for scoring one system with every standard metric."""
     system = SystemOutput("system", [[line] for line in noisy(corpus.references[0], 0.3, 3)], "")
     start = time.process_time()
     evaluate([system], corpus, columns_for([STANDARD], [], MetricSettings()), Resampling(RESAMPLES, 0))
@@ -72,7 +72,7 @@ def time_scoring(corpus: Corpus) -> float:
 
 
 def time_bootstrap(corpus: Corpus) -> float:
-    """Seconds of CPU time for the paired bootstrap of 5 systems, without the counting of n-grams."""
+    """Return the CPU seconds for the paired bootstrap of 5 systems, without the counting of n-grams."""
     outputs = [noisy(corpus.references[0], 0.2 + 0.05 * number, number) for number in range(SYSTEMS)]
     rows = []
     for column in columns_for([STANDARD], [], MetricSettings()):
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = "python benchmarks/evaluation_speed.py"
     if args.src:
         sources, references = read_lines(args.src)[:size], read_lines(args.ref)[:size]
-        # Names only, so that no folder of the machine is recorded.
+        # Only names are recorded, so that the result contains no folder of this machine.
         command += f" --src {args.src.name} --ref {args.ref.name}"
     else:
         sources, references = generated_pairs(size)

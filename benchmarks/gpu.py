@@ -1,13 +1,13 @@
-"""All GPU measurements, in one call of at most ten minutes.
+"""Run all GPU measurements in one call of at most ten minutes.
 
     python benchmarks/gpu.py              the published sizes, at most ten minutes; needs a GPU
     python benchmarks/gpu.py --resume     only the tables that the last call did not finish
     python benchmarks/gpu.py --quick      a toy size, also on a CPU, as a smoke test. Ignore its numbers
 
-Output losses, training steps in every precision, whole trainings, beam search. Times are wall times between two
-synchronisations with the GPU. A library that is not installed (Liger-Kernel, cut-cross-entropy) or that fails is named
-in the result instead of measured. Each table is measured in a separate process with a time limit, because a process
-cannot use the GPU after an error, and is written before the next one starts.
+The script measures output losses, training steps in every precision, whole trainings and beam search. Times are wall
+times between two synchronisations with the GPU. If a library (Liger-Kernel, cut-cross-entropy) is not installed or
+fails, the result has the reason instead of numbers. Each table is measured in a separate process with a time limit,
+because a process cannot use the GPU after an error, and is written before the next one starts.
 
 On a machine with torch for CUDA and no network, carry these wheels: fairseq-fixed, built for that Python by ``pip wheel
 --no-build-isolation --no-deps -c constraints.txt -w wheels fairseq-fixed``, and by ``pip download --no-deps -c
@@ -49,18 +49,18 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 OURS = "wean_fairseq"
 MATERIALISED = "materialised scores"
 TORCH = "torch's linear_cross_entropy"
-# Tokens of a fixed chunk. The number divides those of both published sizes, and is close to the choice of `chunk_rows`.
+# Tokens per fixed chunk. It divides the tokens of both published sizes, and is close to the choice of `chunk_rows`.
 TORCH_CHUNK = 224
 COUNTS = "Kernels and waits, counted without a GPU, and what keeps some from their goals: [counts](gpu_counts.md)."
 NOT_MEASURED = "not measured: no GPU was available"
 WHOLE = "Whole training"
-# Seconds for all tables together, and for one of them.
+# Maximum seconds for all tables together, and for one table.
 ALL_TABLES, ONE_TABLE = 580, 120
-UPDATES = 200  # of a whole training
+UPDATES = 200  # number of updates of a whole training
 FAILED = "the whole table"  # key of a table that could not be measured
 _FUSED_LOSS = f"`{OURS}` at least equal in time to the best of the others, within 10% of its memory"
 _SYSTEMS = "`C-DNPG, product` at most 1.10 of the Transformer"
-# The tables, and the goals of each.
+# The goals of each table.
 TARGETS = {
     "Output layer, float32": _FUSED_LOSS,
     "Output layer, bfloat16": _FUSED_LOSS,
@@ -83,7 +83,7 @@ def wait() -> None:
 
 
 class LossStep:
-    """Forward and backward of a summed loss of queries (N, D), candidates' rows (V, D) and targets (N,)."""
+    """Forward and backward pass of a summed loss of queries (N, D), candidates' rows (V, D) and targets (N,)."""
 
     def __init__(self, loss: Loss, size: Size, dtype: torch.dtype, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -116,7 +116,7 @@ class LossStep:
 def output_losses(dtype: torch.dtype = torch.float32) -> dict[str, Loss]:
     """Return all implementations of the same loss in ``dtype``.
 
-    One that cannot be imported reports this when it is called.
+    An implementation that cannot be imported raises its error when it is called.
     """
     from wean_fairseq.modules import product_cross_entropy
 
@@ -137,7 +137,7 @@ def output_losses(dtype: torch.dtype = torch.float32) -> dict[str, Loss]:
 
 
 def liger_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
-    """Liger-Kernel's."""
+    """Return the loss of Liger-Kernel."""
     from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss
 
     loss: Tensor = LigerFusedLinearCrossEntropyLoss(reduction="sum")(weight, query, target)
@@ -145,7 +145,7 @@ def liger_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
 
 
 def cut_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
-    """Cut cross-entropy's."""
+    """Return the loss of cut-cross-entropy."""
     from cut_cross_entropy import linear_cross_entropy
 
     loss: Tensor = linear_cross_entropy(query, weight, target, reduction="sum")
@@ -155,7 +155,7 @@ def cut_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
 def measure_losses(
     losses: Mapping[str, Loss], size: Size, dtype: torch.dtype, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """Times, peak memory, and distance from the first one's numbers. The reason for one that fails."""
+    """Return times, peak memory, and the distance from the first loss's numbers, or the reason if a loss fails."""
     steps, results, expected = {}, {}, None
     for name, loss in losses.items():
         step = LossStep(loss, size, dtype, args.seed)
@@ -178,7 +178,7 @@ def measure_losses(
 
 
 def peak_mib(step: Callable[[int], Any]) -> float | None:
-    """Return the peak memory of a step, without the memory in use before. ``None`` on a CPU."""
+    """Return the peak memory of a step, without the memory in use before it. Return ``None`` on a CPU."""
     if DEVICE.type != "cuda":
         return None
     before = torch.cuda.memory_allocated()
@@ -188,7 +188,7 @@ def peak_mib(step: Callable[[int], Any]) -> float | None:
 
 
 class OnDevice:
-    """Runs any kind of step on the device."""
+    """Mix-in that runs any kind of step on the device."""
 
     device = DEVICE
 
@@ -200,7 +200,7 @@ class OnDevice:
         return moved
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Run batch ``index`` and wait for the end."""
+        """Run batch ``index`` and wait until the device has finished."""
         super().__call__(index)
         wait()
         return {}
@@ -215,7 +215,7 @@ class DeviceStep(OnDevice, TrainingStep):
         return gpu_training.half_optimizer(cfg, self.model, DEVICE) or super().build_optimizer(cfg)
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Run batch ``index`` and wait for the end."""
+        """Run batch ``index`` and wait until the device has finished."""
         from wean_fairseq.host.precision import set_tf32
 
         set_tf32(self.tf32)
@@ -233,7 +233,7 @@ class DeviceSearchStep(OnDevice, decoding.SearchStep):
 def measure_steps(
     variants: Sequence[Variant], size: Size, args: argparse.Namespace, kind: type[TrainingStep] = DeviceStep
 ) -> dict[str, dict[str, Any]]:
-    """Steps of ``variants``, interleaved. Ratios are to the first one."""
+    """Time the steps of ``variants`` in turn. Ratios are relative to the first variant."""
     with built_steps(variants, size, args.warmup + args.rounds, args.seed, kind) as steps:
         summary = harness.summarise(harness.interleave(steps, args.rounds, args.warmup), variants[0].name)
         for name, step in steps.items():
@@ -277,7 +277,7 @@ def try_table(title: str, words: Sequence[str], args: argparse.Namespace, left_s
 
 
 def described(error: Exception, line: int = 0) -> str:
-    """Return an error in one line: its type, and one line of its message."""
+    """Return an error in one line, with its type and one line of its message."""
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[line]}"
 
@@ -305,7 +305,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def kept_tables(args: argparse.Namespace, data: Mapping[str, Any]) -> dict[str, Any]:
-    """With ``--resume``, the finished tables of the last call, if it measured the same on the same machine."""
+    """Return the tables that ``--resume`` keeps: finished tables of the last call with equal settings and machine."""
     path = args.output.with_suffix(".json")
     if not args.resume or not path.exists():
         return {}

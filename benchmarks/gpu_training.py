@@ -1,4 +1,4 @@
-"""Training as in ``fairseq-train``, for ``gpu.py``: optimisers of half precision, and the speed of whole runs."""
+"""Training as in ``fairseq-train``, for ``gpu.py``: half-precision optimisers, and the speed of whole runs."""
 
 import gc
 import json
@@ -27,12 +27,12 @@ from training_step import FUSED, OURS, PEER
 from workload import ADAM, Size, Variant, make_batches, write_dictionaries
 
 HALVES = ("--fp16", "--bf16", "--amp")
-# Logged four times. The first time includes the start.
+# Statistics are logged four times. The first log includes the start.
 INTERVALS = 4
 
 
 class TransformerVariant(Variant):
-    """fairseq's Transformer or ours, with heads of 64 units and an inner width of four times the model's."""
+    """fairseq's Transformer or ours, with heads of 64 units and a feed-forward width of four times the model's."""
 
     def command(self, size: Size) -> list[str]:
         """Return the options that a user would give to fairseq-train."""
@@ -75,7 +75,7 @@ def half_optimizer(cfg: Any, model: torch.nn.Module, device: torch.device) -> An
 
 
 def measure_runs(size: Size, device: torch.device, updates: int, seed: int, *more: str) -> dict[str, dict[str, Any]]:
-    """Words a second, wall time of an update and peak memory of whole trainings of ``RUNS``, with ``more`` options."""
+    """Measure words per second, time per update and peak memory of the trainings in ``RUNS``, with ``more`` options."""
     rows: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder, short_goodbyes():
         write_data(Path(folder), size, updates, seed)
@@ -95,8 +95,8 @@ def measure_runs(size: Size, device: torch.device, updates: int, seed: int, *mor
 def short_goodbyes() -> Iterator[None]:
     """Let torch wait only 0.1 s instead of 5 s for a data worker to end.
 
-    Each training in this process leaves one to the garbage collector, which closes the queue that would end it, so that
-    every wait takes its full time.
+    Each training in this process leaves a data worker to the garbage collector. The collector closes the queue through
+    which the worker would be stopped, so every wait takes its full time.
     """
     workers = torch.utils.data._utils
     before, workers.MP_STATUS_CHECK_INTERVAL = workers.MP_STATUS_CHECK_INTERVAL, 0.1
@@ -150,7 +150,7 @@ def logged_statistics() -> Iterator[list[dict[str, Any]]]:
 
 
 def write_data(folder: Path, size: Size, batches: int, seed: int) -> None:
-    """Binarised pairs for this number of batches, as ``fairseq-preprocess`` would write them."""
+    """Write binarised pairs for this number of batches, in the format of ``fairseq-preprocess``."""
     write_dictionaries(folder, size.vocabulary)
     made = make_batches(size, batches, seed)
     for language, rows in (

@@ -1,11 +1,11 @@
-"""The cost of granularities: training step and peak memory of C-DNPG against the plain Transformer of the same size.
+"""Measure the cost of granularities: training step and peak memory of C-DNPG against a Transformer of the same size.
 
     python benchmarks/granularity.py              the paper's size, 1 and 2 threads, some minutes
     python benchmarks/granularity.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 The variants of C-DNPG are built from the same modules as the Transformer and differ only in the additions of the paper
-(Gu et al., COLING 2022). DNPG, its baseline, is a different network in the sizes of its paper. The steps are timed
-twice: whole, and with a dictionary so small that output layer and embeddings cost almost no time.
+(Gu et al., COLING 2022). DNPG, its baseline, is a different network in the sizes of its paper. The steps are timed with
+the published dictionary, and with a dictionary so small that output layer and embeddings cost almost no time.
 """
 
 import argparse
@@ -40,12 +40,12 @@ PEER = "paraphrase_transformer"
 # C-DNPG's setting: WordPiece vocabulary, width 450, 3+3 layers, 32 pairs padded to 20 tokens.
 PAPER = Size(30_522, dim=450, layers=3, dropout=0.1, batch_size=32, source_length=20, target_length=20)
 TOY = replace(PAPER, vocabulary=60, dim=8, batch_size=4, source_length=6, target_length=5)
-FEW_WORDS = 50  # a dictionary with a negligible output layer
+FEW_WORDS = 50  # size of a dictionary with a negligible output layer
 TABLES = {"whole step": None, "layers alone": FEW_WORDS}
 
 
 class TransformerVariant(Variant):
-    """A Transformer in the proportions of the paper: heads of 50 units, an inner width of 1,024 for 450."""
+    """A Transformer in the paper's proportions: heads of 50 units, and a feed-forward width of 1,024 for width 450."""
 
     def command(self, size: Size) -> list[str]:
         """Return the options that a user would give to fairseq-train."""
@@ -65,7 +65,7 @@ class TransformerVariant(Variant):
 class DnpgVariant(Variant):
     """DNPG in the proportions of its paper: 2/3 of the width for phrases, 1/3 for sentences (300 and 150 for 450).
 
-    Without weak labels, whose loss is a vanishing part of the step.
+    It has no weak labels, because their loss is a negligible part of the step.
     """
 
     def command(self, size: Size) -> list[str]:
@@ -106,7 +106,7 @@ VARIANTS = (
 
 
 def measure_time(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Medians and ratios of all variants, interleaved in this process."""
+    """Return medians and ratios of all variants, which are timed in turn in this process."""
     torch.set_num_threads(threads)
     with built_steps(VARIANTS, size, warmup + rounds, seed) as steps:
         return time_steps(steps, rounds, warmup, PEER)
@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "memory": {},
         "time": {},
     }
-    # Memory first: its processes are small and do not affect the later timing.
+    # Memory is measured first, because its processes are small and do not affect the later timing.
     if not args.no_memory:
         data["memory"] = measure_each_memory(__file__, words, VARIANTS)
     for threads in args.threads:

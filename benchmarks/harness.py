@@ -1,8 +1,8 @@
-"""Common parts of the benchmarks: interleaved timing, memory of a fresh process, the machine, the two output files.
+"""Common parts of the benchmarks: interleaved timing, memory of a fresh process, the machine, and the output files.
 
 Variants are timed in turn within every round of one process, so that other load on the machine affects all of them
-equally, and a ratio is the median over rounds of the ratio within a round. CPU time counts all threads of the process
-and is reliable on a busy machine; wall time only on an idle one.
+equally. A ratio is the median over rounds of the ratio within a round. CPU time counts all threads of the process and
+is reliable on a busy machine. Wall time is reliable only on an idle machine.
 """
 
 import json
@@ -18,9 +18,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Settings of the memory allocator that affect time and memory of code with large arrays.
+# Variables of the memory allocator that affect the time and memory of code with large arrays.
 ALLOCATOR_VARIABLES = ("LD_PRELOAD", "GLIBC_TUNABLES", "THP_MEM_ALLOC_ENABLE", "MALLOC_ARENA_MAX")
-# The processors, from Linux.
+# Description of the processors by Linux.
 CPU_INFO = Path("/proc/cpuinfo")
 
 Phases = dict[str, float]
@@ -28,7 +28,7 @@ Step = Callable[[int], Phases]
 
 
 class Timing(NamedTuple):
-    """Seconds of one step, and the CPU seconds of its phases."""
+    """The seconds of one step, and the CPU seconds of its phases."""
 
     cpu: float
     wall: float
@@ -58,7 +58,7 @@ def interleave(steps: Mapping[str, Step], rounds: int, warmup: int) -> dict[str,
 
 
 def summarise(timings: Mapping[str, Sequence[Timing]], peer: str) -> dict[str, dict[str, Any]]:
-    """Medians of every variant in milliseconds, and its ratios to ``peer``."""
+    """Return the medians of every variant in milliseconds, and its ratios to ``peer``."""
     summary = {}
     for name, rounds in timings.items():
         phases = {phase: _median_ms([timing.phases[phase] for timing in rounds]) for phase in rounds[0].phases}
@@ -75,7 +75,7 @@ def summarise(timings: Mapping[str, Sequence[Timing]], peer: str) -> dict[str, d
 
 
 def median_ratio(times: Sequence[float], peer_times: Sequence[float]) -> float:
-    """Median over rounds of ``times / peer_times``."""
+    """Return the median over rounds of ``times / peer_times``."""
     return round(statistics.median(mine / other for mine, other in zip(times, peer_times, strict=True)), 4)
 
 
@@ -103,7 +103,7 @@ def run_child(script: Path, arguments: Sequence[str], limit_s: float | None = No
     """Run ``script`` in a fresh process. Its last line of output is the returned JSON object.
 
     Raises:
-        RuntimeError: if it fails, with its last lines of output, or takes longer than ``limit_s``.
+        RuntimeError: if the process fails (the message has its last lines) or takes longer than ``limit_s``.
     """
     command = [sys.executable, str(script), *arguments]
     try:
@@ -139,7 +139,7 @@ def _version(package: str) -> str:
 
 
 def _describe_cpu() -> str:
-    """Return the name of the first processor, on Linux with family and model, on x86 with its AVX-512 support."""
+    """Return the name of the first processor. Linux adds family and model, and on x86 the AVX-512 support."""
     text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
     pairs = [line.split(":", 1) for line in text.split("\n\n")[0].splitlines() if ":" in line]
     facts = {name.strip(): value.strip() for name, value in pairs}
@@ -152,7 +152,7 @@ def _describe_cpu() -> str:
 
 
 def run_lines(run: Mapping[str, Any]) -> list[str]:
-    """``describe_run`` as lines of Markdown."""
+    """Return ``describe_run`` as lines of Markdown."""
     versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
     load = " ".join(map(str, run.get("load_average_at_start", [])))
     allocator = ", ".join(f"{name}={value}" for name, value in run["allocator"].items()) or "default"
@@ -165,7 +165,7 @@ def run_lines(run: Mapping[str, Any]) -> list[str]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Return a Markdown table. The first column is text, the others are numbers."""
+    """Return a Markdown table. The first column contains text, and all others contain numbers."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return ["| " + " | ".join(map(str, cells)) + " |" for cells in (header, rule, *rows)]
 
@@ -176,7 +176,7 @@ def write_as_measured(
     tables: Iterable[Mapping[str, Mapping[str, Any]]],
     report: Callable[[dict[str, Any]], list[str]],
 ) -> None:
-    """Add ``tables``, by name, to ``data``. Write the report after each of them, in case of a stop, and print it."""
+    """Add ``tables`` to ``data`` by name. Write the report after each table, in case of a stop, and print it."""
     lines = report(data)
     for measured in tables:
         for name, rows in measured.items():

@@ -1,7 +1,7 @@
 """Hugging Face Transformers as a peer: Bart and T5 with random weights, in the sizes of our Transformers.
 
-They use the batches of another step. As usual in that library, they have one embedding for both sides and the
-output, and the optimiser is PyTorch's AdamW.
+The models use the batches of another step. As usual in that library, both sides and the output share one embedding, and
+the optimiser is PyTorch's AdamW.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def is_installed() -> bool:
 
 
 def bart(size: Size, inner: int, heads: int) -> torch.nn.Module:
-    """Bart in these sizes."""
+    """Return a Bart model of these sizes."""
     from transformers import BartConfig, BartForConditionalGeneration
 
     sides = {
@@ -49,7 +49,7 @@ def bart(size: Size, inner: int, heads: int) -> torch.nn.Module:
 
 
 def t5(size: Size, inner: int, heads: int) -> torch.nn.Module:
-    """T5 in these sizes."""
+    """Return a T5 model of these sizes."""
     from transformers import T5Config, T5ForConditionalGeneration
 
     config = T5Config(
@@ -71,11 +71,11 @@ MODELS: dict[str, Callable[[Size, int, int], torch.nn.Module]] = {"Hugging Face 
 
 
 class HuggingFaceStep:
-    """A call trains a model on a batch of another step: forward with its own loss, backward, clip, AdamW.
+    """A training step with AdamW and the model's own loss. Each call trains on one batch of another step.
 
     Args:
         model: model of Transformers.
-        step: gives the batches and the norm for clipping.
+        step: step that provides the batches and the norm for clipping.
     """
 
     def __init__(self, model: torch.nn.Module, step: TrainingStep) -> None:
@@ -83,7 +83,7 @@ class HuggingFaceStep:
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on batch ``index``. Returns the CPU seconds of the phases."""
+        """Train on batch ``index``. Return the CPU seconds of the phases."""
         sample = self.step.sample(index)
         target = sample["target"]
         marks = [process_time()]
@@ -103,21 +103,21 @@ class HuggingFaceStep:
         return dict(zip(PHASES, (end - start for start, end in pairwise(marks)), strict=True))
 
     def inputs(self, net_input: dict[str, Any]) -> dict[str, torch.Tensor]:
-        """Return the source ids, (B, S), and the mask of those that are not padding."""
+        """Return the source ids (B, S), and the mask of the ids that are not padding."""
         tokens = net_input["src_tokens"]
         return {"input_ids": tokens, "attention_mask": (tokens != SPECIAL["pad_token_id"]).long()}
 
     def num_parameters(self) -> int:
-        """Return the number of trainable parameters. Shared ones count once."""
+        """Return the number of trainable parameters. Shared parameters count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
 class HuggingFaceSearch(HuggingFaceStep):
-    """A call searches with ``generate`` on a batch of another step, for outputs of the same length.
+    """A search with ``generate``. Each call decodes one batch of another step, with outputs of the same length.
 
     Args:
         model: model of Transformers.
-        step: gives the batches.
+        step: step that provides the batches.
         beam: number of hypotheses per sentence.
         length: number of words of each output, including the end symbol.
     """

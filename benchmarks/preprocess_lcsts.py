@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Peak memory and speed of preprocess/lcsts.py on generated text of LCSTS's shape and size, split into characters.
+"""Measure peak memory and speed of preprocess/lcsts.py on generated text of LCSTS's shape and size, in characters.
 
     python benchmarks/preprocess_lcsts.py              2,400,591 pairs, the number of PART_I, and a tenth of it
     python benchmarks/preprocess_lcsts.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 The released format is written to a temporary directory (about 1.3 GB of text, and the same for the output) and prepared
 by the command in a separate process, including checksums of all files, cleaning and the leak check. The exit status is
-1 if a limit is broken: 500 MiB, 20,000 pairs per CPU second.
+1 if the script needs more than 500 MiB or prepares less than 20,000 pairs per CPU second.
 """
 
 import argparse
@@ -27,11 +27,11 @@ import harness  # noqa: E402 - module of this folder, independent of the working
 
 PAIRS, HELD_OUT = 2_400_591, {"PART_II": 10_666, "PART_III": 1_106}
 LIMIT_MIB, LIMIT_PAIRS = 500, 20_000
-TEXT, SUMMARY = (60, 140), (10, 30)  # characters
+TEXT, SUMMARY = (60, 140), (10, 30)  # minimum and maximum length in characters
 
 
 def write_part(path: Path, pairs: int, *, scored: bool, seed: int) -> None:
-    """Write a released file: random pieces of one long text with approximately the character frequencies of Chinese."""
+    """Write a file in the released format, with random pieces of one text with Chinese character frequencies."""
     generator = random.Random(seed)
     characters = [chr(0x4E00 + rank) for rank in range(4000)] + list("，。、：！？“”《》0123456789abcdefgh")
     weights = [1 / (rank + 10) for rank in range(len(characters))]
@@ -47,7 +47,7 @@ def write_part(path: Path, pairs: int, *, scored: bool, seed: int) -> None:
 
 
 def piece(text: str, generator: random.Random, lengths: tuple[int, int]) -> str:
-    """Return a piece of the text, of one of the lengths."""
+    """Return a random piece of the text whose length is between the two lengths."""
     start, length = int(generator.random() * (len(text) - lengths[1])), generator.randint(*lengths)
     return text[start : start + length]
 
@@ -64,7 +64,7 @@ sys.exit(done.returncode)
 
 
 def measure(pairs: int, folder: Path) -> dict[str, Any]:
-    """Prepare this number of training pairs. Return the number, seconds, and the peak memory of the process."""
+    """Prepare this number of training pairs. Return the number, the seconds, and the peak memory of the process."""
     data = folder / f"data{pairs}"
     data.mkdir()
     write_part(data / "PART_I.txt", pairs, scored=False, seed=1)

@@ -1,13 +1,13 @@
-"""Sentences per second from plain text to plain text: wean-generate against fairseq-interactive in a pipe.
+"""Measure sentences per second from plain text to plain text: wean-generate against fairseq-interactive in a pipe.
 
     python benchmarks/raw_text.py              4,000 sentences, 5 rounds, about fifteen minutes
     python benchmarks/raw_text.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-All are whole commands, including their start and the loading of the model, and alternate in every round. The pipe is
-the usual one: lower-casing, Moses tokens by sacremoses, fairseq-interactive, sorted H lines, and detokenisation. It
-searches in the same batches as wean-generate, once with fairseq's search and once with ours. A WEAN model is first
-trained for a moment on generated sentences, so that its outputs end. The exit status is 1 if wean-generate and the pipe
-with our search wrote different lines.
+The measured commands include their start and the loading of the model, and alternate in every round. The pipe has the
+usual steps: lower-casing, Moses tokens by sacremoses, fairseq-interactive, sorted H lines, and detokenisation. It
+searches in the same batches as wean-generate, once with fairseq's search and once with our search. A WEAN model is
+first trained for a moment on generated sentences, so that its outputs end. The exit status is 1 if wean-generate and
+the pipe with our search wrote different lines.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def shell(line: str, folder: Path) -> harness.Timing:
     """Run a shell command line. Return its seconds, and the CPU seconds of all its commands.
 
     Raises:
-        SystemExit: with the end of its output, if it fails.
+        SystemExit: if the command fails. The message has the end of its output.
     """
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -54,7 +54,7 @@ def shell(line: str, folder: Path) -> harness.Timing:
 
 
 def prepare(folder: Path, pairs: int, sentences: int, updates: int) -> None:
-    """Write ``model``, an export, and ``input.txt``, untokenised text of the model's domain."""
+    """Write an exported model to ``model``, and untokenised text of its domain to ``input.txt``."""
     sizes = f"--train {pairs} --valid 100 --test {sentences}"
     shell(f"python {shlex.quote(str(ROOT / 'preprocess/synthetic_paraphrase.py'))} --output made {sizes}", folder)
     own = shlex.quote(str(ROOT / "preprocess" / "own_pairs.py"))
@@ -69,7 +69,7 @@ def prepare(folder: Path, pairs: int, sentences: int, updates: int) -> None:
     (folder / "input.txt").write_text("".join(f"{line[:1].upper()}{line[1:]}\n" for line in lines), encoding="utf-8")
 
 
-# The commands of this checkout, whether installed or not.
+# Use the commands of this checkout, whether it is installed or not.
 CALL = "import sys; from wean_fairseq.{0} import {1}; sys.exit({1}())"
 
 
@@ -99,12 +99,12 @@ def pipe(output: str, *options: str) -> str:
 
 
 def time_commands(lines: Mapping[str, str], folder: Path, rounds: int) -> dict[str, list[harness.Timing]]:
-    """Run shell command lines by name in turn, once more than ``rounds``, in every second round in reverse order."""
+    """Run shell command lines in turn, ``rounds`` + 1 times. Every second round has the reverse order."""
     timings: dict[str, list[harness.Timing]] = {name: [] for name in lines}
     for number in range(rounds + 1):
         for name in list(lines) if number % 2 else list(reversed(lines)):
             timing = shell(lines[name], folder)
-            if number:  # the first round reads the disk and is not counted
+            if number:  # the first round reads files from the disk, so it is not counted
                 timings[name].append(timing)
     return timings
 

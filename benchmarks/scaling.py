@@ -5,7 +5,7 @@ Also measure the cost of the exchange of gradients.
     python benchmarks/scaling.py              the published size, some minutes, on a machine with two free cores
     python benchmarks/scaling.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-The two processes (gloo, fairseq's ``--ddp-backend legacy_ddp``) and the single one alternate within each round. The
+The two processes (gloo, fairseq's ``--ddp-backend legacy_ddp``) and the single process alternate within each round. The
 second process waits while the first one runs alone.
 """
 
@@ -36,7 +36,7 @@ from workload import TOY, Size, TrainingStep, Variant, built_steps, use_plugin  
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PROCESSES = 2
-PATIENCE = timedelta(minutes=10)  # for the slowest step of the other process
+PATIENCE = timedelta(minutes=10)  # maximum wait for the slowest step of the other process
 ALONE, THREADS, TOGETHER = "one process, 1 thread", "one process, 2 threads", "two processes"
 EXCHANGE = "exchange (wall)"
 VARIANTS = (
@@ -48,7 +48,7 @@ VARIANTS = (
 
 
 class SharedStep(TrainingStep):
-    """The base class's step on the part of the batch of one of ``PROCESSES``, with an exchange of gradients."""
+    """A training step on this process's part of a batch, with an exchange of gradients between ``PROCESSES``."""
 
     def __init__(
         self, variant: Variant, size: Size, data_dir: Path, batches: Sequence[dict[str, Any]], seed: int
@@ -71,7 +71,7 @@ class SharedStep(TrainingStep):
 
 
 def part_of(batch: dict[str, Any]) -> dict[str, Any]:
-    """Return the sentences of a batch that belong to this process. All have the same length."""
+    """Return the sentences of a batch that belong to this process. All sentences have the same length."""
     mine = slice(distributed.get_rank(), None, PROCESSES)
     net_input = {name: value[mine].contiguous() for name, value in batch["net_input"].items()}
     target = batch["target"][mine].contiguous()
@@ -79,7 +79,7 @@ def part_of(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def turns(variants: Sequence[Variant], size: Size, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Time every variant in every way. Both processes make the same calls, and wait for each other after each."""
+    """Time every variant in every way. Both processes make the same calls and wait for each other after each call."""
     rank, count = distributed.get_rank(), args.warmup + args.rounds
     alone = variants if rank == 0 else ()
 
@@ -112,7 +112,7 @@ def turns(variants: Sequence[Variant], size: Size, args: argparse.Namespace) -> 
 
 
 def summarise(timings: dict[str, Any]) -> dict[str, Any]:
-    """Medians of one variant in milliseconds, and the speed-up of two processes over one."""
+    """Return the medians of one variant in milliseconds, and the speed-up of two processes over one process."""
     walls = {way: [timing.wall for timing in timings[way]] for way in (ALONE, THREADS, TOGETHER)}
     exchange = [timing.phases[EXCHANGE] for timing in timings[TOGETHER]]
     gradients = 4 * timings["parameters"]
@@ -143,7 +143,7 @@ def measure(words: Sequence[str]) -> dict[str, Any]:
     """Start both processes and return the output of the first one.
 
     Raises:
-        RuntimeError: if it fails.
+        RuntimeError: if a process fails.
     """
     with tempfile.TemporaryDirectory() as folder:
         meeting = [*words, "--meeting", str(Path(folder) / "meeting"), "--rank"]

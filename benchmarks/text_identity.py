@@ -1,11 +1,11 @@
-"""Share of lines that are unchanged after text to tokens to text, and lines per second, for each unit of preprocess/.
+"""Measure, for each unit of preprocess/, how many lines are unchanged after tokenising and restoring, and the speed.
 
     python benchmarks/text_identity.py train.src train.tgt
     python benchmarks/text_identity.py --catalogues de th zh_CN --prose --units joiner moses
 
 A line is unchanged if it equals the cleaned line (Unicode NFC, single spaces, no control characters). ``--catalogues``
-reads the translated messages of installed programs, which are raw text in many languages. The status is 1 if a line of
-the unit joiner is changed.
+reads the translated messages of installed programs, which are raw text in many languages. The exit status is 1 if the
+unit joiner changes a line.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from corpus import learnt  # noqa: E402
 from wean_fairseq.text import Text, TextSettings, steps  # noqa: E402
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL  # noqa: E402
 
-_CODE = re.compile(r"[][%<>=\\{}|`_*^+~]|--| [.,;:!?]")  # placeholders, options, and text that is already tokenised
+_CODE = re.compile(r"[][%<>=\\{}|`_*^+~]|--| [.,;:!?]")  # placeholders, options, and tokenised text
 
 
 def read_catalogues(folder: Path, language: str) -> set[str]:
@@ -38,11 +38,11 @@ def read_catalogues(folder: Path, language: str) -> set[str]:
         try:
             with path.open("rb") as file:
                 messages = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]
-        except (OSError, ValueError, LookupError, struct.error):  # a catalogue that is damaged or not UTF-8
+        except (OSError, ValueError, LookupError, struct.error):  # the catalogue is damaged or not UTF-8
             continue
         for key, message in messages.items():
             original = key[0] if isinstance(key, tuple) else key
-            if not original:  # header of the catalogue
+            if not original:  # the entry is the header of the catalogue
                 continue
             if language == "en" or message != original:
                 lines.update((original if language == "en" else message).splitlines())
@@ -50,7 +50,7 @@ def read_catalogues(folder: Path, language: str) -> set[str]:
 
 
 def read_texts(options: argparse.Namespace) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield name, language and sampled lines of each text."""
+    """Yield the name, the language and sampled lines of each text."""
     texts = [(path.name, options.language, path.read_text("utf-8").splitlines()) for path in options.files]
     texts += [(name, name[:2], sorted(read_catalogues(options.folder, name))) for name in options.catalogues]
     for name, language, lines in texts:
@@ -70,7 +70,7 @@ def learn(text: Text, lines: Sequence[str], folder: Path, merges: int) -> None:
 
 
 def measure(lines: Sequence[str], settings: TextSettings, options: argparse.Namespace) -> tuple[float, float, float]:
-    """Percentage of unchanged lines, and lines per second to tokens and back."""
+    """Return the percentage of unchanged lines, and the lines per second to tokens and back."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         untrained = Text(settings, wordpieces=options.wordpiece_vocab)

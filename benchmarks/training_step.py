@@ -1,11 +1,11 @@
-"""Step time and peak memory in training: wean_lstm against fairseq's own lstm at the same size, on the CPU, in float32.
+"""Measure step time and peak memory of training: wean_lstm against fairseq's lstm of the same size, on a CPU.
 
     python benchmarks/training_step.py              the published size, 1 and 2 threads, about five minutes
     python benchmarks/training_step.py --all-memory also memory by batch and vocabulary: 15 minutes
     python benchmarks/training_step.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-Each table is written after its measurement. Models, criterions and optimisers are the registered ones, built from
-command lines by fairseq's own parser.
+Each table is written after its measurement. Everything is in float32. Models, criterions and optimisers are the
+registered ones, built from command lines by fairseq's own parser.
 """
 
 import argparse
@@ -41,9 +41,9 @@ FLOOR = "output products alone"
 FLOOR_ONEDNN = "output products alone, oneDNN"
 OUTPUT_LAYER = "output layer alone"
 FUSED = ("--optimizer", "fused_adam")
-# Fresh processes for each number of the memory tables with --all-memory. Equal processes differ by some tens of MiB.
+# Number of fresh processes per value in the memory tables of --all-memory. Equal processes differ by some tens of MiB.
 PROCESSES = 3
-# Batch size for the growth of memory, relative to the batch that is timed.
+# Relative size of the larger batch with which the growth of memory is measured.
 LARGER = 8
 
 VARIANTS = (
@@ -56,16 +56,16 @@ VARIANTS = (
     Variant("wean_lstm --criterion cross_entropy", "wean_lstm", "cross_entropy"),
     Variant("seq2seq_lstm --optimizer fused_adam", "seq2seq_lstm", "query_embedding", FUSED),
 )
-# Trained first, at toy size, by every process that measures memory: only fairseq's own code.
+# Every process that measures memory first trains this variant, at toy size. It uses only fairseq's own code.
 PEER_VARIANT = VARIANTS[0]
-# Much slower than the others, so it is measured separately.
+# This variant is much slower than the others, so it is measured separately.
 CONCAT = Variant(f"{OURS} --query-score concat", "wean_lstm", "query_embedding", (*FUSED, "--query-score", "concat"))
 
 
 def measure_time(
     variants: Iterable[Variant], size: Size, threads: int, rounds: int, warmup: int, seed: int
 ) -> dict[str, dict[str, Any]]:
-    """Medians and ratios of all variants, interleaved in this process."""
+    """Return medians and ratios of all variants, which are timed in turn in this process."""
     # The plugin is loaded by now. Which library is faster depends on the machine.
     from wean_fairseq.modules.chunked_loss import product_cross_entropy
     from wean_fairseq.modules.output_matmul import exact_products
@@ -84,7 +84,7 @@ def measure_time(
 
 
 def measure_concat(size: Size, threads: int, seed: int) -> dict[str, float]:
-    """CPU and wall milliseconds of one step with the score ``concat``, after a toy step."""
+    """Return the CPU and wall milliseconds of one step with the score ``concat``, after a toy step."""
     torch.set_num_threads(threads)
     train(CONCAT, TOY, seed, steps=1)
     with built_steps([CONCAT], size, 1, seed) as built:
@@ -93,7 +93,7 @@ def measure_concat(size: Size, threads: int, seed: int) -> dict[str, float]:
 
 
 def time_steps(steps: Mapping[str, harness.Step], rounds: int, warmup: int, peer: str) -> dict[str, dict[str, Any]]:
-    """Medians and ratios to ``peer`` of all steps, interleaved in this process, and their numbers of parameters."""
+    """Time all steps in turn in this process. Return medians, ratios to ``peer``, and numbers of parameters."""
     summary = harness.summarise(harness.interleave(steps, rounds, warmup), peer)
     for name, step in steps.items():
         if hasattr(step, "num_parameters"):
@@ -102,11 +102,11 @@ def time_steps(steps: Mapping[str, harness.Step], rounds: int, warmup: int, peer
 
 
 def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> dict[str, float]:
-    """Peak of this process, which must be fresh, over ``steps`` steps, and its memory before there was a model.
+    """Return the peak memory of this fresh process over ``steps`` steps, and its idle memory without a model.
 
     A toy step of the peer comes first, for every ``variant``, because it triggers PyTorch's deferred imports. So the
-    idle memory is the same for all variants, and libraries that are loaded only by the plugin's steps (such as oneDNN
-    for its products) count as theirs.
+    idle memory is the same for all variants, and libraries that only the plugin's steps load (such as oneDNN for matrix
+    products) count as their memory.
     """
     train(PEER_VARIANT, TOY, seed, steps=1)
     idle = harness.resident_mib()
@@ -116,12 +116,12 @@ def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> d
 
 
 def measure_variants(words: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Peak memory of each variant, in one fresh process each."""
+    """Return the peak memory of each variant, measured in one fresh process each."""
     return {"memory": measure_each_memory(__file__, words, VARIANTS)}
 
 
 def measure_all_memory(words: Sequence[str], size: Size) -> Iterator[dict[str, dict[str, Any]]]:
-    """Yield the tables of ``--all-memory``: all variants at the size of ``words``, two by batch and vocabulary."""
+    """Yield the tables of ``--all-memory``: all variants at one size, and two variants by batch and vocabulary."""
     larger, half = LARGER * size.batch_size, size.vocabulary // 2
 
     def measure(names: Iterable[str], *changes: str) -> dict[str, dict[str, Any]]:
@@ -146,7 +146,7 @@ def measure_all_memory(words: Sequence[str], size: Size) -> Iterator[dict[str, d
 
 
 def median_memory(words: Sequence[str]) -> dict[str, Any]:
-    """The result of the process with the median peak above idle among ``PROCESSES`` fresh processes, and all peaks."""
+    """Run ``PROCESSES`` fresh processes. Return the result with the median peak above idle, and all peaks."""
     answers = [harness.run_child(Path(__file__), words) for _ in range(PROCESSES)]
     middle = sorted(answers, key=lambda answer: float(answer["above_idle_mib"]))[PROCESSES // 2]
     return {**middle, "all_above_idle_mib": [answer["above_idle_mib"] for answer in answers]}
@@ -155,7 +155,7 @@ def median_memory(words: Sequence[str]) -> dict[str, Any]:
 def growth(batch: dict[str, Any], larger: dict[str, Any]) -> dict[str, float]:
     """Return the growth of the peak with a larger batch.
 
-    Memory that depends only on the vocabulary is in both and cancels.
+    Memory that depends only on the vocabulary is the same for both batches and cancels.
     """
     smaller, more = batch["above_idle_mib"], larger["above_idle_mib"]
     return {"batch_mib": smaller, "larger_batch_mib": more, "growth_mib": round(more - smaller, 1)}
@@ -194,7 +194,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def roofline(summary: dict[str, dict[str, Any]]) -> str:
-    """Return the output layer's share of the machine's peak rate, and the shares of the rest of a step; in CPU time."""
+    """Return lines on the output layer's share of the machine's peak rate, and the rest of a step, in CPU time."""
     floor = min((FLOOR, FLOOR_ONEDNN), key=lambda name: summary[name]["cpu_ms"])
     layer, step = summary[OUTPUT_LAYER]["cpu_ms"], summary[OURS]
     phases = step["phases_cpu_ms"]
@@ -234,7 +234,7 @@ def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, title: str = "") -> list[str]:
-    """Return a section on peak memory, with ratios to ``peer``. Empty if it was not measured."""
+    """Return a section on peak memory, with ratios to ``peer``. It is empty if memory was not measured."""
     if not memory:
         return []
     least = memory[peer]["above_idle_mib"]
@@ -248,9 +248,9 @@ def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, titl
 
 
 def growth_table(rows: dict[str, dict[str, dict[str, float]]], batch_size: int) -> list[str]:
-    """Return a section on the added peak memory of ``LARGER`` times the sentences, by vocabulary.
+    """Return a section on the additional peak memory for ``LARGER`` times the sentences, by vocabulary.
 
-    Empty if not measured.
+    The section is empty if the growth was not measured.
     """
     if not rows:
         return []
@@ -264,14 +264,14 @@ def growth_table(rows: dict[str, dict[str, dict[str, float]]], batch_size: int) 
 
 
 def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, warmup: int = 2, hint: str = "") -> None:
-    """The options of every benchmark of steps.
+    """Add the options common to all step benchmarks.
 
     Args:
-        parser: to extend.
+        parser: parser to extend.
         name: name of the result files.
         rounds: default number of counted rounds.
-        warmup: default number of rounds before.
-        hint: addition to the help of rounds.
+        warmup: default number of rounds before the counted ones.
+        hint: addition to the help text of rounds.
     """
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
     parser.add_argument("--rounds", type=int, default=rounds, help=f"rounds that count{hint} (default: {rounds})")
@@ -284,9 +284,9 @@ def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, war
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
-    """The options of a benchmark that measures memory in fresh processes, see ``print_memory``."""
+    """Add the options of benchmarks that measure memory in fresh processes, see ``print_memory``."""
     parser.add_argument("--no-memory", action="store_true", help="time only")
-    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # the fresh process of one variant
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # set in the fresh process of one variant
 
 
 def print_memory(args: argparse.Namespace, variants: Iterable[Variant], size: Size) -> None:
@@ -297,7 +297,7 @@ def print_memory(args: argparse.Namespace, variants: Iterable[Variant], size: Si
 
 
 def measure_each_memory(script: str, words: Sequence[str], variants: Iterable[Variant]) -> dict[str, dict[str, Any]]:
-    """Peak memory of each variant in a fresh process of ``script``."""
+    """Return the peak memory of each variant, measured in a fresh process of ``script``."""
     names = [variant.name for variant in variants]
     return {name: harness.run_child(Path(script), [*words, "--memory-of", name]) for name in names}
 
@@ -354,7 +354,7 @@ def measure_tables(
 
 
 def shown(words: Sequence[str]) -> list[str]:
-    """Return the options as recorded, without the output path."""
+    """Return the options that are recorded, which exclude the output path."""
     options = list(words)
     if "--output" in options:
         start = options.index("--output")

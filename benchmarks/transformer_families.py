@@ -1,12 +1,12 @@
-"""The Transformer families against fairseq, Hugging Face and CTranslate2: training step, peak memory and beam search.
+"""Compare the Transformer families with fairseq, Hugging Face and CTranslate2: training, peak memory and beam search.
 
     python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, 18 minutes
     python benchmarks/transformer_families.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-All systems have two embeddings, the decoder's tied to the output, Adam, and in CTranslate2 the weights of fairseq's
-Transformer. CTranslate2 and Hugging Face Transformers take part if they are installed (pip install ctranslate2
-transformers). Each table is written after its measurement. With ``--trained CHECKPOINT --data
-FOLDER`` a trained model also searches the test sentences of its data.
+All systems use Adam and two embeddings. The decoder's embedding is tied to the output. CTranslate2 uses the weights of
+fairseq's Transformer. CTranslate2 and Hugging Face Transformers are included if they are installed (pip install
+ctranslate2 transformers). Each table is written after its measurement. With ``--trained CHECKPOINT --data FOLDER``, a
+trained model also decodes the test sentences of its data.
 """
 
 import argparse
@@ -44,8 +44,8 @@ from workload import ADAM, ProductsAlone, Size, Variant, built_steps, use_plugin
 
 PACKAGES = ("torch", "fairseq-fixed", "ctranslate2", "transformers")
 BEAM = 8
-LONGEST = 20  # words of a trained model's output, including the end symbol
-FEW_WORDS = 8_000  # a vocabulary with which the layers matter
+LONGEST = 20  # maximum length of a trained model's output in words, including the end symbol
+FEW_WORDS = 8_000  # size of a vocabulary small enough for the layers to matter
 SENTENCES = (32, 1)  # batch sizes of the search
 FEW_ROUNDS = 3  # maximum number of rounds of batch searches
 STOCK, INT8 = "--stock-search", "--int8-scores"
@@ -58,7 +58,7 @@ CT2_TYPES = ("float32", "int8")
 
 
 def our_sizes(size: Size) -> dict[str, str]:
-    """Return the options of our Transformers that are sizes, with their values."""
+    """Return the size options of our Transformers with their values."""
     words = TransformerVariant("", "", "model_loss").command(size)
     return dict(zip(words[3::2], words[4::2], strict=False))
 
@@ -112,17 +112,17 @@ SEARCHES = (
 
 
 class BeamSearchStep(SearchStep):
-    """A call searches with C-DNPG's beam."""
+    """A beam search with C-DNPG's beam. Each call decodes one batch."""
 
     beam = BEAM
 
 
 class CTranslate2Step:
-    """A call searches with CTranslate2 on a batch of another step, for outputs of the same lengths.
+    """A beam search with CTranslate2. Each call decodes one batch of another step, with outputs of the same lengths.
 
     Args:
-        step: its model is converted.
-        kind: CTranslate2's compute type.
+        step: step whose model is converted and whose batches are used.
+        kind: compute type of CTranslate2.
         threads: number of threads.
     """
 
@@ -160,7 +160,7 @@ def has_ctranslate2() -> bool:
 
 
 def hugging_face_models(size: Size) -> dict[str, torch.nn.Module]:
-    """Return the models of Hugging Face in the sizes of ours. Empty if the library is not installed."""
+    """Return models of Hugging Face in the sizes of ours. Return none if the library is not installed."""
     if not hugging_face.is_installed():
         return {}
     sizes = our_sizes(size)
@@ -176,7 +176,7 @@ def has_int8() -> bool:
 
 
 def measure_steps(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Training steps, interleaved in this process."""
+    """Time the training steps in turn in this process."""
     # The plugin is loaded by now.
     from wean_fairseq.modules.output_matmul import exact_products
 
@@ -190,7 +190,7 @@ def measure_steps(size: Size, threads: int, rounds: int, warmup: int, seed: int)
 
 
 def measure_search(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Searches, interleaved in this process."""
+    """Time the searches in turn in this process."""
     torch.set_num_threads(threads)
     variants = [variant for variant in SEARCHES if INT8 not in variant.flags or has_int8()]
     with built_steps(variants, size, warmup + rounds, seed, BeamSearchStep) as built:
@@ -207,11 +207,11 @@ def measure_search(size: Size, threads: int, rounds: int, warmup: int, seed: int
 
 
 class TrainedStep(BeamSearchStep):
-    """A call searches with a trained model on one batch of its test sentences, without a fixed output length.
+    """A search with a trained model and no fixed output length. Each call decodes one batch of test sentences.
 
     Args:
         checkpoint: checkpoint of the model.
-        data: data directory with its test sentences.
+        data: data directory with the test sentences.
         flags: options of the task by name.
         sentences: number of sentences per batch.
     """
@@ -229,7 +229,7 @@ class TrainedStep(BeamSearchStep):
 
 
 def measure_trained(args: argparse.Namespace, sentences: int, rounds: int, warmup: int) -> dict[str, Any]:
-    """Searches of a trained model, interleaved in this process, and the number of first outputs equal to fairseq's."""
+    """Time the searches of a trained model in turn. Count the best outputs that are equal to fairseq's."""
     torch.set_num_threads(1)
     ways: dict[str, dict[str, bool]] = {STOCK: {"stock_search": True}, "exact": {}}
     if has_int8():
@@ -249,7 +249,7 @@ def measure_trained(args: argparse.Namespace, sentences: int, rounds: int, warmu
 
 
 def search_table(sentences: int, summary: dict[str, dict[str, Any]], peer: str = PEER) -> list[str]:
-    """A table of searches, and the share of our matrix products in their times."""
+    """Return a table of searches, with the share of our matrix products in their times."""
     header = ["variant", "CPU ms", "sentences / CPU s", "**times as fast**", "wall ms", "times as fast", "products"]
     rows = []
     for name, row in summary.items():
@@ -329,7 +329,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def measure_tables(
     args: argparse.Namespace, words: Sequence[str], size: Size, rounds: int, warmup: int
 ) -> Iterator[dict[str, dict[str, Any]]]:
-    """Yield each table by its kind."""
+    """Yield each measured table with its kind."""
     for threads in args.threads:
         for vocabulary in (size.vocabulary, min(FEW_WORDS, size.vocabulary - 1)):
             times = measure_steps(replace(size, vocabulary=vocabulary), threads, rounds, warmup, args.seed)

@@ -1,7 +1,8 @@
 """One training step of any arch and criterion, built from a fairseq command line, and the batches for it.
 
-A step does the work of fairseq's trainer for one batch: clear the gradients, forward, backward, divide by the tokens,
-clip, optimiser. The trainer's own overhead is excluded for every arch.
+A step does the work of fairseq's trainer for one batch. It clears the gradients, runs the forward and backward pass,
+divides by the number of tokens, clips the norm and runs the optimiser. The trainer's own overhead is excluded for every
+arch.
 """
 
 import argparse
@@ -25,9 +26,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 PHASES = ("forward", "backward", "update")
 ADAM = ("--optimizer", "adam", "--lr", "0.001", "--clip-norm", "5")
-# Rows per call of the bare matrix products: large enough for the machine's full rate.
+# Rows per call of the bare matrix products. This is large enough for the machine's full rate.
 PRODUCT_ROWS = 448
-# Operators of matrix products, without the overload.
+# Names of the operators of matrix products, without their overloads.
 PRODUCTS = (
     "aten::mm aten::addmm aten::addmm_ aten::bmm aten::baddbmm aten::baddbmm_ aten::linear "
     "mkldnn::_linear_pointwise onednn::qlinear_pointwise"
@@ -52,7 +53,7 @@ TOY = Size(vocabulary=300, dim=8, batch_size=4, source_length=5, target_length=7
 
 @dataclass(frozen=True)
 class Variant:
-    """One row: a fairseq arch or an arch of the plugin with its criterion."""
+    """One table row: an arch of fairseq or of the plugin, with its criterion."""
 
     name: str
     arch: str
@@ -78,13 +79,13 @@ def use_plugin() -> None:
 
 
 class TrainingStep:
-    """A model with its criterion and optimiser. A call trains it on one of the batches.
+    """A model with its criterion and optimiser. Each call trains the model on one batch.
 
     Args:
-        variant: to build.
+        variant: variant to build.
         size: size of the model and of the batches.
         data_dir: a folder with the dictionaries.
-        batches: used in turn.
+        batches: batches that are used in turn.
         seed: seed of the parameters and of dropout.
     """
 
@@ -113,11 +114,11 @@ class TrainingStep:
         return optim.build_optimizer(cfg.optimizer, list(self.model.parameters()))
 
     def sample(self, index: int) -> dict[str, Any]:
-        """Return batch ``index``, complete."""
+        """Return batch ``index`` with all its entries."""
         return self.batches[index % len(self.batches)]
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on batch ``index``. Returns the CPU seconds of the phases."""
+        """Train on batch ``index``. Return the CPU seconds of each phase."""
         sample = self.sample(index)
         marks = [time.process_time()]
         self.optimizer.zero_grad()
@@ -139,21 +140,21 @@ class TrainingStep:
         return dict(zip(PHASES, spans, strict=True))
 
     def average(self, sample_size: int) -> None:
-        """Turn the gradients of the batch's summed loss into those of its mean."""
+        """Divide the gradients of the summed loss, so that they become the gradients of the mean loss."""
         self.optimizer.multiply_grads(1.0 / sample_size)
 
     def num_parameters(self) -> int:
-        """Return the number of trainable parameters. Shared ones count once."""
+        """Return the number of trainable parameters. Shared parameters count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
 class OutputProducts:
-    """Only the three matrix products of an output layer, which every exact softmax over all words needs.
+    """The three matrix products of an output layer alone. Every exact softmax over all words needs them.
 
     Args:
         size: size of the layer.
-        seed: seed of its numbers.
-        library: creates the context that selects PyTorch's library for the products.
+        seed: seed of the random operands.
+        library: function that creates the context that selects PyTorch's library for the products.
     """
 
     def __init__(
@@ -165,14 +166,14 @@ class OutputProducts:
         self.query = torch.randn(rows, size.dim, generator=generator)
         self.weight = torch.randn(size.vocabulary, size.dim, generator=generator)
         self.flops = 3 * 2 * rows * size.dim * size.vocabulary
-        # Into preallocated memory, so that no time is spent on allocation.
+        # The results are written into preallocated memory, so that no time is spent on allocation.
         self.chunks = self.query.split(PRODUCT_ROWS)
         self.scores = torch.empty(len(self.chunks[0]), size.vocabulary)
         self.grad_query = torch.empty_like(self.chunks[0])
         self.grad_weight = torch.zeros_like(self.weight)
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Return scores, gradient of the queries, gradient of the weights."""
+        """Return the scores, the gradient of the queries and the gradient of the weights."""
         with self.library():
             for chunk in self.chunks:
                 scores = torch.mm(chunk, self.weight.t(), out=self.scores[: len(chunk)])
@@ -182,7 +183,7 @@ class OutputProducts:
 
 
 class _ProductRecorder(TorchDispatchMode):
-    """Stores the calls of matrix products."""
+    """Records the calls of matrix products."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,11 +197,11 @@ class _ProductRecorder(TorchDispatchMode):
 
 
 class ProductsAlone:
-    """Only the matrix products of another step, by the same operators. No variant with these products can be faster.
+    """The matrix products of another step alone, by the same operators. No variant with these products can be faster.
 
     Args:
-        step: to record, with batch 0.
-        library: creates the context that selects PyTorch's library for the products.
+        step: step that is recorded with batch 0.
+        library: function that creates the context that selects PyTorch's library for the products.
     """
 
     def __init__(
@@ -213,7 +214,7 @@ class ProductsAlone:
 
     @torch.no_grad()
     def __call__(self, index: int) -> dict[str, float]:
-        """Compute the products again."""
+        """Recompute the products."""
         with self.library():
             for call in self.calls:
                 call()
@@ -221,11 +222,11 @@ class ProductsAlone:
 
 
 class OutputLayer:
-    """Loss and gradients of only the output layer, as in training: the products, the softmax and the rest.
+    """The loss and gradients of the output layer alone, as in training. They include the products and the softmax.
 
     Args:
         size: size of the layer.
-        seed: seed of its numbers.
+        seed: seed of the random operands.
         loss: function that returns a scalar from queries (N, D), candidates' rows (V, D), no bias, and targets (N,).
     """
 
@@ -238,7 +239,7 @@ class OutputLayer:
         self.loss = loss
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Run forward and backward. The gradients are dropped."""
+        """Run the forward and backward pass. The gradients are dropped."""
         self.loss(self.query, self.weight, None, self.target).backward()
         self.query.grad = self.weight.grad = None
         return {}
@@ -248,7 +249,7 @@ class OutputLayer:
 def built_steps(
     variants: Iterable[Variant], size: Size, count: int, seed: int, step: type[TrainingStep] = TrainingStep
 ) -> Iterator[dict[str, TrainingStep]]:
-    """A ``step`` for each variant, on the same ``count`` batches. Its files exist until the end of the context."""
+    """Yield a ``step`` for each variant, on the same ``count`` batches. The files exist until the context ends."""
     with tempfile.TemporaryDirectory() as folder:
         write_dictionaries(Path(folder), size.vocabulary)
         batches = make_batches(size, count, seed)
@@ -256,7 +257,7 @@ def built_steps(
 
 
 def write_dictionaries(folder: Path, vocabulary: int) -> None:
-    """The same dictionary for both sides, ``vocabulary`` entries with the special symbols."""
+    """Write the same dictionary for both sides, with ``vocabulary`` entries including the special symbols."""
     dictionary = Dictionary()
     for number in range(vocabulary - len(dictionary)):
         dictionary.add_symbol(f"w{number}")
@@ -265,10 +266,10 @@ def write_dictionaries(folder: Path, vocabulary: int) -> None:
 
 
 def make_batches(size: Size, count: int, seed: int) -> list[dict[str, Any]]:
-    """``count`` batches, collated by fairseq.
+    """Return ``count`` batches, collated by fairseq.
 
-    Every sentence has exactly the length in ``size``, including the end symbol. Words are random with the frequencies
-    of Zipf's law.
+    Every sentence has exactly the length in ``size``, including the end symbol. Words are random, and their frequencies
+    follow Zipf's law.
     """
     symbols = Dictionary()
     generator = torch.Generator().manual_seed(seed)

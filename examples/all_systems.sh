@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# All systems on the same sentence pairs, with the same words, the same width and the same budget: one table.
+# Compare all systems in one table, on the same sentence pairs, with the same words, the same width and the same budget.
 #
 #   DATA=path/to/quora bash examples/all_systems.sh
 #   DATA=... RATES="0.001 0.003" SEEDS="1 2 3" JOBS=2 bash examples/all_systems.sh
 #
 # DATA is the published file of Quora question pairs, or a directory with {train,valid,test}.{src,tgt}.
 #
-# Not in any paper. Every system has WIDTH numbers in embeddings and layers (Transformers: 3 + 3 layers of 4 heads), reads
-# lower-cased words that occur at least twice in the training text, is trained by Adam with the same schedule, is
-# validated after every epoch by its loss, and decodes with beam 5. Layers and attention are those of its arch.
+# This comparison is not in any paper. The embeddings and layers of every system are WIDTH wide (Transformers: 3 + 3
+# layers of 4 heads). The systems read lower-cased words that occur at least twice in the training text. They are
+# trained by Adam with the same schedule, are validated after every epoch by their loss, and decode with beam 5. The
+# arch determines the layers and the attention.
 #
 #   SYSTEMS  archs, and lstm, which is fairseq's own (default: all)
 #   WIDTH    of embeddings and layers      RATES  learning rates to choose from on validation (default: RATE, 0.001)
@@ -28,7 +29,7 @@ need_quora
 # shellcheck disable=SC2086 # names of systems
 need_systems $all
 
-# settings SYSTEM: sets the criterion and the arguments `sizes` and `search` of a system, and makes what else it reads.
+# settings SYSTEM: set the criterion and the arguments `sizes` and `search` of a system, and create its additional data.
 # shellcheck disable=SC2034 # recipe.sh reads criterion, BIN and TEXT
 settings() {
   local lstm=(--embed-dim "$WIDTH" --hidden-size "$WIDTH")
@@ -51,7 +52,7 @@ settings() {
     copynet) sizes=("${lstm[@]}" --dropout 0.3) search=(--search-preset copynet) ;;
     rnnsearch) sizes=("${lstm[@]}" --dropout 0.3) search=(--replace-unk --search-preset copynet) ;;
     pointer_generator) sizes=("${lstm[@]}") search=() ;; # it has no dropout
-    residual_lstm) sizes=("${lstm[@]}" --dropout 0.3) search=() ;; # no attention: nothing to replace <unk> with
+    residual_lstm) sizes=("${lstm[@]}" --dropout 0.3) search=() ;; # without attention, <unk> cannot be replaced
     nts | enc_dec_a) sizes=("${lstm[@]}" --dropout 0.3) ;;
     copy_transformer) sizes=("${transformer[@]}" --dropout 0.3) search=() ;;
     paraphrase_transformer | granularity_transformer_*) sizes=("${transformer[@]}" --dropout 0.3) ;;

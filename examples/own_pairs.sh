@@ -49,7 +49,7 @@ unwanted=${SYSTEMS:-} SYSTEMS=''
 source "$(dirname "${BASH_SOURCE[0]}")/lib/recipe.sh"
 need_tools
 
-# defaults WHAT ...: the defaults that wean-train has as well.
+# defaults WHAT ...: print defaults that wean-train also uses.
 defaults() { python -P -m wean_fairseq.training.defaults "$@"; }
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ for name in BASELINE CASE UNIT HEADER; do
   [[ ${!name} != *' '* ]] || die "$name takes one value, but is ${!name}: choose one of them."
 done
 [[ $UNIT != characters ]] || ((BPE == 0)) || die "BPE splits words, and UNIT=characters has none: leave BPE out."
-# Terminals export COLUMNS=80, and locales LANGUAGE=en_US:en.
+# These values come from the terminal (COLUMNS=80) and the locale (LANGUAGE=en_US:en), not from the user.
 [[ ! $COLUMNS =~ ^[0-9]*$ ]] || COLUMNS=''
 [[ -z $COLUMNS || $COLUMNS == *,* ]] || die "COLUMNS must name two columns or more, such as a,b, but is $COLUMNS."
 [[ $LANGUAGE != *[_:@.]* && $LANGUAGE != C ]] || LANGUAGE=''
@@ -75,8 +75,8 @@ if [[ " $BASELINE $ARCH" == *_transformer* ]]; then
   ((${WIDTH:-4} % 4 == 0)) || die "WIDTH must be a multiple of 4, the attention heads of Transformers, but is $WIDTH."
 fi
 
-# split_flags FLAG...: TRAIN_FLAGS -> the options of BERT in `bert`, which decoding needs as well, and the others in
-# `other_flags`. Only the systems of ARCH read BERT: the baseline is trained without it.
+# split_flags FLAG...: split TRAIN_FLAGS into the options of BERT in `bert`, which decoding also needs, and the others
+# in `other_flags`. Only the systems of ARCH read BERT. The baseline is trained without it.
 bert=() other_flags=''
 split_flags() {
   while (($#)); do
@@ -103,7 +103,7 @@ if ((${#bert[@]})); then
   [[ ${bert[0]} != --bert || -d ${bert[1]} ]] || die "there is no BERT directory ${bert[1]}: give --bert a local transformers directory."
 fi
 
-# need_tables HINT: like `need_files` for the array `files`, in which folders are saved Hugging Face data sets.
+# need_tables HINT: check the array `files` like `need_files`. A folder in it is a saved Hugging Face data set.
 need_tables() {
   local path inside
   for path in "${files[@]}"; do
@@ -113,7 +113,7 @@ need_tables() {
   done
 }
 
-# own_split NAME OPTION: adds OPTION to `text`, with the number of pairs or the files in the variable NAME.
+# own_split NAME OPTION: add OPTION to `text`, with the number of pairs or the files in the variable NAME.
 own_split() {
   [[ -n ${!1} ]] || return 0
   files_of "$1"
@@ -122,7 +122,7 @@ own_split() {
   text+=("$2" "${files[@]}")
 }
 
-# continue_model: continue the training of FROM by wean-train -> $RUN/model, with its work in $RUN.
+# continue_model: continue the training of FROM with wean-train. The result is $RUN/model, and its work folder is $RUN.
 continue_model() {
   local name options=()
   [[ -z $not_with_FROM ]] || die "with FROM the settings of the model are used again: leave out$not_with_FROM."
@@ -152,7 +152,7 @@ own_split VALID --valid
 [[ $CASE == keep ]] || text+=("--$CASE")
 [[ $TASK == pairs ]] || text+=(--topics) task=topic_essay
 
-# choose_defaults PAIRS: sets WIDTH, EPOCHS, RATE and ARCH if they are not given.
+# choose_defaults PAIRS: set WIDTH, EPOCHS, RATE and ARCH if they are not given.
 choose_defaults() {
   local width epochs rate arch
   read -r width epochs rate arch < <(defaults sizes "$1" "$TASK")
@@ -160,7 +160,7 @@ choose_defaults() {
   : "${WIDTH:=$width}" "${EPOCHS:=$epochs}" "${RATE:=$rate}" "${ARCH:=$arch}"
 }
 
-# settings SYSTEM: sets the criterion, and the arguments `optimisation`, `search` and `metrics` of a system.
+# settings SYSTEM: set the criterion, and the arguments `optimisation`, `search` and `metrics` of a system.
 settings() {
   local lines
   lines=$(defaults options "$1" "$WIDTH" "$RATE" "$RUN/text")
@@ -193,8 +193,8 @@ share_data
 # --- systems --------------------------------------------------------------------------------------------------------
 
 choose_defaults "$(wc -l <"$RUN/text/train.src")"
-: "${SYSTEMS:=$(tr ' ' '\n' <<<"$BASELINE $ARCH" | awk 'NF && !seen[$0]++' | paste -sd ' ')}" # a JOB has only one
-for system in $SYSTEMS; do # check all before the first training
+: "${SYSTEMS:=$(tr ' ' '\n' <<<"$BASELINE $ARCH" | awk 'NF && !seen[$0]++' | paste -sd ' ')}" # a JOB has one system
+for system in $SYSTEMS; do # check all systems before the first training
   settings "$system"
   check_training "$system" "$system" "${optimisation[@]}"
 done

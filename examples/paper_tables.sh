@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every table of the four papers in Markdown: the published numbers next to those of results/ with their sources, and
-# for missing ones the command that would measure them. No model is trained or decoded.
+# Write every table of the four papers in Markdown. It has the published numbers next to the numbers in results/ with
+# their sources, and for missing numbers the command that would measure them. No model is trained or decoded.
 #
 #   bash examples/paper_tables.sh
 #   RELEASED="pwkp=path/to/outputs" bash examples/paper_tables.sh   # scores released outputs again

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every Quora system on one page: trains and scores missing systems, then reports all that exist.
+# Report every Quora system on one page. The script trains and scores missing systems, then reports all existing
+# systems.
 #
 #   DATA=path/to/quora bash examples/quora_report.sh
 #   FAMILIES="" bash examples/quora_report.sh                            # reports what has been trained, trains nothing
@@ -31,7 +32,7 @@ for family in $FAMILIES; do
   [[ -f $ROOT/examples/$family/quora.sh ]] || die "there is no recipe examples/$family/quora.sh."
 done
 for family in $FAMILIES; do
-  # Each recipe has its own systems. An empty RUN is its own directory.
+  # Each recipe has its own systems. An empty RUN selects the recipe's own directory.
   env -u SYSTEMS RUN="${RUN:+$RUN/$family}" bash "$ROOT/examples/$family/quora.sh"
 done
 

@@ -8,7 +8,7 @@
 #   TRIES=5   number of consecutive ends without a new checkpoint after which it gives up
 #   WAIT=10   seconds before a restart, doubled after each try without a checkpoint, at most 600
 #
-# Use --save-interval-updates, because work since the last checkpoint is repeated. The exit status is
+# Use --save-interval-updates, because work since the last checkpoint is repeated. The exit statuses are:
 #
 #   0            the training is finished
 #   1            it has ended TRIES times in a row without writing a checkpoint
@@ -18,7 +18,7 @@
 set -euo pipefail
 
 : "${TRIES:=5}" "${WAIT:=10}"
-readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are more than the longest
+readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are longer than the longest wait
 
 # shellcheck source=examples/lib/checks.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/checks.sh"
@@ -35,7 +35,7 @@ die() { # die STATUS WHAT
 [[ $WAIT =~ ^(0|[1-9][0-9]{0,5})$ ]] || die 2 "WAIT must be a number of seconds, but is '$WAIT'."
 command -v -- "$1" >/dev/null || die 2 "there is no command '$1': run 'make setup' once, then 'source .venv/bin/activate'."
 
-# save_dir ARGUMENTS...: the folder of the checkpoints.
+# save_dir ARGUMENTS...: print the folder of the checkpoints.
 save_dir() {
   local folder=checkpoints
   while (($# > 0)); do
@@ -51,7 +51,7 @@ save_dir() {
 FOLDER=$(save_dir "$@")
 [[ $FOLDER == /* ]] || FOLDER=./$FOLDER # otherwise `find` reads a name such as -delete as an expression
 TEMPORARY=$(mktemp -d)
-# Marks the environment of every process of the training, however it was started.
+# This variable marks the environment of every process of the training, however it was started.
 MARK="WEAN_TRAIN_UNTIL_DONE=$TEMPORARY"
 readonly FOLDER TEMPORARY MARK
 trap 'rm -rf -- "$TEMPORARY"' EXIT
@@ -60,7 +60,7 @@ running='' # the current child: the training, or the pause before a restart
 stopped='' # the received signal
 pass_on() {
   stopped=$1
-  # It is in a separate process group and gets only this signal.
+  # The training is in a separate process group and receives only this signal.
   [[ -z $running ]] || kill -s "$1" -- "-$running" 2>/dev/null || true
 }
 for signal in HUP INT TERM; do
@@ -68,7 +68,7 @@ for signal in HUP INT TERM; do
   trap "pass_on $signal" "$signal"
 done
 
-# wait_for PROCESS: sets `status`. Passes on signals that arrive in the meantime.
+# wait_for PROCESS: wait for a process and set `status`. Pass on signals that arrive in the meantime.
 wait_for() {
   running=$1
   # The signal arrived before the process was started. A process that has just started could miss it.
@@ -81,7 +81,7 @@ wait_for() {
   running=''
 }
 
-# start COMMAND...: one try, unless a signal has arrived. Sets `status`, and writes its stderr to $TEMPORARY/errors.
+# start COMMAND...: make one try, unless a signal has arrived. Set `status`, and write its stderr to $TEMPORARY/errors.
 start() {
   local copying
   rm -f -- "$TEMPORARY/pipe"
@@ -90,7 +90,7 @@ start() {
   set -m # start children in separate process groups
   tee "$TEMPORARY/errors" <"$TEMPORARY/pipe" >&2 &
   copying=$!
-  exec 3>"$TEMPORARY/pipe" # waits for tee, which would wait forever for a training that is killed before opening it
+  exec 3>"$TEMPORARY/pipe" # waits for tee, which would wait forever if the training is killed before opening it
   touch "$TEMPORARY/begin"
   env "$MARK" "$@" </dev/null 2>&3 3>&- &
   exec 3>&-
@@ -100,8 +100,8 @@ start() {
   wait "$copying" 2>/dev/null || true
 }
 
-# end_the_rest GROUP: end processes whose leader was killed and that would continue to write into the folder: data
-# workers, other ranks, and those of torchrun, which have separate process groups.
+# end_the_rest GROUP: end the remaining processes of a killed leader, which would continue to write into the folder.
+# They are data workers, other ranks, and the processes of torchrun, which have separate process groups.
 end_the_rest() {
   local file process
   kill -s KILL -- "-$1" 2>/dev/null || true
@@ -115,7 +115,8 @@ wrote_a_checkpoint() {
   [[ -n $(find "$FOLDER" -mindepth 1 -maxdepth 1 -name 'checkpoint*.pt' -newer "$TEMPORARY/begin" 2>/dev/null) ]]
 }
 
-# Errors of the plugin that need the user. A lost process is not one of them: restarting all of them helps.
+# Finds errors of the plugin that need the user. A lost process is not such an error, because restarting all processes
+# helps.
 sentence() {
   grep -aE '^(wean_fairseq: error: |wean_fairseq\.[a-z_.]+\.[A-Z][A-Za-z]*: )' "$TEMPORARY/errors" |
     grep -av '^wean_fairseq: error: another process of this training' | tail -n 1

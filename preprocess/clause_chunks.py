@@ -3,10 +3,10 @@
     python preprocess/clause_chunks.py --data data/zhihu --output data/zhihu-chunks
     python preprocess/clause_chunks.py --generated LOG --output outputs.txt
 
-The first command reads {train,valid,test}.{src,tgt}, topic words and tokenised essays, and puts ``<chunk>`` between the
-chunks. Topics are sorted by their first occurrence in the essay, followed by those that do not occur, except in the
-test split, whose essays must not be used. The second command removes the symbol from outputs. LOG is the output of
-fairseq-generate, and ``--input`` takes plain text instead, one output per line.
+The first command reads the topic words and tokenised essays in {train,valid,test}.{src,tgt}, and puts ``<chunk>``
+between the chunks. Topics are sorted by their first occurrence in the essay, followed by those that do not occur,
+except in the test split, whose essays must not be used. The second command removes the symbol from outputs. LOG is the
+output of fairseq-generate, and ``--input`` takes plain text instead, one output per line.
 """
 
 import math
@@ -23,7 +23,7 @@ from corpus.outputs import rewrite_outputs
 from corpus.plain import plain_files
 from corpus.preparation import Preparation
 
-# No enumeration comma, because it separates words.
+# The enumeration comma is not included, because it separates words.
 CLAUSE_ENDS = frozenset(",.;:!?，。；：！？…")
 CLOSERS = frozenset("'’”」』)）")
 
@@ -55,7 +55,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def split_clauses(tokens: list[str]) -> list[int]:
-    """Return the lengths of the clauses: each ends with its punctuation and the closing quotes or brackets after it."""
+    """Return the clause lengths. A clause ends with its punctuation and the closing quotes or brackets after it."""
     lengths, ended = [0], False
     for token in tokens:
         ends = set(token) <= CLAUSE_ENDS
@@ -70,8 +70,8 @@ def split_clauses(tokens: list[str]) -> list[int]:
 def split_evenly(lengths: list[int], parts: int) -> list[int]:
     """Group neighbours into ``parts`` groups whose lengths are as equal as possible. Return the groups' lengths.
 
-    The sum of squares is minimal, so the variance is minimal too. If several groupings have this sum, the one with the
-    longest last group is returned. Further ties are decided by the group before it, and so on.
+    The sum of squares is minimal, so the variance is minimal too. If several groupings have this sum, the grouping with
+    the longest last group is returned. Further ties are decided by the group before it, and so on.
     """
     place = [0, *accumulate(lengths)]
     best = [size * size for size in place]  # minimum for the first n clauses in one group, then in two, ...
@@ -98,7 +98,7 @@ def split_evenly(lengths: list[int], parts: int) -> list[int]:
 
 
 def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
-    """An essay with the symbol between its chunks, and whether clauses had to be split because there were too few.
+    """Return the essay with the symbol between its chunks, and whether clauses were split because there were too few.
 
     Args:
         tokens: the essay.
@@ -116,7 +116,7 @@ def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
 
 
 def order_topics(topics: list[str], essay: list[str]) -> list[str]:
-    """The topics in the order of their first occurrence, followed by those that do not occur, in their given order."""
+    """Return the topics by their first occurrence. Topics that do not occur follow in their given order."""
     first = {token: place for place, token in reversed(list(enumerate(essay)))}
     return sorted(topics, key=lambda topic: first.get(topic, len(essay)))
 

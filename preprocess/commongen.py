@@ -1,14 +1,12 @@
-"""CommonGen, concept words -> a sentence with all of them -> {train,valid,test}.{src,tgt}, one pair per sentence.
+"""Prepare CommonGen, concept words -> a sentence with all of them, as {train,valid,test}.{src,tgt}.
 
     python preprocess/commongen.py --data DIR --output data/commongen
 
-DIR contains commongen.{train,dev,test}.jsonl as released, with a concept set (``ski#mountain#skier``) and its sentences
-in each line. The public test file has no sentences, so it gives no test split. The sentences are split into Moses
-tokens unless ``--unit`` selects another tokeniser. If DIR has no released file but
-{train,valid,test}.{src,tgt}, these are used without tokenisation.
-With ``--references``,
-valid and test have one line per concept set, and the sentences of that set are written to .ref0, .ref1, ... for
-scoring.
+DIR contains commongen.{train,dev,test}.jsonl as released. Each line has a concept set (``ski#mountain#skier``) and its
+sentences. The public test file has no sentences, so no test split is written for it. The sentences are split into Moses
+tokens unless ``--unit`` selects another tokeniser. If DIR has {train,valid,test}.{src,tgt} instead of the released
+files, they are used without tokenisation. With ``--references``, valid and test have one line per concept set, and the
+sentences of that set are written to .ref0, .ref1, ... for scoring.
 """
 
 import sys
@@ -41,7 +39,7 @@ def parser() -> ArgumentParser:
 
 
 def released(options: Namespace) -> dict[str, Path]:
-    """Return the released files that are there."""
+    """Return the released files that exist."""
     return {split: options.data / name for split, name in RELEASED.items() if (options.data / name).is_file()}
 
 
@@ -58,7 +56,7 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
     """Yield (concepts, sentences) of each line.
 
     Raises:
-        InputError: with the first invalid line.
+        InputError: if a line is invalid. The message names the first one.
     """
     for number, line in enumerate(preparation.lines(path), start=1):
         _, entry, problem = parse_line(line, number)
@@ -88,7 +86,7 @@ def read_pairs(preparation: Preparation, split: str, paths: list[Path]) -> Itera
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
-    """Write the splits that are there."""
+    """Write the splits whose files exist."""
     files: dict[str, list[Path]] = {split: [path] for split, path in released(options).items()}
     for split, paths in (files or plain_files(options.data)).items():
         pairs = read_pairs(preparation, split, paths)

@@ -2,9 +2,8 @@
 
     python preprocess/copynet_rules.py --output data/copynet-rules
 
-Writes {train,valid,test}.{src,tgt}, for each pair of files the number and the type of every line's rule
-({train,valid,test}.{rule,type}), the rules (rules.json) and manifest.json. The same options give identical bytes on
-every machine.
+Writes {train,valid,test}.{src,tgt}, the number and the type of every line's rule ({train,valid,test}.{rule,type}), the
+rules (rules.json) and manifest.json. The same options give identical bytes on every machine.
 """
 
 import argparse
@@ -31,9 +30,9 @@ REMARK = (
 )
 
 SYMBOLS = tuple(f"{number:03d}" for number in range(1000))
-MIN_TEMPLATE, MAX_TEMPLATE = 5, 20  # symbols and variables of one side of a rule
-MIN_FILLING, MAX_FILLING = 1, 15  # symbols that replace one variable
-# Name of each type of rule -> variables of its source side and of its target side.
+MIN_TEMPLATE, MAX_TEMPLATE = 5, 20  # number of symbols and variables on one side of a rule
+MIN_FILLING, MAX_FILLING = 1, 15  # number of symbols that replace one variable
+# Maps each type of rule to the variables on its source side and on its target side.
 TYPES = {
     "x-to-empty": ("x", ""),
     "x-to-x": ("x", "x"),
@@ -46,7 +45,7 @@ Template = tuple[str, ...]
 
 
 class Rule(NamedTuple):
-    """A rule: its type, and the templates of both sides, which consist of symbols and the variables "x" and "y"."""
+    """A rule with its type and a template for each side. Templates consist of symbols and the variables "x" and "y"."""
 
     type: str
     source: Template
@@ -62,7 +61,7 @@ class Instance(NamedTuple):
 
 
 def draw_template(rng: Random, variables: str) -> Template:
-    """Draw a length, symbols, and for each variable its own position that is neither the first nor the last."""
+    """Draw a template: its length, its symbols, and a distinct interior position for each variable."""
     template = [pick(rng, SYMBOLS) for _ in range(between(rng, MIN_TEMPLATE, MAX_TEMPLATE))]
     interior = list(range(1, len(template) - 1))
     for variable in variables:
@@ -114,7 +113,7 @@ def find_fillings(rule: Rule, source: Template) -> Iterator[dict[str, Template]]
     possible.
     """
     order = [item for item in rule.source if item in ("x", "y")]
-    total = len(source) - len(rule.source) + len(order)  # symbols that replace variables
+    total = len(source) - len(rule.source) + len(order)  # number of symbols that replace variables
     lengths = [(total,)] if len(order) == 1 else [(first, total - first) for first in range(1, total)]
     for chosen in lengths:
         if not all(MIN_FILLING <= length <= MAX_FILLING for length in chosen):
@@ -133,13 +132,13 @@ def find_fillings(rule: Rule, source: Template) -> Iterator[dict[str, Template]]
 
 
 def chance_of_success(rule: Rule, source: str) -> float:
-    """Return the expected accuracy of the best answer if the rule is known: 1 unless x and y are ambiguous."""
+    """Return the expected accuracy of the best answer if the rule is known. It is 1 unless x and y are ambiguous."""
     targets = Counter(fill(rule.target, fillings) for fillings in find_fillings(rule, tuple(source.split())))
     return max(targets.values()) / sum(targets.values())
 
 
 def measure_ceiling(rules: Sequence[Rule], instances: Sequence[Instance]) -> dict[str, float]:
-    """Return for each type the accuracy, in percent, that is possible on these instances if all rules are known."""
+    """Return the best possible accuracy for each type of rule, in percent, if all rules are known."""
     chances: dict[str, list[float]] = {}
     for number, source, _ in instances:
         chances.setdefault(rules[number].type, []).append(chance_of_success(rules[number], source))

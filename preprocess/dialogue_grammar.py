@@ -1,13 +1,13 @@
-"""The grammar of the synthetic dialogues, `grammars/dialogues.toml`: patterns of a turn, and fillers of their slots.
+"""Grammar of the synthetic dialogues, `grammars/dialogues.toml`. It has patterns of turns, and fillers of their slots.
 
 There are 173 patterns in Chinese, each with an utterance and one or more responses. `{person}` is a filler of that
-type, `{person2}` another one of the same type. A slot that occurs only in a response is an entity that cannot be
-copied.
+type, and `{person2}` is another filler of the same type. A slot that occurs only in a response is an entity that cannot
+be copied.
 
 A filler (a name, dish, title, number) is composed of parts. A part is a list of words. If it has two halves, `a b / c
-d`, the sets of DS-II use the words before the slash for training and those after it for testing, and the sets of DS-I
-use both. So no filler is in both halves. As the words of the second half are rarer, most of its fillers have a
-character that no filler of the first half has.
+d`, DS-II uses the words before the slash for training and the words after it for testing, and DS-I uses both. So no
+filler is in both halves. As the words of the second half are rarer, most of its fillers have a character that no filler
+of the first half has.
 """
 
 import re
@@ -20,7 +20,7 @@ from corpus.grammar import read_grammar
 
 GRAMMAR = read_grammar("dialogues")
 PARTS: dict[str, str] = GRAMMAR["parts"]
-# Type -> its forms. A form lists the parts that are joined. A name that is not a part is written unchanged.
+# Maps each type to its forms. A form lists the parts that are joined. A name that is not a part is written unchanged.
 FORMS: dict[str, list[str]] = GRAMMAR["forms"]
 MAX_MISSES = 500  # a pool is considered complete after this number of repeated fillers in a row
 
@@ -39,12 +39,12 @@ PATTERNS = [Pattern(said, responses) for said, responses in GRAMMAR["turns"].ite
 
 
 def slots(text: str) -> list[str]:
-    """Return the distinct slots of a pattern's side in order: "person", "person2"."""
+    """Return the distinct slots of one side of a pattern in order, such as "person" and "person2"."""
     return list(dict.fromkeys(name + number for name, number in SLOT.findall(text)))
 
 
 def words_of(part: str, halves: Sequence[str]) -> list[str]:
-    """Return the words of a part in these of its halves. A name that is not a part is returned unchanged."""
+    """Return the words of a part in the given halves. A name that is not a part is returned unchanged."""
     text = PARTS.get(part, part)
     first, _, second = text.partition("/")
     chosen = {"train": first, "test": second or first}

@@ -2,10 +2,11 @@
 
     python preprocess/dialogue_patterns.py --output data/dialogue
 
-Write two data sets. In DS-I (DIR/ds1), the names, places and other slot fillers of the test set also occur in the
-training set. In DS-II (DIR/ds2), all of them are new. Each has {train,valid,test}.{src,tgt}, one token per character,
-and for each pair its pattern (.pattern), the kind of its response (.kind: copied, free or foreign) and all acceptable
-responses, its own first (.responses, separated by tabs). The same options give identical bytes on every machine.
+Writes two data sets. In DS-I (DIR/ds1), the names, places and other slot fillers of the test set also occur in the
+training set. In DS-II (DIR/ds2), all slot fillers of the test set are new. Each set has {train,valid,test}.{src,tgt},
+one token per character. Further files have each pair's pattern (.pattern), the kind of its response (.kind: copied,
+free or foreign) and all acceptable responses, its own first (.responses, separated by tabs). The same options give
+identical bytes on every machine.
 """
 
 import argparse
@@ -39,7 +40,7 @@ Pools = dict[str, list[str]]  # type of slot -> fillers
 
 
 class Turn(NamedTuple):
-    """An utterance, its response, all acceptable responses with this one first, and their origin."""
+    """An utterance with its response, all acceptable responses (its own first), and their pattern and kind."""
 
     pattern: int
     source: str
@@ -49,7 +50,7 @@ class Turn(NamedTuple):
 
 
 def draw_pools(rng: Random, name: str, size: int) -> dict[str, Pools]:
-    """Draw the fillers of each split: one pool for all in DS-I, a different one for the test set in DS-II."""
+    """Draw the fillers of each split. In DS-I, all splits share a pool. In DS-II, the test set has its own pool."""
     if name == "ds1":
         shared = {kind: draw_pool(rng, kind, HALVES, size) for kind in FORMS}
         return dict.fromkeys(SPLITS, shared)
@@ -58,12 +59,12 @@ def draw_pools(rng: Random, name: str, size: int) -> dict[str, Pools]:
 
 
 def type_of(slot: str) -> str:
-    """Return the type of a slot: of "person2" it is "person"."""
+    """Return the type of a slot. The type of "person2" is "person"."""
     return slot.rstrip("0123456789")
 
 
 def draw_fillers(rng: Random, pattern: Pattern, pools: Pools) -> dict[str, str]:
-    """Draw a filler for every slot of a pattern. Two slots never have the same one."""
+    """Draw a filler for every slot of a pattern. Two slots never have the same filler."""
     fillers: dict[str, str] = {}
     for slot in slots(" ".join((pattern.said, *pattern.responses))):
         filler = pick(rng, pools[type_of(slot)])
@@ -84,7 +85,7 @@ def foreign_slots(pattern: Pattern, response: str) -> list[str]:
 
 
 def kind_of(pattern: Pattern, response: str) -> str:
-    """Return the kind of a response: its entities are all "copied", there are none ("free"), or one is "foreign"."""
+    """Return the kind of a response: "free" without entities, "copied" if all can be copied, otherwise "foreign"."""
     if not slots(response):
         return "free"
     return "foreign" if foreign_slots(pattern, response) else "copied"

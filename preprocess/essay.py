@@ -1,4 +1,4 @@
-"""Topic-to-essay sets ESSAY and ZhiHu as released with MTA-LSTM -> {train,valid,test}.{src,tgt}: topics and essay.
+"""Prepare ESSAY and ZhiHu as released with MTA-LSTM, topic words -> an essay, as {train,valid,test}.{src,tgt}.
 
     python preprocess/essay.py --train TrainingData.txt --test TestData.txt --output data/zhihu --max-topics 5
 
@@ -49,7 +49,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def read_essays(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[tuple[str, str] | None]:
-    """Yield (topics, essay) for each line, None for a line without an essay, one separator and topics.
+    """Yield (topics, essay) for each line, or None if the line is not an essay, one separator and topics.
 
     Raises:
         InputError: if all lines are invalid.
@@ -71,7 +71,7 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
 
 
 def objection(options: Namespace, essay: tuple[str, str] | None) -> str:
-    """Return the reason for dropping an essay. Empty to keep it."""
+    """Return the reason for dropping an essay. The reason is empty if the essay is kept."""
     if essay is None:
         return f"essays_without_one_{SEPARATOR}"
     topics, words = (part.count(" ") + 1 if part else 0 for part in essay)
@@ -98,7 +98,7 @@ def write_plain_essays(options: Namespace, preparation: Preparation) -> None:
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
-    """Write the test essays, then those chosen for validation, then the rest."""
+    """Write the test essays, then the essays drawn for validation, then the other training essays."""
     if options.data is not None:
         write_plain_essays(options, preparation)
         return

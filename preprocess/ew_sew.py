@@ -1,11 +1,12 @@
-"""EW-SEW, English Wikipedia -> Simple English Wikipedia, with the 8-reference development and test sets of TurkCorpus.
+"""Prepare EW-SEW, English Wikipedia -> Simple English Wikipedia, with TurkCorpus's 8-reference dev and test sets.
 
     python preprocess/ew_sew.py --match aligned-good-0.67 0.67 --match aligned-good_partial-0.53 0.45 \\
       --turk path/to/turkcorpus --output data/ew_sew --lowercase
 
-The training pairs are those whose similarity reaches the threshold in the match files of Hwang et al. Each line of
-these files has a sentence, its simple counterpart and their similarity, separated by tabs. With ``--train`` they come
-from two aligned files such as train.en and train.sen of NTS. Brackets are spelt as in the references, -lrb- and -rrb-.
+The training pairs come from the match files of Hwang et al., if their similarity reaches the threshold. Each line of
+these files has a sentence, its simple counterpart and their similarity, separated by tabs. With ``--train``, the pairs
+come from two aligned files instead, such as train.en and train.sen of NTS. Brackets are spelt as in the references,
+-lrb- and -rrb-.
 """
 
 import sys
@@ -23,7 +24,7 @@ from corpus.references import TURK, sides, write_references
 def parser() -> ArgumentParser:
     """Return the options."""
     options = build_parser("ew_sew", __doc__)
-    options.set_defaults(brackets=True)  # spelt as TurkCorpus does
+    options.set_defaults(brackets=True)  # spelt as in TurkCorpus
     options.add_argument(
         "--match",
         nargs=2,
@@ -49,7 +50,7 @@ def parser() -> ArgumentParser:
 
 
 def turk_files(options: Namespace, split: str) -> list[Path]:
-    """Return the sentences of a set of TurkCorpus, and its references."""
+    """Return the files of a set of TurkCorpus: the sentences, and their references."""
     return [options.turk / name for name in TURK[split]]
 
 
@@ -85,7 +86,7 @@ def read_matches(preparation: Preparation, path: Path, lowest: float) -> Iterato
 
 
 def write_dev(preparation: Preparation, paths: list[Path]) -> None:
-    """Write NTS's development files, which repeat each sentence for each reference. The first one is the target."""
+    """Write NTS's development files, which repeat a sentence for each reference. The first reference is the target."""
     groups: dict[str, list[str]] = {}
     for _, (source, target) in preparation.aligned_lines(paths):
         groups.setdefault(source, []).append(target)

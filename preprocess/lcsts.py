@@ -1,12 +1,12 @@
-"""LCSTS, Chinese short text summarisation -> {train,valid,test}.{src,tgt} by characters, or by words with jieba.
+"""Prepare LCSTS (Chinese short text summarisation) as {train,valid,test}.{src,tgt}, in characters or jieba's words.
 
     python preprocess/lcsts.py --data DIR --output data/lcsts --setting wean
 
-DIR contains the released PART_I.txt, PART_II.txt and PART_III.txt. The last two are scored by people: pairs with a
-score below 3, or without one, are dropped, as in all papers. DIR may also contain {train,valid,test}.{src,tgt} instead.
-The settings are those of the papers. ``wean`` and ``copynet-characters`` have characters with a dictionary of 4,000 and
-3,000, and ``copynet-words`` has the words of jieba with a dictionary of 10,000. ``--unit`` and ``--words`` replace
-either part.
+DIR contains the released PART_I.txt, PART_II.txt and PART_III.txt. Human raters have scored the pairs of the last two
+files. As in all papers, pairs with a score below 3, or without a score, are dropped. DIR may also contain
+{train,valid,test}.{src,tgt} instead. The settings come from the papers. ``wean`` uses 4,000 characters,
+``copynet-characters`` 3,000 characters, and ``copynet-words`` 10,000 words, segmented by jieba. ``--unit`` replaces the
+unit of a setting, and ``--words`` its dictionary size.
 """
 
 import re
@@ -22,7 +22,7 @@ from corpus.preparation import Preparation
 
 PARTS = {"test": "PART_III.txt", "valid": "PART_II.txt", "train": "PART_I.txt"}
 SETTINGS = {"wean": ("characters", 4000), "copynet-characters": ("characters", 3000), "copynet-words": ("jieba", 10000)}
-LONGEST_FIELD = 1 << 20  # characters: limits the memory if an end tag is missing
+LONGEST_FIELD = 1 << 20  # maximum length in characters, which limits the memory if an end tag is missing
 _TAG = re.compile(r"(</?(?:doc|summary|short_text|human_label)\b[^<>]*>)", re.IGNORECASE)
 _FIELDS = ("human_label", "short_text", "summary")
 Document = tuple[int | None, str, str]
@@ -56,10 +56,10 @@ def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document
 
     Args:
         lines: lines of a released file, with the tags on separate lines, or around the text on one line.
-        broken: gets the number of each document without an end.
+        broken: receives the number of each document without an end.
     """
     fields: dict[str, list[str]] = {}
-    lengths: Counter[str] = Counter()  # of the fields, with a space after each part
+    lengths: Counter[str] = Counter()  # lengths of the fields, with a space after each part
     field, inside, number = "", False, 0
     for line in lines:
         for index, part in enumerate(_TAG.split(line) if "<" in line else (line,)):

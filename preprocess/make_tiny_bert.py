@@ -1,11 +1,11 @@
-"""Make a tiny BERT with a vocabulary from the given text. Store it as a transformers directory.
+"""Create a tiny BERT with a vocabulary learnt from text. Store it as a transformers directory.
 
     python preprocess/make_tiny_bert.py --text data/essays/train.tgt --output data/bert --updates 2000
 
 It replaces a published BERT (--bert DIR) in tests, smoke runs and on machines without one. Without --updates the
-weights are random. With it, the model is pre-trained on the text by masked-word prediction as in BERT (Devlin et al.,
-2019, section 3.1, task 1): of 15% of the pieces, 80% become [MASK], 10% another piece, 10% are unchanged. The loss is
-measured on held-out lines.
+weights are random. With --updates, the model is pre-trained on the text by masked-word prediction as in BERT (Devlin et
+al., 2019, section 3.1, task 1). It predicts 15% of the pieces, of which 80% are replaced by [MASK], 10% by another
+piece, and 10% are unchanged. The loss is measured on held-out lines.
 """
 
 import os
@@ -25,7 +25,7 @@ from wean_fairseq.optional import hide_broken_torchaudio
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 HELD_OUT_EVERY, MOST_HELD_OUT = 20, 512
 MASKED, UNCHANGED, OTHER_PIECE = 0.15, 0.1, 0.1
-_IGNORED = -100  # transformers' label of a piece without a prediction
+_IGNORED = -100  # the label by which transformers skips a piece in the loss
 
 
 def parser() -> ArgumentParser:
@@ -50,7 +50,7 @@ def parser() -> ArgumentParser:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Make the vocabulary and the model, train it, and write both. Return a description."""
+    """Create the vocabulary and the model, train the model, and write both. Return a description."""
     if options.dim % options.heads:
         raise InputError(f"--dim must be a multiple of --heads, but {options.dim} is none of {options.heads}.")
     transformers = _import_transformers()
@@ -76,7 +76,7 @@ def write(options: Namespace, output: Output) -> str:
         output.facts["pretraining"] = pretrain(options, tokenizer, model)
     tokenizer.save_pretrained(output.folder)
     model.save_pretrained(output.folder)
-    # transformers writes only tokenizer.json. --wordpiece-vocab and older readers need this file.
+    # transformers writes only tokenizer.json. --wordpiece-vocab and older readers need vocab.txt.
     output.write_text("vocab.txt", "".join(f"{piece}\n" for piece in vocabulary))
     return f"wrote {options.output}"
 
@@ -93,7 +93,7 @@ def _import_transformers() -> Any:
 
 
 def learn_vocabulary(options: Namespace) -> list[str]:
-    """Word pieces in the order of their numbers. Chinese characters are separate pieces, as in BERT.
+    """Return the word pieces in the order of their numbers. Chinese characters are separate pieces, as in BERT.
 
     The trainer of tokenizers numbers the characters inside words randomly, and uses these numbers to resolve ties. The
     characters are therefore passed to it as special tokens in alphabetical order, so that the same text always gives
@@ -124,7 +124,7 @@ def learn_vocabulary(options: Namespace) -> list[str]:
 
 
 def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]:
-    """Train by masked-word prediction. Return the loss on held-out lines before and after, in nats per masked piece."""
+    """Train by masked-word prediction. Return the held-out loss before and after, in nats per masked piece."""
     import torch
 
     lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]  # longer than [CLS] and [SEP]
@@ -157,13 +157,13 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
 
 
 def _encoded(options: Namespace, tokenizer: Any) -> Iterator[list[int]]:
-    """The ids of each line, truncated to the model's positions."""
+    """Return the ids of each line, truncated to the maximum length of the model."""
     for line in text_lines(options.text):
         yield tokenizer(line, truncation=True, max_length=options.max_positions).input_ids
 
 
 def held_out_loss(model: Any, tokenizer: Any, lines: list[list[int]], batch_size: int) -> float:
-    """Mean loss per masked piece, with the same masked pieces in every call."""
+    """Return the mean loss per masked piece. Every call masks the same pieces."""
     import torch
 
     chance = torch.Generator().manual_seed(0)
@@ -179,7 +179,7 @@ def held_out_loss(model: Any, tokenizer: Any, lines: list[list[int]], batch_size
 
 
 def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: Any) -> dict[str, Any]:
-    """Input with some hidden pieces, and labels with only these pieces: shapes (lines, pieces).
+    """Return the input with some hidden pieces, and labels with only these pieces, both of shape (lines, pieces).
 
     Args:
         lines: ids of each line.

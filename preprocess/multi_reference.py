@@ -1,10 +1,11 @@
-"""Sets with several references for each sentence, such as TurkCorpus and ASSET -> {valid,test}.{src,tgt,ref0,ref1,...}.
+"""Prepare sets with several references, such as TurkCorpus and ASSET, as {valid,test}.{src,tgt,ref0,ref1,...}.
 
     python preprocess/multi_reference.py --data path/to/turkcorpus --output data/turk
     python preprocess/multi_reference.py --test SOURCE REFERENCE REFERENCE ... --output data/mine
 
 ``--data`` finds {tune,test}.8turkers.tok.{norm,turk.0,...} or asset.{valid,test}.{orig,simp.0,...}. The first reference
-is the target as well. ``--train-on-valid`` also makes a training pair of every sentence and reference for validation.
+is also the target. ``--train-on-valid`` also writes every validation sentence with each of its references as a training
+pair.
 """
 
 import sys
@@ -35,7 +36,7 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
     """Return source and references of each split, the test set first.
 
     Raises:
-        InputError: if there is no set, or one without references.
+        InputError: if there is no set, or a set has no references.
     """
     files: dict[str, list[Path]] = {}
     for layout in (TURK, ASSET) if options.data is not None else ():

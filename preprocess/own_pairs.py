@@ -5,15 +5,15 @@
 Format, delimiter, quotation marks and header are detected from the content of the file. The script prints the detected
 format before it writes the splits. ``--columns`` names the columns of the source and the target. ``--header`` overrides
 the guess about the first row. Pairs are drawn into the three splits by their sources, so that no source sentence is in
-two of them. The draw depends only on the seed and the pairs. ``--valid`` and ``--test`` also take files with your own
+two splits. The draw depends only on the seed and the pairs. ``--valid`` and ``--test`` also accept files with your own
 splits. Exact duplicates of a pair are dropped. The sentences are tokenised reversibly (``--unit joiner``), unless
-``--unit`` selects another tokeniser. Valid and test also have their text, unchanged except for harmful characters:
-``test.raw.src``, ``test.raw.tgt`` and, for further columns in ``--columns``, ``test.raw.tgt.1``, ...
+``--unit`` selects another tokeniser. The text of valid and test is also written, unchanged except for harmful
+characters, as ``test.raw.src``, ``test.raw.tgt`` and, for further columns in ``--columns``, ``test.raw.tgt.1``, ...
 
     python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
 
-Sources without targets, one per line, become test.src only, tokenised like the training text of an earlier run. With
---data, ``--prepared`` prepares new pairs like an earlier text, or like the text of an exported model.
+A file of sources without targets, one per line, becomes test.src. It is tokenised like the training text of an earlier
+run. With --data, ``--prepared`` prepares new pairs like an earlier text, or like the text of an exported model.
 """
 
 import sys
@@ -34,10 +34,10 @@ from wean_fairseq.storage.saved_tables import split_folders, table_files
 from wean_fairseq.text import Cleaner, prepared_text, small_splits
 from wean_fairseq.text.settings import MANIFEST, MODEL_TEXT
 
-FEWEST = 10  # pairs
-SHARE, MOST = 20, 1000  # valid and test: 1 of 20 pairs each, but at most 1,000
+FEWEST = 10  # minimum number of pairs
+SHARE, MOST = 20, 1000  # valid and test each get 1 of 20 pairs, but at most 1,000 pairs
 HELD_OUT = ("test", "valid")
-MOST_TOPICS = 50  # words of a source with --topics
+MOST_TOPICS = 50  # maximum number of words of a source with --topics
 
 
 def parser() -> ArgumentParser:
@@ -83,12 +83,12 @@ def _number_or_file(text: str) -> int | Path:
 
 
 def own_files(options: Namespace, split: str) -> list[Path]:
-    """Return the files of a split that is not drawn."""
+    """Return the user's own files of a split, which is then not drawn."""
     return [value for value in getattr(options, split) or () if isinstance(value, Path)]
 
 
 def use_saved_splits(options: Namespace) -> None:
-    """Replace a saved data set that has splits by its training split, and use the others unless they are given."""
+    """Replace a saved data set by its training split, and use its other splits unless the options name files."""
     if options.data and len(options.data) == 1:
         splits = split_folders(options.data[0])
         options.data = [splits.get("train", options.data[0])]
@@ -99,7 +99,7 @@ def use_saved_splits(options: Namespace) -> None:
 
 
 def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
-    """Return the file in ``--prepared`` that has the text settings. None without this option."""
+    """Return the file with the text settings in ``--prepared``. Return None without this option."""
     if not options.prepared:
         return []
     if options.bpe or options.truecase or options.lowercase:
@@ -139,8 +139,8 @@ def inputs(options: Namespace) -> list[Path]:
 def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
     """Open and survey the pairs to draw from (``data``) and the user's own splits.
 
-    In the user's valid and test sets exact duplicates are kept. If there is such a set, the other pairs need not have
-    its further references.
+    Exact duplicates are kept in the user's valid and test sets. If there is such a set, the other pairs may lack its
+    further references.
     """
     partly = any(own_files(options, split) for split in HELD_OUT)
     pairs_by_split: dict[str, Pairs] = {}
@@ -156,7 +156,7 @@ def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
 
 
 def texts_of(preparation: Preparation, pairs: Pairs) -> Iterator[Texts]:
-    """Yield the pairs, with topics as words between spaces. Raises ``InputError`` for a text among the topics."""
+    """Yield the pairs, with topics as words between spaces. Raise ``InputError`` if the topics of a pair are a text."""
     for source, *others in pairs.pairs():
         topics = preparation.text.source(source)
         if preparation.text.settings.topics and topics.count(" ") >= MOST_TOPICS:
@@ -168,9 +168,9 @@ def texts_of(preparation: Preparation, pairs: Pairs) -> Iterator[Texts]:
 
 
 def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts], references: int) -> None:
-    """Write valid or test: tokens and raw text.
+    """Write valid or test as tokens and as raw text.
 
-    The line of a missing further reference is empty, and wean-evaluate skips it.
+    The line of a missing further reference is empty. wean-evaluate skips empty lines.
     """
     options = preparation.options
     raw = Cleaner("none" if options.unicode == "none" else "NFC", joiners=True)
@@ -230,7 +230,7 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
-    """Survey the files, draw the splits, and write the held-out ones first."""
+    """Survey the files, draw the splits, and write the held-out splits first."""
     if options.prepared:
         text = prepared_text(Path(), options.prepared)
         assert text is not None, "a directory without settings is rejected"

@@ -1,9 +1,9 @@
-"""Aligned text files -> {train,valid,test}.{src,tgt}: checked, cleaned, optionally lower-cased or tokenised.
+"""Check, clean and optionally lower-case or tokenise aligned text files, and write {train,valid,test}.{src,tgt}.
 
     python preprocess/parallel_text.py --output DIR --train SRC TGT [--train SRC TGT ...] --valid SRC TGT --test SRC TGT
 
-Sides of different length, missing files and bytes that are not UTF-8 are errors with the name of the file. Pairs with
-an empty side are errors too, or, with ``--drop-empty``, dropped from the training data and counted.
+Sides of different length, missing files and bytes that are not UTF-8 are errors. The message names the file. Pairs with
+an empty side are errors too. With ``--drop-empty`` they are dropped from the training data and counted.
 """
 
 import sys
@@ -49,7 +49,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
-    """Write the splits that were given, the held-out ones first."""
+    """Write the splits that the options name, held-out splits first."""
     if not (options.train or options.valid or options.test):
         raise InputError("no input: give --train, --valid or --test with a source and a target file.")
     for path in options.held_out:

@@ -1,8 +1,8 @@
-"""Grammar of the synthetic paraphrase pairs, `grammars/paraphrases.toml`: constructions, wordy phrases, domains.
+"""Grammar of the synthetic paraphrase pairs, `grammars/paraphrases.toml`, with constructions, phrases and domains.
 
-A template gives the source and the target pattern of one construction. `{slot}` or `{slot.form}` is filled once for the
+A template has the source and the target pattern of one construction. `{slot}` or `{slot.form}` is filled once for the
 pair and written on each side in that side's words. Upper-case slots are scene parts (documented in
-`paraphrase_scene.Scene`), lower-case ones synonym sets, `{~cue}` one of the wordy source phrases of `CUES`.
+`paraphrase_scene.Scene`), lower-case slots are synonym sets, and `{~cue}` is one of the wordy source phrases in `CUES`.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from corpus.grammar import read_grammar
 GRAMMAR = read_grammar("paraphrases")
 
 TEMPLATES: list[tuple[int, str, str]] = [tuple(row) for row in GRAMMAR["templates"]]  # weight, source, target
-# Wordy source phrases. The template's target has one plain phrase for them.
+# Wordy source phrases. The target pattern of the template has one plain phrase for all of them.
 CUES: dict[str, str] = GRAMMAR["cues"]
 NOMINALS: dict[str, str] = GRAMMAR["nominals"]
 
@@ -33,7 +33,7 @@ def _build_domain(roles: str, groups: str, adverbs: str, frames: list[str]) -> D
 
 
 DOMAINS = [_build_domain(**domain) for domain in GRAMMAR["domains"]]
-# Nouns that are never plural here, cannot move, have an owner, or name things that hazards endanger, and the hazards.
+# Sets of nouns: never plural here, immovable, owned, endangered by hazards, and the hazards themselves.
 SINGULAR_ONLY, IMMOVABLE, OWNABLE, ENDANGERED, HAZARDS = (
     GRAMMAR[name].split() for name in ("singular_only", "immovable", "ownable", "endangered", "hazards")
 )

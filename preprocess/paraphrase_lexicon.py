@@ -1,4 +1,4 @@
-"""Words of the synthetic paraphrase grammar, written for this project: synonym sets, names and English inflection.
+"""Synonym sets, names and English inflection of the synthetic paraphrase grammar, written for this project.
 
 Every synonym set starts with its plainest word and ends with the most formal one. No inflected form belongs to two sets
 (checked by tests/unit/preprocess), so a word identifies its set.
@@ -13,7 +13,7 @@ GRAMMAR = read_grammar("paraphrases")
 FEMALE_NAMES, MALE_NAMES, SURNAMES, COUNTRIES = (
     GRAMMAR[name].split() for name in ("female_names", "male_names", "surnames", "countries")
 )
-# Invented towns: all combinations of beginnings and endings, except every fourth.
+# Invented names of towns. They combine all beginnings and endings, except for every fourth combination.
 TOWNS = [begin + end for begin in GRAMMAR["town_beginnings"].split() for end in GRAMMAR["town_endings"].split()]
 del TOWNS[3::4]
 
@@ -55,10 +55,10 @@ def _plural(noun: str) -> str:
 
 
 def _build_sets() -> dict[str, SynonymSet]:
-    """Return all sets by their plainest word.
+    """Return all synonym sets, keyed by their plainest word (the first one).
 
-    A set is a list of words, in which "_" joins the words of a phrase. After a noun, a colon and the adjectives that
-    fit it may follow. An adjective is named by the first word of its set.
+    A set is a list of words, in which "_" joins the words of a phrase. A noun may be followed by a colon and the
+    adjectives that fit it. An adjective is named by the first word of its set.
     """
     sets: dict[str, SynonymSet] = {}
     for kind in ("verb", "noun", "adjective", "other"):
@@ -73,7 +73,7 @@ LEXICON: dict[str, SynonymSet] = _build_sets()
 
 
 def surface_sets() -> list[tuple[str, ...]]:
-    """Return every synonym set with at least two words in each form in which it is written, plainest first."""
+    """Return each form of every synonym set with at least two words, plainest word first."""
     forms = {"verb": ("base", "past", "pp"), "noun": ("s", "p"), "adjective": ("s",), "other": ("s",)}
     surfaces: dict[tuple[str, ...], None] = {}
     for entry in LEXICON.values():

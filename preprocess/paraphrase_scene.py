@@ -1,7 +1,7 @@
 """The scene of one synthetic pair. It draws the parts that fill the slots of a template, in the words of both sides.
 
-A source word is any member of its synonym set. The target's word is most often the plainest, and never more formal than
-the source's. All drawing uses `random.Random.random`, which is the same in all versions of Python.
+A source word is any member of its synonym set. The target word is usually the plainest, and never more formal than the
+source word. All random draws use `random.Random.random`, which is the same in all versions of Python.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ PLAIN_IN_TARGET = 0.80  # probability that the target replaces a more formal wor
 MONTHS = "january february march april may june july august september october november december".split()
 LARGE_NUMBERS = [*(f"{n}00" for n in range(2, 10)), *(f"{n},000" for n in range(1, 10))]
 DIRECTIONS = "northern southern eastern western".split()
-_DRAWN_WITH = {"O": "V", "O2": "V2", "J": "K"}  # parts that are by-products of another one
+_DRAWN_WITH = {"O": "V", "O2": "V2", "J": "K"}  # parts that are drawn together with another part
 _PRONOUNS = {"he": ("he", "she"), "his": ("his", "her")}
 
 
@@ -68,11 +68,11 @@ class Part(NamedTuple):
 class Scene:
     """Fills the slots of one pair, each once.
 
-    A, A2 any actor (B: no group); N, N2 a person's name, M a man's or woman's to marry; R, RP a role in the singular
-    and plural, JOB one that earns a living; V, V2 an action, O, O2 its object; K with J an object and its adjective; X
-    an immovable, G an owned, E an endangered thing, H a hazard; P, P2 towns, L town or village, D direction, C country;
-    Y, Y2 years, AGE, NUM, NUM2, BIG numbers, Q about/over/almost; WW, TT place and time, W, T the same or nothing; Adv
-    a manner, a filler or nothing.
+    The slots are: A, A2 any actor (B: no group). N, N2 name of a person, M name of a person to marry. R, RP role in the
+    singular and plural, JOB role that earns a living. V, V2 action, O, O2 its object. K, J object and its adjective. X
+    immovable thing, G owned thing, E endangered thing, H hazard. P, P2 towns, L town or village, D direction, C
+    country. Y, Y2 years, AGE, NUM, NUM2, BIG numbers, Q about/over/almost. WW, TT place and time, W, T place and time,
+    or nothing. Adv manner, filler or nothing.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -214,7 +214,7 @@ class Scene:
         return self.word(verb)
 
     def new_frame(self, frames: Sequence[tuple[str, str]]) -> tuple[str, str]:
-        """Return a (verb, object) pair of which the sentence has used neither."""
+        """Return a (verb, object) pair whose verb and object the sentence has not used yet."""
         left = [frame for frame in frames if not self.used.intersection(frame)]
         if not left:
             raise Unsuitable("no verb left")
@@ -229,7 +229,7 @@ class Scene:
         return noun
 
     def judged(self) -> Part:
-        """Return a noun of the domain without article. An adjective of it fills J, and an action on it fills V."""
+        """Return a noun of the domain without an article. Its adjective fills J, and an action on it fills V."""
         noun = self.object_among([noun for _, noun in self.domain.frames if LEXICON[noun].adjectives])
         self.parts["J"] = self.word(pick(self.rng, LEXICON[noun].adjectives))
         return self.word(noun)
@@ -268,7 +268,7 @@ class Scene:
         return Part(pick(self.rng, wordy).format(year), f"{plain} {year}")
 
     def manner(self) -> Part:
-        """Return an adverb, a phrase that the target drops, or (in about half of the cases) nothing."""
+        """Return an adverb, a phrase that the target drops, or nothing (in about half of the cases)."""
         draw = self.rng.random()
         if draw < 0.35:
             return self.word(pick(self.rng, self.domain.adverbs))

@@ -1,13 +1,13 @@
-"""PWKP / WikiSmall (or WikiLarge) of the DRESS data bundle -> {train,valid,test}.{src,tgt}, anonymised or original.
+"""Prepare PWKP / WikiSmall or WikiLarge, anonymised or original, from the DRESS data as {train,valid,test}.{src,tgt}.
 
     python preprocess/pwkp.py --data path/to/wikismall --output data/pwkp --lowercase
 
 DIR contains PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, with placeholders such as PERSON@1 for named
 entities, and PWKP_108016.tag.80.aner.ori.*, without placeholders (``--form original``). Missing splits are skipped.
 With the anonymised form, each line of the file ``<split>.entities`` maps the placeholders of that pair to their words,
-as JSON. The words come from the bundle's map (``.aner.map.t7``) if there is one, otherwise from comparing the
-anonymised and the original form of the source. restore_entities.py restores the words in outputs. WikiLarge: ``--name
-wiki.full.aner``.
+as JSON. The words come from the bundle's map (``.aner.map.t7``) if it exists. Otherwise they are found by comparing the
+anonymised and the original form of the source. restore_entities.py restores the words in outputs. Use ``--name
+wiki.full.aner`` for WikiLarge.
 """
 
 import json
@@ -38,7 +38,7 @@ def parser() -> ArgumentParser:
 
 
 def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
-    """Return the files of each split in a form, the held-out splits first."""
+    """Return the files of each split in one form (anonymised or original), held-out splits first."""
     name = options.name + (".ori" if form == "original" else "")
     files = {split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in reversed(SPLITS)}
     return {
@@ -49,7 +49,7 @@ def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
 
 
 def map_of(options: Namespace) -> Path | None:
-    """Return the bundle's entity map, if it is there and needed."""
+    """Return the bundle's entity map, if it exists and is needed."""
     path = options.data / f"{options.name}.map.t7"
     return path if options.form == "anonymised" and path.is_file() else None
 
@@ -89,7 +89,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
 
 
 def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) -> Iterator[Mapping[str, str] | None]:
-    """The words of the placeholders of each pair of a split. None if they are unknown."""
+    """Return the words of the placeholders of each pair of a split. None if they are unknown."""
     options = preparation.options
     path = map_of(options)
     originals = pairs_of(options, "original").get(split)
@@ -124,12 +124,12 @@ def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[P
 
 
 def _held_out(writer: PairWriter, where: str) -> str:
-    """Position for the error about an empty side: test files must stay aligned with those of the other form."""
+    """Return the position for the error about an empty side. Held-out files must stay aligned with the other form."""
     return where if writer.held_out else ""
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
-    """Write the splits that are there."""
+    """Write the splits whose files exist."""
     path = map_of(options)
     table = None if path is None else torch7.load(preparation.output.source(path))
     for split, paths in pairs_of(options, options.form).items():

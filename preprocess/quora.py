@@ -1,11 +1,11 @@
-"""Quora question pairs (quora_duplicate_questions.tsv or train.csv) -> duplicate questions, drawn into three splits.
+"""Draw the duplicates among Quora question pairs (quora_duplicate_questions.tsv or train.csv) into three splits.
 
     python preprocess/quora.py --data quora_duplicate_questions.tsv --output data/quora --lowercase
 
 Only pairs marked as duplicates are used, in Moses tokens unless ``--unit`` selects another tokeniser. The random
-split depends only on the seed and the pairs. Many single questions of its test set are in the training set, too. With
+split depends only on the seed and the pairs. Many single questions of the test set are also in the training set. With
 ``--question-disjoint``, no question occurs in two splits. Pairs that share questions stay together, so valid and test
-may be a pair or two smaller. A directory with {train,valid,test}.{src,tgt} keeps its splits. In that case,
+may have one or two pairs fewer. A directory with {train,valid,test}.{src,tgt} keeps its splits. In that case,
 ``--train``, ``--valid`` and ``--test`` draw this number of pairs from its splits, by line number.
 """
 
@@ -23,7 +23,7 @@ from corpus.tables import Table
 
 from wean_fairseq.text import Cleaner
 
-SIZES = {"test": 20_000, "valid": 4_000, "train": 100_000}  # pairs drawn from the published file
+SIZES = {"test": 20_000, "valid": 4_000, "train": 100_000}  # number of pairs drawn from the published file
 COLUMNS = ("question1", "question2", "is_duplicate")
 
 
@@ -41,7 +41,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """Return the source files. The published questions are untokenised. A directory is tokenised."""
+    """Return the source files. The published questions are untokenised. The text of a directory is tokenised."""
     options.unit = options.unit or ("words" if options.data.is_dir() else "moses")
     if options.data.is_dir():
         files = [path for paths in plain_files(options.data).values() for path in paths]
@@ -58,7 +58,7 @@ def read_duplicates(table: Table, *, first: bool = False) -> Iterator[tuple[str,
 
     Args:
         table: the published file.
-        first: this is the first pass over the file, in which rows that are not used are counted.
+        first: whether this is the first pass over the file, which counts the rows that are not used.
     """
     left_out = table.preparation.left_out
     for _, texts, _ in table.items(count=first):

@@ -23,7 +23,7 @@ def read_entities(path: Path) -> list[dict[str, str]]:
     """Return the entities of each line.
 
     Raises:
-        InputError: with the first invalid line.
+        InputError: if a line is invalid. The message names the first one.
     """
     entities = []
     for number, line in enumerate(read_lines(path), start=1):

@@ -1,15 +1,14 @@
-"""For FSET (Kazemnejad et al., ACL 2020): append the most similar training pair to every sentence.
+"""Append the most similar training pair to every sentence, for FSET (Kazemnejad et al., ACL 2020).
 
     python preprocess/retrieve_pairs.py --data data/quora --output data/quora-pairs
 
 Each line x of {train,valid,test}.src becomes ``x <pair> p <pair> q``. Here, (p, q) is the training pair whose p is most
-similar to x, by the cosine of TF-IDF vectors of their words. Targets are unchanged. A training sentence gets no pair
-that contains it or its target, because that would reveal the answer. A sentence that shares no word with any p gets no
-pair.
+similar to x by the cosine of their TF-IDF vectors. Targets are unchanged. A training sentence gets no pair that
+contains it or its target, because that would reveal the answer. A sentence that shares no word with any p gets no pair.
 
     python preprocess/retrieve_pairs.py --data data/new --pairs data/quora --output data/new-pairs
 
-Sentences in another directory, with or without targets, are given pairs from the training data in ``--pairs``.
+The second command appends training pairs of ``--pairs`` to the sentences in another directory, with or without targets.
 """
 
 import sys
@@ -27,7 +26,7 @@ from corpus.reading import read_words
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
 
-CELLS = 1 << 25  # similarities per block: 128 MiB, and twice that while they are computed
+CELLS = 1 << 25  # maximum number of similarities per block (128 MiB, and twice that during the computation)
 
 Pair = tuple[str, ...]  # a sentence, and its target if it has one
 
@@ -53,10 +52,10 @@ def parser() -> ArgumentParser:
 
 
 class Retriever:
-    """Finds the training pair whose source is most similar to a sentence. Ties are resolved in favour of the first.
+    """Finds the training pair whose source is most similar to a sentence. The first pair wins ties.
 
     Args:
-        pairs: to search in.
+        pairs: training pairs to search.
     """
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
@@ -68,10 +67,10 @@ class Retriever:
                 self.having[sentence].append(number)
 
     def find(self, sentences: Sequence[Pair], *, training: bool) -> Iterator[int]:
-        """The index of the pair for each sentence. -1 if no pair shares a word with it.
+        """Return the index of the pair for each sentence. It is -1 if no pair shares a word with the sentence.
 
         Args:
-            sentences: each with its target, if it has one.
+            sentences: sentences, each with its target if it has one.
             training: exclude pairs that contain the sentence or its target.
         """
         rows = max(1, CELLS // self.vectors.shape[0])
@@ -103,7 +102,7 @@ def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
 
 
 def files_of(folder: Path, split: str) -> list[Path]:
-    """Return the existing files of a split, the source first. None without a source."""
+    """Return the existing files of a split, the source first. Return None if there is no source."""
     paths = [folder / f"{split}.{side}" for side in SIDES]
     return [path for path in paths if path.is_file()] if paths[0].is_file() else []
 
@@ -133,7 +132,7 @@ def write(options: Namespace, output: Output) -> str:
 
 
 def sources(options: Namespace) -> list[Path]:
-    """Return the files of text.
+    """Return the text files to read.
 
     Raises:
         InputError: if there are no training pairs, or no sentences.

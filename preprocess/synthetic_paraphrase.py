@@ -31,7 +31,7 @@ REMARK = (
     "compare it with the score of copying the source."
 )
 
-# The tokens of the grammar are equal to the output of these steps for plain text. wean-generate and wean-inspect read
+# The grammar writes the same tokens as these steps produce from plain text. wean-generate and wean-inspect read
 # the steps from the manifest, so that a model of this text accepts ordinary sentences.
 TEXT = TextSettings(unit="moses", lowercase=True)
 
@@ -39,7 +39,7 @@ PADDING_RATE = 0.12  # share of sources that start with meaningless words
 MIN_SOURCE_TOKENS, MAX_SOURCE_TOKENS = 8, 30
 
 _SLOT = re.compile(r"\{(~?\w+)(?:\.(\w+))?\}")
-_DRAWN_FIRST = re.compile(r"\{([XGK])\b")  # parts that draw the verb, which earlier slots of the pattern write
+_DRAWN_FIRST = re.compile(r"\{([XGK])\b")  # parts that draw the verb, which may be written in an earlier slot
 # Beginnings of words whose sound differs from their first letter.
 _CONSONANT_SOUND = ("us", "uni", "eu", "one")
 _VOWEL_SOUND = ("honest", "hour")
@@ -68,7 +68,7 @@ def draw_template(rng: Random) -> Pair:
 
 
 def write_patterns(patterns: Pair, scene: Scene) -> Pair:
-    """Fill both patterns from one scene."""
+    """Fill both patterns with the parts of one scene."""
     for name in _DRAWN_FIRST.findall(patterns[0]):
         scene.part(name)
     source, target = (

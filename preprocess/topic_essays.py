@@ -2,9 +2,9 @@
 
     python preprocess/topic_essays.py --language zh --output data/topic-essays-zh
 
-Writes {train,valid,test}.{src,tgt} (topic words -> tokens of an essay that uses each of them), for each pair its domain
-({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give identical bytes on
-every machine.
+Writes {train,valid,test}.{src,tgt} (topic words, and the tokens of an essay that uses each of them), the domain of each
+pair ({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give identical bytes
+on every machine.
 """
 
 import argparse
@@ -34,7 +34,7 @@ MIN_TOKENS, MAX_TOKENS = 30, 80
 
 
 class Essay(NamedTuple):
-    """Topic words in any order, the essay about them, and its domain."""
+    """Topic words in random order, the essay about them, and its domain."""
 
     topics: tuple[str, ...]
     text: str
@@ -48,7 +48,7 @@ def write_sentence(rng: Random, domain: Domain, role: str, word: str) -> str:
 
 
 def write_essay(rng: Random, domain: Domain, topics: dict[str, str]) -> list[str]:
-    """Draw three to six sentences: an opening, the topics in the order of their roles, maybe more, a closing."""
+    """Draw three to six sentences: an opening, the topics in order of their roles, sometimes more, and a closing."""
     told = {role: write_sentence(rng, domain, role, word) for role, word in topics.items()}
     sentences = [told.pop("scene", "") or pick(rng, domain.plain["opening"])]
     closing = told.pop("feeling", "") or pick(rng, domain.plain["closing"])

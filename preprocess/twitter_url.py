@@ -1,4 +1,4 @@
-"""Twitter URL paraphrases -> {train,valid,test}.{src,tgt}: human-rated pairs that enough raters accepted.
+"""Prepare Twitter URL paraphrases as {train,valid,test}.{src,tgt}, with the rated pairs that enough raters accepted.
 
     python preprocess/twitter_url.py --data DIR --output data/twitter_url --lowercase
 
@@ -7,8 +7,8 @@ DIR contains the published files: Twitter_URL_Corpus_train.txt and Twitter_URL_C
 validates on the first 1,000 of the rated test file and tests on 5,000 drawn from the rated train file, as C-DNPG does.
 ``--setting human`` uses only the rated pairs: the train file, without 1,000 drawn for validation, and the test file.
 The published tweets are split into Moses tokens unless ``--unit`` selects another tokeniser. A directory with
-{train,valid,test}.{src,tgt} keeps its splits; ``--train``, ``--valid`` and ``--test`` then draw this number of pairs
-from its splits.
+{train,valid,test}.{src,tgt} keeps its splits. In that case, ``--train``, ``--valid`` and ``--test`` draw this number of
+pairs from its splits.
 """
 
 import re
@@ -25,8 +25,8 @@ from corpus.plain import plain_files, refuse_choices, set_missing, write_plain
 from corpus.preparation import Preparation
 from corpus.sampling import Draw
 
-SIZES = {"train": 110_000, "valid": 1_000, "test": 5_000}  # pairs drawn from the published files
-CHOICES = {"setting": "c-dnpg", "votes": 4}  # of these pairs
+SIZES = {"train": 110_000, "valid": 1_000, "test": 5_000}  # number of pairs drawn from the published files
+CHOICES = {"setting": "c-dnpg", "votes": 4}  # defaults of the options that select published pairs
 RATED_TRAIN, RATED_TEST = "Twitter_URL_Corpus_train.txt", "Twitter_URL_Corpus_test.txt"
 AUTOMATIC = "2016_Oct_10--2017_Jan_08_paraphrase.txt"
 _VOTES = re.compile(r"\(\s*([0-6])\s*,\s*6\s*\)")
@@ -87,7 +87,7 @@ def drawn(seed: int, pairs: Iterator[Pair], sizes: dict[str, int], path: Path, r
     """Return the split of every pair.
 
     Raises:
-        InputError: if there are too few.
+        InputError: if there are too few pairs.
     """
     draw = Draw(seed)
     for pair in pairs:

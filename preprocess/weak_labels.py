@@ -1,10 +1,11 @@
-"""Weak labels for DNPG (Li et al., ACL 2019, section 3.2): find the words of a pair that belong to the phrase level.
+"""Write weak labels for DNPG (Li et al., ACL 2019, section 3.2), which mark the words of the phrase level in a pair.
 
     python preprocess/weak_labels.py --data data/quora --output data/quora-labels
 
-The words of train and, if present, valid are aligned. In every pair the 1, 2 or 3 aligned phrases with the rarest words
-get the label 0 on both sides, all other words 1. ``{train,valid}.{src,tgt}.z`` have a label for every word of the text,
-which the task ``paraphrase`` reads with ``--granularity-labels``. The text must be the input of fairseq-preprocess.
+The words of train and, if present, valid are aligned. In every pair, the words of the 1, 2 or 3 aligned phrases with
+the rarest words get the label 0 on both sides. All other words get the label 1. The files ``{train,valid}.{src,tgt}.z``
+have one label for every word of the text. The task ``paraphrase`` reads them with ``--granularity-labels``. The text
+must be the input of fairseq-preprocess.
 """
 
 import sys
@@ -23,7 +24,7 @@ from corpus.reading import read_words
 from tqdm import tqdm
 
 LABELLED = ("train", "valid")
-_MOST_CELLS = 4_000_000  # words of the source times words of the target of a pair. Time and memory grow with them
+_MOST_CELLS = 4_000_000  # maximum of source words times target words in a pair, because time and memory grow with it
 PHRASE, SENTENCE = "0", "1"
 
 
@@ -48,7 +49,7 @@ def parser() -> ArgumentParser:
 
 
 def files_of(options: Namespace) -> dict[str, list[Path]]:
-    """Both sides of the text of each split."""
+    """Return the text files of both sides of each split."""
     files = {split: [options.data / f"{split}.{side}" for side in SIDES] for split in LABELLED}
     if not any(path.exists() for path in files["valid"]):
         del files["valid"]
@@ -56,12 +57,12 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
 
 
 def sources(options: Namespace) -> list[Path]:
-    """Return the files of text."""
+    """Return the text files to read."""
     return [path for paths in files_of(options).values() for path in paths]
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Align the text, and write the labels. Return a description of their number.
+    """Align the text, and write the labels. Return a description with the number of labels.
 
     Raises:
         InputError: if the sides have different lengths, or lines are empty.
@@ -76,7 +77,7 @@ def write(options: Namespace, output: Output) -> str:
 def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> Iterator[Links]:
     """Align all splits together. Yield the links of every pair."""
     numbers: dict[str, int] = {}
-    # The files are read twice, so that the text is never in memory.
+    # The files are read twice, so that the text does not have to fit into memory.
     sides = [
         number_words((pair[side] for paths in files.values() for _, pair in read_words(paths)), numbers)
         for side in range(len(SIDES))
@@ -123,7 +124,7 @@ def write_labels(
 def rarest_blocks(
     source: list[str], target: list[str], links: Links, counts: Counter[str], number: int, longest: int
 ) -> list[Block]:
-    """The ``number`` phrase pairs with the rarest words, none overlapping, at most ``longest`` words on a side."""
+    """Return ``number`` phrase pairs with the rarest words that do not overlap, at most ``longest`` words per side."""
 
     def rarity(block: Block) -> tuple[int, Block]:
         words = source[slice(*block.source)] + target[slice(*block.target)]
@@ -134,19 +135,20 @@ def rarest_blocks(
     for block in sorted(short, key=rarity):
         if len(chosen) == number:
             break
-        # No link leaves a block, so blocks that overlap in the target overlap in the source too. One side is enough.
+        # No link leaves a block, so blocks that overlap in the target overlap in the source too. Checking one side is
+        # enough.
         if all(block.source[1] <= other.source[0] or other.source[1] <= block.source[0] for other in chosen):
             chosen.append(block)
     return chosen
 
 
 def length(span: tuple[int, int]) -> int:
-    """Return words of a span."""
+    """Return the number of words of a span."""
     return span[1] - span[0]
 
 
 def mark(words: int, spans: list[tuple[int, int]]) -> list[str]:
-    """Return the label of every word."""
+    """Return a label for every word."""
     labels = [SENTENCE] * words
     for first, last in spans:
         labels[first:last] = [PHRASE] * (last - first)

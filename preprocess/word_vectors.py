@@ -1,10 +1,10 @@
-"""Learn word vectors from text with word2vec (gensim), for --topic-vectors and other embeddings -> vectors.txt.
+"""Learn word vectors from text with word2vec (gensim), for --topic-vectors and other embeddings.
 
     python preprocess/word_vectors.py --text data/essays/train.src data/essays/train.tgt --output data/vectors --dim 300
 
 In the papers, PC-SAN starts from GloVe vectors as wide as BERT, and MTA-LSTM from word2vec vectors. Both were learnt
-from unpublished corpora. The vectors of this script are learnt from the given text. With one worker and a seed, the
-same options give identical bytes on one machine.
+from unpublished corpora. This script learns vectors from the given text and writes them to vectors.txt. With one worker
+and a seed, the same options give identical bytes on one machine.
 """
 
 import logging
@@ -22,7 +22,7 @@ METHODS = ("skip-gram", "cbow")
 
 
 class _Sentences:
-    """The lines of the files as words. Each iteration starts from the beginning."""
+    """Iterates over the words of each line of the files. Each iteration starts from the beginning."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = paths
@@ -55,7 +55,7 @@ def parser() -> ArgumentParser:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Learn the vectors, and write them as text. Return a description of their number."""
+    """Learn the vectors, and write them as text. Return a description with the number of vectors."""
     logging.getLogger("gensim").setLevel(logging.WARNING)
     from gensim.models import Word2Vec
 

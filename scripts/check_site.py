@@ -1,4 +1,4 @@
-"""Check the built documentation site: links, assets, and the width of its pages in a browser.
+"""Check the links, the assets and the page widths of the built documentation site.
 
     python scripts/check_site.py build/site
 
@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 
 WIDTH, HEIGHT = 1280, 800
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Elements that are wider than their container: the page itself, and scrolling elements inside it.
+# Finds elements that are wider than their container: the page itself, and scrolling elements inside it.
 _TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".md-typeset__scrollwrap, table, pre")]
   .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.getClientRects().length)
   .map((element) => `${element.tagName.toLowerCase()} is ${element.scrollWidth} pixels wide, ` +

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the small SVG figures of the documents into docs/images/; with --check only compare.
+"""Draw the small SVG figures of the documents into docs/images/. With --check, only compare them.
 
 The query of WEAN, the data flow and the page of wean-inspect are sketches. Scores, learning curves, times, verdicts and
 layers are read from results/, benchmarks/results/, docs/replication.toml and the imports of the package.
@@ -32,7 +32,7 @@ COLOURS = (
     "#0072b2",
     "#d55e00",
     "#cc79a7",
-)  # told apart by all eyes
+)  # distinguishable with colour blindness
 RANGES = {"bleu": ("BLEU", 20.0, 36.0), "sari": ("SARI", 14.0, 48.0)}
 
 
@@ -52,7 +52,7 @@ def line(x: float, y: float, to_x: float, to_y: float, color: str = INK, style: 
 
 
 def picture(width: int, height: int, title: str, description: str, parts: Iterable[str]) -> str:
-    """Return a whole SVG file on a white ground, which is readable in dark pages too."""
+    """Return a whole SVG file with a white background, which is also readable on dark pages."""
     body = "\n".join([box(0, 0, width, height, "#fff"), *parts])
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" role="img">'
@@ -86,7 +86,7 @@ def query() -> str:
 
 
 def score_rows() -> Iterable[tuple[str, str, dict[str, Any], dict[str, Any]]]:
-    """Return the rows of the README's table of scores: pairs, system, its scores, those of a copy of the source."""
+    """Return the README's score rows: the pairs, the system, its scores, and the scores of a copy of the source."""
     content = tomllib.loads((ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))
     for entry in content["score"]:
         found = read_record(f"results/{entry['result']}.json")["evaluation"]["systems"]
@@ -97,7 +97,7 @@ def score_rows() -> Iterable[tuple[str, str, dict[str, Any], dict[str, Any]]]:
 def scores() -> str:
     """Return the dot plot of scores with 95 % intervals, and a dashed line at the copy of the source."""
     parts: list[str] = []
-    tops: list[tuple[float, float, dict[str, Any]]] = []  # of each group: top, bottom, scores of the copy
+    tops: list[tuple[float, float, dict[str, Any]]] = []  # top, bottom and scores of the copy, for each group
     y, group = 54.0, ""
     for pairs, name, values, copied in score_rows():
         if pairs != group:
@@ -205,7 +205,7 @@ def speed() -> str:
     return picture(640, round(y) + 16, title, description, parts)
 
 
-#: Steps from raw text to scores: title, parts of the package, and the files that the step writes.
+#: Steps from raw text to scores. Each has a title, parts of the package, and the files that the step writes.
 STEPS = (
     ("Raw text", ["a table,", "plain files"], "sentence pairs"),
     ("Prepare", ["preprocess/", "text"], "tokens, dictionary"),
@@ -248,7 +248,7 @@ def architecture() -> str:
     return picture(720, y + 34, "Architecture of wean_fairseq", description, parts)
 
 
-#: Ground, ink and sign of each verdict, in the order of the verdicts.
+#: Background colour, text colour and sign of each verdict, in the order of the verdicts.
 MARKS = (
     ("#00796b", "#fff", "✓"),
     ("#80cbc4", INK, "±"),

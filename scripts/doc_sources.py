@@ -1,4 +1,4 @@
-"""Tables of documents that repeat what the code says: options, variables of recipes, recipes, benchmarks, packages."""
+"""Create the tables of documents from the code: options, variables of recipes, recipes, benchmarks and packages."""
 
 import argparse
 import ast
@@ -61,7 +61,7 @@ def recipes(_content: object) -> str:
 
 
 def variable_rows(path: Path) -> list[list[str]]:
-    """Return the variables that the head of a script lists: names, meaning."""
+    """Return the variables that the head of a script lists, with their meanings."""
     rows: list[list[str]] = []
     for line in head(path):
         if start := _VARIABLE.fullmatch(line):
@@ -77,7 +77,7 @@ def variables(script: str) -> Callable[[object], str]:
 
 
 def scripts(_content: object) -> str:
-    """Return the table of the scripts that prepare data: command, and the text of --help without its commands."""
+    """Return the table of the preprocessing scripts, with the command and the text of --help without its examples."""
     rows = []
     for path in sorted((ROOT / "preprocess").glob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -102,7 +102,7 @@ def benchmarks(_content: object) -> str:
 
 
 def speed(_content: object) -> str:
-    """Return the tables of a training step and of beam search, as recorded."""
+    """Return the recorded tables of a training step and of beam search."""
     step, search = (read_record(f"benchmarks/results/{name}.json") for name in ("training_step", "decoding"))
     one, two = (step["time"][threads] for threads in "12")
     rows = [
@@ -158,7 +158,7 @@ def parts(_content: object) -> str:
 
 
 def api(_content: object) -> str:
-    """Return the functions, classes and methods of docs/api.md: signature, first sentence of the docstring."""
+    """Return the functions, classes and methods of docs/api.md with their signatures and first docstring sentences."""
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     directive = r"^::: (?P<name>\S+)\n(?: +options:\n +members: \[(?P<members>.*)\]\n)?"
     rows: list[list[str]] = []
@@ -171,7 +171,7 @@ def api(_content: object) -> str:
 
 
 def _public(part: Any) -> list[str]:
-    """Return the names of the public functions and classes, with a docstring, that a module or class defines."""
+    """Return the names of the documented public functions and classes that a module or class defines."""
     module = part.__name__ if ismodule(part) else part.__module__
     return [
         name
@@ -205,11 +205,11 @@ def _argument(parameter: Parameter) -> str:
 
 
 class Asked(Exception):
-    """Carries the parser that would print its help."""
+    """Raised instead of printing help. It carries the parser."""
 
 
 def parser_of(program: str, main: Callable[[], object]) -> argparse.ArgumentParser:
-    """Return the parser with which a program reads its command line."""
+    """Return the command-line parser of a program."""
 
     def ask(parser: argparse.ArgumentParser, _file: object = None) -> None:
         raise Asked(parser)
@@ -224,7 +224,7 @@ def parser_of(program: str, main: Callable[[], object]) -> argparse.ArgumentPars
 
 
 def argument_rows(parser: argparse.ArgumentParser) -> Iterable[list[str]]:
-    """Return the arguments of a parser: names, meaning."""
+    """Return the arguments of a parser with their meanings."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from ([f"`{choice.dest}`", escaped(choice.help or "")] for choice in action._choices_actions)
@@ -255,14 +255,14 @@ def commands(_content: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text for a cell of a table, in which neither Markdown nor HTML changes it."""
+    """Escape text for a table cell, so that Markdown and HTML show it unchanged."""
     parts = re.split(r"(`+[^`]+`+)", text.replace("|", "\\|"))  # every second part is code
     parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*") for part in parts[::2]]
     return "".join(parts)
 
 
 def option_rows(config: type) -> list[list[str]]:
-    """Return the options of a dataclass of fairseq: flag, default, help."""
+    """Return the flag, default and help of each option of a fairseq dataclass."""
     inherited = {item.name for base in config.__mro__ if not is_own(base) for item in fields_of(base)}
     rows = []
     for item in fields(config):
@@ -273,7 +273,7 @@ def option_rows(config: type) -> list[list[str]]:
 
 
 def option_table(name: str, config: type) -> str:
-    """Return a section about one choice, such as an arch, with its own options."""
+    """Return a section about one choice, such as an arch, with the options that only it has."""
     return f"### {name}\n\n{table(['option', 'default', 'meaning'], option_rows(config))}\n"
 
 
@@ -304,7 +304,7 @@ def options(_content: object) -> str:
 
 
 def fields_of(config: type) -> tuple[Any, ...]:
-    """Return the fields of a dataclass. Other classes have none."""
+    """Return the fields of a dataclass, or none for other classes."""
     return fields(config) if is_dataclass(config) else ()
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write the generated tables of the documents. With --check, only compare them.
 
-The systems are in docs/systems.toml, their scores in results/, the metrics and presets in wean_fairseq.evaluation. The
-others repeat what the code says, see doc_sources.py.
+The systems are in docs/systems.toml, their scores in results/, and the metrics and presets in wean_fairseq.evaluation.
+All other tables come from the code, see doc_sources.py.
 """
 
 import argparse
@@ -31,13 +31,13 @@ def scores_of(result: str) -> dict[str, dict[str, Any]]:
 
 
 def score(scores: dict[str, Any], metric: str) -> float:
-    """Return a score by the name of its metric, which a preset of the paper may have given."""
+    """Return a score by the name of its metric, which may come from a preset of the paper."""
     names = [name for name in scores if name == metric or name.endswith(f"/{metric}")]
     return float(scores[names[0]]["score"])
 
 
 def systems(content: dict[str, Any], examples: str) -> list[list[str]]:
-    """Return the first cells of each system: task, name, archs, recipe."""
+    """Return the first cells of each system's row: its task, name, archs and recipe."""
     return [
         [
             system["task"],
@@ -50,7 +50,7 @@ def systems(content: dict[str, Any], examples: str) -> list[list[str]]:
 
 
 def measured(entry: dict[str, Any]) -> list[str]:
-    """Return a row of measured scores: data, metric, systems, a copy of the source, file."""
+    """Return a row of measured scores: data, metric, scores of the systems and of a copy of the source, and file."""
     scores, metric = scores_of(entry["result"]), entry["metric"]
     shown = [f"`{name}` {score(scores[name], metric):.2f}" for name in entry["systems"]]
     copy = f"{score(scores[COPY], metric):.2f}" if COPY in scores else ""

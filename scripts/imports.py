@@ -2,8 +2,8 @@
 """Write the drawing of the package's imports into docs/architecture.md. With --check, only compare it.
 
 A part is a folder or a file directly under wean_fairseq/. Its layer is one above the highest part that it imports, so
-every arrow points down. A cycle of imports is an error: between parts, including imports inside functions, and between
-files when they are imported.
+every arrow points down. Cycles of imports are errors. Between parts, imports inside functions count too. Between files,
+only the imports at import time count.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def module_name(path: Path) -> str:
 
 
 def imported_modules(path: Path, modules: Mapping[str, Path], *, deferred: bool) -> Iterator[str]:
-    """The modules of the package that a file imports. With ``deferred``, including those inside functions."""
+    """Return the package's modules that a file imports. ``deferred`` includes imports inside functions."""
     package = path.relative_to(PACKAGE.parent).parts[:-1]
     for node in _running_nodes(ast.parse(path.read_text(encoding="utf-8")), deferred=deferred):
         if isinstance(node, ast.Import):
@@ -42,7 +42,7 @@ def imported_modules(path: Path, modules: Mapping[str, Path], *, deferred: bool)
 
 
 def _running_nodes(node: ast.AST, *, deferred: bool) -> Iterator[ast.AST]:
-    """All nodes except those under ``if TYPE_CHECKING``, and except those in functions unless ``deferred``."""
+    """Yield all nodes outside of ``if TYPE_CHECKING``. Without ``deferred``, also skip nodes inside functions."""
     for child in ast.iter_child_nodes(node):
         for_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
         if not for_types and (deferred or not isinstance(child, ast.FunctionDef)):
@@ -57,7 +57,7 @@ def file_graph(*, deferred: bool) -> dict[str, set[str]]:
 
 
 def part_graph(files: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Return each part with the parts that it imports. The package's own ``__init__`` is the part ``__init__``."""
+    """Return each part with the parts that it imports. The ``__init__`` of the package is a part of that name."""
 
     def part(name: str) -> str:
         return name.split(".")[1] if "." in name else "__init__"
@@ -72,7 +72,7 @@ def layers(graph: Mapping[str, set[str]]) -> dict[str, int]:
     """Return the layer of each part, 0 for a part without imports.
 
     Raises:
-        CycleError: with the cycle.
+        CycleError: if there is a cycle. The message names it.
     """
     layer_of: dict[str, int] = {}
     for name in TopologicalSorter(graph).static_order():

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Mutation tests: break the package on purpose, one line at a time, and report the mutants that no test detects.
 
-    python scripts/mutants.py                  # all of scripts/mutants.toml
-    python scripts/mutants.py -k dropout -j 4  # those whose file or text has the word, four at a time
-    python scripts/mutants.py --random 200     # drawn by random_mutants.py, tested as mutant_tests.py says
+    python scripts/mutants.py                  # test all mutants of scripts/mutants.toml python scripts/mutants.py -k
+    dropout -j 4  # test mutants whose file or text contains the word, four at a time python scripts/mutants.py --random
+    200     # draw mutants (random_mutants.py) and their tests (mutant_tests.py)
 
 Each mutant replaces a text of a file in a copy of the project, in which the tests of its row run. An old text that is
 missing, or occurs twice, is an error, and the row must be fixed. Before the mutants, each set of tests runs once on an
-unchanged copy, so that a mutant does not count as killed by a test that fails anyway. For random mutants all tests run
-once, and those that fail are left out. The report grows line by line, and also ends with its sum after Ctrl-C.
+unchanged copy, so that a mutant does not count as killed by a test that fails anyway. For random mutants, all tests run
+once, and failing tests are excluded. The report is printed line by line. It ends with the totals, even after Ctrl-C.
 """
 
 import argparse
@@ -32,17 +32,17 @@ import random_mutants
 
 ROOT = Path(__file__).resolve().parents[1]
 MUTANTS = ROOT / "scripts" / "mutants.toml"
-# The part of the project that its unit tests need.
+# Files and folders of the project that its unit tests need.
 COPIED = ("wean_fairseq", "tests", "preprocess", "pyproject.toml", "setup.py")
 KILLED, SURVIVED, BROKEN = "killed", "SURVIVED", "BROKEN"
-LONGEST = 900  # seconds: a mutant that makes a test hang is killed too
-UNSEEN = 99  # status of tests that pass without the copy of the package
+LONGEST = 900  # maximum seconds per mutant; a mutant that makes a test hang counts as killed
+UNSEEN = 99  # exit status of tests that pass without importing the copy of the package
 
 
 class Mutant(NamedTuple):
-    """``old`` of the file becomes ``new``. ``tests`` are pytest's arguments. Empty texts change nothing.
+    """Replaces ``old`` in the file by ``new``. ``tests`` are pytest's arguments. Empty texts change nothing.
 
-    ``place`` is the file and line of a random mutant, whose texts are those of the whole file.
+    ``place`` is the file and line of a random mutant. Its ``old`` and ``new`` are the text of the whole file.
     """
 
     file: str
@@ -52,7 +52,7 @@ class Mutant(NamedTuple):
     place: str = ""
 
     def describe(self) -> str:
-        """Return one line."""
+        """Return a description in one line."""
         if self.place:
             pairs = zip(self.old.splitlines(), self.new.splitlines(), strict=True)
             old, new = next((old.strip(), new.strip()) for old, new in pairs if old != new)
@@ -66,7 +66,7 @@ def read_mutants(path: Path) -> list[Mutant]:
     """Return the rows of ``path``. Every old text must occur exactly once in its file.
 
     Raises:
-        SystemExit: with the rows that must be fixed.
+        SystemExit: if rows must be fixed. The message names them.
     """
     mutants = []
     for group in tomllib.loads(path.read_text(encoding="utf-8"))["group"]:
@@ -116,7 +116,7 @@ def run_tests(mutant: Mutant) -> tuple[Mutant, str, str]:
         finally:
             signal.alarm(0)
             os.chdir(ROOT)
-    # Any error shows the change, also one while pytest collects the tests.
+    # Any error counts as detecting the mutant, including an error while pytest collects the tests.
     return mutant, {0: SURVIVED, UNSEEN: BROKEN}.get(status, KILLED), said.getvalue()[-1500:]
 
 
@@ -148,7 +148,7 @@ def _enter(folder: str) -> None:
 
 
 def measure_lines(record: Path) -> None:
-    """Write to ``record`` which tests run which lines, see mutant_tests.py, in a separate process and copy."""
+    """Run mutant_tests.measure in a separate process and copy. It writes to ``record`` which tests run which lines."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         _copy_project(Path(folder))
         with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -161,7 +161,7 @@ def _measure(folder: str, record: Path) -> None:
 
 
 def main() -> int:
-    """Run the mutants, print a report, and fail below the goal."""
+    """Run the mutants and print a report. Return 1 if the goal is missed or tests are broken."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("-k", metavar="WORD", default="", help="only mutants whose file or text has this word")
     parser.add_argument("-j", type=int, default=os.cpu_count() or 1, help="mutants at a time (default: all processors)")

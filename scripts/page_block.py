@@ -1,4 +1,4 @@
-"""Generated blocks of documents, between two markers, their tables, and the records that they are written from."""
+"""Update generated blocks of documents between two markers, write their tables, and read the records behind them."""
 
 import json
 from pathlib import Path

@@ -37,10 +37,10 @@ def draw(root: Path, number: int, seed: int) -> list[tuple[str, str, str]]:
     Args:
         root: root directory of the project.
         number: number of mutants.
-        seed: seed of the draw, which is the same for the same code.
+        seed: seed of the draw. The same seed and code give the same mutants.
 
     Returns:
-        For each its file, the text of the line, with its number, and what the line becomes.
+        The file, the number and text of the line, and the changed line of each mutant.
     """
     sites: dict[tuple[str, int], list[str]] = {}
     for folder in FOLDERS:
@@ -54,14 +54,14 @@ def draw(root: Path, number: int, seed: int) -> list[tuple[str, str, str]]:
 
 
 def mutate(text: str, place: str, changed: str) -> str:
-    """Return the file's ``text`` with the line that ``place`` names replaced by ``changed``."""
+    """Return ``text`` with the line at ``place`` replaced by ``changed``."""
     lines = text.splitlines(keepends=True)
     lines[int(place.rpartition(":")[2]) - 1] = changed + "\n"
     return "".join(lines)
 
 
 def _changes(text: str) -> Iterator[tuple[int, str]]:
-    """Line numbers from 1, and the line with one thing changed. Decorators (``@dataclass(frozen=True)``) stay."""
+    """Yield line numbers from 1, and the line with one change. Decorators are not changed."""
     lines = text.splitlines()
     tree = ast.parse(text)
     decorators = [one for node in ast.walk(tree) for one in getattr(node, "decorator_list", [])]
@@ -81,7 +81,7 @@ def _changes(text: str) -> Iterator[tuple[int, str]]:
             line = lines[node.lineno - 1]
             value: Any = node.value
             other = not value if isinstance(value, bool) else value + 1
-            # 1e30 + 1 is 1e30. Columns are counted in bytes, and in strings with expressions they may be wrong.
+            # 1e30 + 1 equals 1e30. Columns are counted in bytes, and they may be wrong inside f-strings.
             if other != value and _literal(line[node.col_offset : node.end_col_offset]) == value:
                 yield node.lineno, line[: node.col_offset] + repr(other) + line[node.end_col_offset :]
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and node.lineno == node.operand.lineno:
@@ -97,7 +97,7 @@ def _literal(text: str) -> Any:
 
 
 def _operator(lines: list[str], left: ast.expr, right: ast.expr, operator: ast.AST) -> Iterator[tuple[int, str]]:
-    """The line with ``operator``, between two operands on the same line, replaced by its opposite."""
+    """Return the line with the ``operator`` between two operands replaced by its opposite."""
     new = OPERATORS.get(type(operator))
     if new is None or left.end_lineno != right.lineno:
         return

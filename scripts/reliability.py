@@ -21,7 +21,7 @@ from tests.reliability import read_record  # noqa: E402
 PAGE = ROOT / "docs" / "reliability.md"
 PACKAGES = ("fairseq-fixed", "torch", "numpy", "hypothesis")
 
-# Each counted kind, with its outcome every time. Kinds that are not listed here also get a row.
+# The outcome that each counted kind must always have. Kinds that are not listed here also get a row.
 MEANINGS = {
     "kills survived": "SIGKILL at random moments under `examples/train_until_done.sh`: after each kill every file "
     "under a final name was complete, and the finished training equals an uninterrupted one to the last bit",
@@ -94,10 +94,10 @@ if a restart cannot help (wrong options, divergence, damaged data, a full disk),
 
 
 def results(records: list[list[dict[str, Any]]]) -> Counter[str]:
-    """Counts of passed, failed and skipped tests.
+    """Return the numbers of passed, failed and skipped tests.
 
     Raises:
-        SystemExit: if a run has failed or not ended.
+        SystemExit: if a run has failed or has not ended.
     """
     ends = [record[-1] if record else {} for record in records]
     if any(end.get("exit") != 0 for end in ends):
@@ -106,7 +106,7 @@ def results(records: list[list[dict[str, Any]]]) -> Counter[str]:
 
 
 def rows(entries: list[dict[str, Any]]) -> list[str]:
-    """Return one row of the table per kind, the listed ones first."""
+    """Return one table row per kind. The listed kinds come first."""
     numbers: Counter[str] = Counter()
     files: dict[str, set[str]] = {}
     for entry in entries:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write docs/replication.md: a verdict on every claim of docs/replication.toml, from results/ and benchmarks/results/.
+"""Write docs/replication.md. It judges every claim of docs/replication.toml by results/ and benchmarks/results/.
 
 python scripts/replication.py             # after a new result
 python scripts/replication.py --check     # change nothing, fail if the page is out of date; `make lint` runs it
@@ -44,7 +44,7 @@ def check_claims(content: dict[str, Any]) -> None:
     """Reject a file of claims with a misspelt key, or with names that it does not define.
 
     Raises:
-        UserError: with the claim.
+        UserError: if a claim is invalid. The message names the claim.
     """
     papers = [paper["name"] for paper in content["paper"]]
     for claim in [*content["claim"], *({"paper": OWN, **question} for question in content["question"])]:
@@ -73,7 +73,7 @@ def measure_all(claims: list[dict[str, Any]], sets: dict[str, Any]) -> dict[int,
     """Measure the main metric of all comparisons, and correct the p-values within each paper.
 
     Returns:
-        measurement and corrected p-value, by the identity of the comparison.
+        The measurement and the corrected p-value, by the identity of the comparison.
     """
     families: dict[str, list[tuple[int, Measured]]] = {}
     for claim in claims:
@@ -133,12 +133,12 @@ def shown_p(p_value: float) -> str:
 
 
 def short(metric: str) -> str:
-    """Return a metric's name without the word that all presets start with."""
+    """Return a metric's name without the prefix of all presets."""
     return metric.removeprefix("paper:")
 
 
 def named(item: dict[str, Any], measured: Measured) -> str:
-    """Return the two systems with means and standard deviations over runs."""
+    """Return the names of the two systems with their means and standard deviations over runs."""
     cells = zip((item["above"], item["below"]), measured.scores, measured.deviations, measured.runs, strict=True)
     return ", ".join(
         f"{name} {score:.2f}" + ("" if deviation is None else f" ± {deviation:.2f} ({runs} runs)")
@@ -147,7 +147,7 @@ def named(item: dict[str, Any], measured: Measured) -> str:
 
 
 def compare_words(item: dict[str, Any]) -> Outcome:
-    """Judge the mean granularities of two kinds of words, layer by layer, by ``wean-plot granularity``'s table."""
+    """Judge the mean granularities of two kinds of words in each layer, from the table of ``wean-plot granularity``."""
     table = ROOT / "results" / f"{item['result']}.{item['granularity']}.granularity.tsv"
     rows = list(csv.DictReader(table.open(encoding="utf-8"), delimiter="\t"))
     layers = [(float(row[item["above"]]), float(row[item["below"]])) for row in rows]
@@ -158,7 +158,7 @@ def compare_words(item: dict[str, Any]) -> Outcome:
 
 
 def compare_trainings(item: dict[str, Any], metrics: dict[str, Any]) -> Outcome:
-    """Judge a number of the records of two systems' trainings by its ratio."""
+    """Judge the ratio of a number in the training records of two systems."""
     trainings, name = verdicts.read_result(item["result"])["trainings"], item["training"]
     values = [[run[name] for run in verdicts.runs_of(trainings[item[side]])] for side in ("above", "below")]
     high, low = (sum(side) / len(side) for side in values)
@@ -176,7 +176,7 @@ def compare_trainings(item: dict[str, Any], metrics: dict[str, Any]) -> Outcome:
 
 
 def compare_costs(item: dict[str, Any]) -> Outcome:
-    """Judge a number of a benchmark by its bound."""
+    """Compare a number of a benchmark with its bound."""
     path = ROOT / "benchmarks" / "results" / f"{item['benchmark']}.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     value = at(content, item["value"])
@@ -194,7 +194,7 @@ def at(content: Any, keys: list[str]) -> Any:
 
 
 def compare_sizes(item: dict[str, Any]) -> Outcome:
-    """Judge the numbers of parameters of two output layers by building them and counting."""
+    """Build two output layers, and compare their numbers of parameters."""
     high, low = (count_parameters(item[side], item["words"], item["width"]) for side in ("above", "below"))
     where = f"{item['words']:,} words, width {item['width']}"
     text = f"{where}: {item['above']} {high / 1e6:.2f} M, {item['below']} {low / 1e6:.2f} M"
@@ -204,7 +204,7 @@ def compare_sizes(item: dict[str, Any]) -> Outcome:
 def judge_claim(
     claim: dict[str, Any], sets: dict[str, Any], measured: dict[int, tuple[Measured, float]]
 ) -> tuple[str, list[Outcome]]:
-    """Return the verdict on a claim and those on its comparisons."""
+    """Return the verdict on a claim and the verdicts on its comparisons."""
     if "cannot" in claim:
         return verdicts.CANNOT, []
     metrics, outcomes = sets.get(claim.get("metrics", ""), {}), []
@@ -224,7 +224,7 @@ def judge_claim(
 
 
 def block(claim: dict[str, Any], judged: str, outcomes: list[Outcome]) -> str:
-    """Return the collapsible block of a claim: reasons, numbers and commands."""
+    """Return the collapsible block of a claim, with reasons, numbers and commands."""
     # A summary is HTML, in which Markdown is not interpreted.
     text = re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(claim["text"], quote=False))
     lines = [f'<details markdown="1"><summary>{SIGNS[judged]} {text}: <b>{judged}</b></summary>', ""]
@@ -271,7 +271,7 @@ def counts(claims: list[dict[str, Any]]) -> str:
 
 
 def render_rules(content: dict[str, Any]) -> str:
-    """Return the head of the page: the verdicts, and their conditions."""
+    """Return the head of the page, which lists the verdicts and their conditions."""
     rows = [f"| {SIGNS[name]} {name} | {meaning} |" for name, meaning in content["verdicts"].items()]
     numbers = {
         "patience": verdicts.PATIENCE,

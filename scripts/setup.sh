@@ -4,9 +4,9 @@
 #   PYTHON=/path/to/python3.11   the Python to use (default: the first supported one on PATH)
 #   PIP_EXTRA_INDEX_URL, ...     pip's own variables and configuration are respected
 #
-# Four steps. Each leaves a stamp in .venv/.setup when it is complete, keyed by a checksum of its inputs, so that a
-# second run starts immediately. While a step changes .venv, the file .venv/.setup/unfinished exists. If it exists at
-# the start, a step was interrupted, and .venv is created from scratch, including the download of torch.
+# The script has four steps. Each step writes a stamp to .venv/.setup when it is complete, with a checksum of its
+# inputs, so that a second run skips it. While a step changes .venv, the file .venv/.setup/unfinished exists. If it
+# exists at the start, a step was interrupted, and .venv is created from scratch, including the download of torch.
 set -euo pipefail
 # Ctrl-C must end the script instead of continuing after a half-done step. The next run detects unfinished steps.
 trap 'exit 130' INT
@@ -82,7 +82,7 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.
 
 # --- stamps ---------------------------------------------------------------------------------------------------------
 
-# Inputs of a step: torch and the build of fairseq-fixed depend on their own pins, the last step on all three files.
+# Inputs of a step. Torch and the build of fairseq-fixed depend on their own pins, and the last step on all three files.
 pins_key() { grep -E '^(pip|torch|numpy|cython|setuptools|wheel|fairseq-fixed)==' constraints.txt | cksum; }
 full_key() { cat constraints.txt setup.py scripts/setup.sh | cksum; }
 
@@ -97,7 +97,7 @@ discard_unusable_venv() {
   [[ -e $VENV ]] || return 0
   if [[ ! -d $STATE ]]; then
     if [[ -f $VENV/pyvenv.cfg ]] && is_supported "$(python_version "$VENV_PYTHON" || true)"; then
-      return 0 # made by hand and usable: it is kept and completed
+      return 0 # created by hand and usable, so it is kept and completed
     fi
     die "$VENV must be a virtual environment of a supported Python (${SUPPORTED// /, }), but is not, and this script" \
       "did not make it; move it away and run again."
@@ -111,7 +111,7 @@ discard_unusable_venv() {
   elif ! made_with=$(python_version "$VENV_PYTHON"); then
     reason="its Python does not run any more"
   elif [[ -n "${PYTHON:-}" && $(python_version "$PYTHON" || true) != "$made_with" ]]; then
-    find_python >/dev/null # an unusable PYTHON must not cost a good .venv
+    find_python >/dev/null # fail before a good .venv is removed if PYTHON is unusable
     reason="it has Python $made_with, and PYTHON names another version"
   fi
   if [[ -n "$reason" ]]; then
@@ -146,8 +146,8 @@ run() {
   esac
 }
 
-# pip_install <what> <arguments...>: changes .venv, so it must not be interrupted. It writes no bytecode, because pip
-# would write five times the amount that is ever imported.
+# pip_install <what> <arguments...>: run pip, which must not be interrupted because it changes .venv. It writes no
+# bytecode, because pip would compile five times as much as is ever imported.
 pip_install() {
   local what=$1
   shift
@@ -194,18 +194,18 @@ install_torch() {
   index=$(cpu_index)
   if [[ -n "$index" ]]; then which+=" without CUDA (no NVIDIA GPU found)"; fi
   say "installing $which and the build tools (about a minute, more on a slow line; log: $LOG)"
-  pip_install "installing pip" pip # Python's bundled pip takes twice as long for the rest
+  pip_install "installing pip" pip # the pip bundled with Python takes twice as long for the rest
   pip_install "installing torch" ${index:+"$index"} torch numpy cython setuptools wheel
   mark_done torch "$PINS"
 }
 
 # Most of the build time is spent on three extensions of PyTorch that are never used here, so they are compiled without
-# optimisation and debug symbols. The used ones (data_utils_fast, token_block_utils_fast, libbleu) set -O3 themselves,
-# later on the compiler's command line.
+# optimisation and debug symbols. The extensions in use (data_utils_fast, token_block_utils_fast, libbleu) set -O3
+# themselves, later on the compiler's command line.
 readonly BUILD_FLAGS="-DNDEBUG -fwrapv -O0 -g0"
 
-# All extensions are built in parallel. PyTorch's builder must then not find ninja, because it writes one build file in
-# a shared folder, where each extension would overwrite the others'.
+# All extensions are built in parallel. PyTorch's builder must not find ninja in this case, because all extensions would
+# overwrite the same build file in a shared folder.
 fast_build() {
   rm -rf -- "$STATE/build"
   mkdir -p -- "$STATE/build"
@@ -219,8 +219,8 @@ build_fairseq() {
   : >"$LOG"
   rm -rf -- "$STATE/wheels"
   fast_build
-  # No build isolation: it would download the newest torch with all CUDA packages only for the build. No CUDA_HOME: with
-  # it the build looks for CUDA sources that the release does not contain.
+  # Build isolation is off, because it would download the newest torch with all CUDA packages only for the build.
+  # CUDA_HOME is unset, because with it the build looks for CUDA sources that the release does not contain.
   run "building fairseq-fixed" env -u CUDA_HOME PATH="$PWD/$STATE/build:$PATH" \
     CFLAGS="$BUILD_FLAGS ${CFLAGS:-}" CXXFLAGS="$BUILD_FLAGS ${CXXFLAGS:-}" DIST_EXTRA_CONFIG="$PWD/$STATE/build/setup.cfg" \
     "$VENV_PYTHON" -m pip wheel --no-deps --no-build-isolation -c constraints.txt -w "$STATE/wheels" fairseq-fixed
@@ -238,8 +238,9 @@ needed = [*project.install_requires, *(name for extra in extras for name in proj
 Path(sys.argv[2]).write_text("".join(f"{name}\n" for name in needed if not name.startswith("fairseq-fixed")))
 '
 
-# The build leaves a processor idle half of the time. It has a separate process group, and ends with this script, unless
-# the script is killed with -9. In that case, the build holds the lock until its end, and the next set-up waits for it.
+# The build runs in the background, because it leaves a processor idle half of the time. It has a separate process
+# group, and ends with this script, unless the script is killed with -9. In that case, the build holds the lock until
+# its end, and the next set-up waits for it.
 build_and_install_libraries() {
   STEP=3
   if is_done fairseq "$PINS"; then return; fi
@@ -253,13 +254,14 @@ build_and_install_libraries() {
   run "reading setup.py" "$VENV_PYTHON" -W ignore -c "$LIST_LIBRARIES" "$EXTRAS" "$STATE/libraries"
   pip_install "installing the libraries" --no-build-isolation -r "$STATE/libraries"
   say "waiting for the build"
-  wait "$build" || exit 1 # it has printed the reason
+  wait "$build" || exit 1 # the build has printed the reason
   trap - EXIT
   mark_done fairseq "$PINS"
 }
 
 # fairseq looks for `--user-dir wean_fairseq` in the current folder, and then among the packages, where development mode
-# creates no folder of that name. pip finds the link in its list of files, and removes it with the rest.
+# creates no folder of that name. Therefore a link is added. pip finds it in its list of files, and removes it with the
+# rest.
 readonly LINK_PLUGIN='
 import sys
 from importlib.metadata import distribution
@@ -279,8 +281,8 @@ import torch._dynamo, fairseq_cli.preprocess, fairseq_cli.train, fairseq_cli.gen
 import wean_fairseq.models, wean_fairseq.tasks, wean_fairseq.evaluation.cli, wean_fairseq.reporting.report_cli
 '
 
-# fairseq requires torchaudio and imports it for speech only. The build on PyPI needs the libraries of CUDA. If it cannot
-# be loaded with a torch without CUDA, its modules are removed, because transformers would find and import it for every
+# fairseq requires torchaudio and imports it only for speech. The build on PyPI needs the CUDA libraries. If torchaudio
+# cannot be loaded with a torch without CUDA, its modules are removed, because transformers would import it for every
 # sequence-to-sequence model and fail. The metadata stays for `pip check`.
 readonly REMOVE_BROKEN_TORCHAUDIO='
 import shutil
@@ -306,7 +308,7 @@ install_plugin() {
 
 main() {
   local PINS FULL STEP="" started=$SECONDS
-  # One set-up at a time: a second one waits for this lock (if flock exists) and then finds everything done.
+  # Only one set-up runs at a time. A second one waits for this lock (if flock exists) and then finds everything done.
   exec 9<scripts/setup.sh
   if command -v flock >/dev/null && ! flock -n 9; then
     say "waiting for another set-up to finish"

@@ -1,4 +1,4 @@
-"""MkDocs hooks: add the documents outside docs/ and API pages, point links to their pages, and draw formulas.
+"""MkDocs hooks that add the documents outside docs/ and the API pages, point links to their pages, and draw formulas.
 
 A link to a file of the project that is not a page of the site becomes the path of the file, as text. Formulas become
 MathML, which browsers draw without a script.
@@ -40,7 +40,7 @@ def api_pages() -> dict[str, str]:
 
 
 def on_startup(**_about: Any) -> None:
-    """Index the few Chinese words without jieba, which would store loadable files in the shared /tmp."""
+    """Index the few Chinese words without jieba, because jieba would store loadable files in the shared /tmp."""
     site_search.jieba = None
 
 
@@ -65,7 +65,7 @@ def on_page_content(html: str, **_about: Any) -> str:
 
 
 def formula(latex: str, display: str = "inline") -> str:
-    """Return LaTeX as MathML, with the space that TeX leaves between the name of a function and its argument."""
+    """Return LaTeX as MathML, with TeX's space between the name of a function and its argument."""
     drawn = mathml(latex, display=display)
     if "\\" in drawn:
         raise ValueError(f"unknown command in the formula {latex}: use one that latex2mathml and GitHub know")
@@ -84,7 +84,7 @@ def convert(markdown: str, document: str) -> str:
     def relink(link: re.Match[str]) -> str:
         image, text, target, anchor = link[1], link[2], link[3], link[4] or ""
         path = posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
-        if path == "README.md":  # the home page has its place on the site
+        if path == "README.md":  # the README is the home page of the site
             place = "index.md"
         elif path.startswith("docs/"):
             place = path.removeprefix("docs/")

@@ -1,11 +1,11 @@
 """Rules that turn measured results into verdicts on published claims. `replication` writes the page.
 
-A comparison states that one system is above another by the main metric of its paper, and gives the published
-difference. It is judged in three steps:
+A comparison states that one system is above another by the main metric of its paper, and has the published difference.
+It is judged in three steps:
 
-1. `find_obstacles` looks for reasons why the runs allow no conclusion: some are incomplete, their budgets differ, or
-   there are fewer than three runs. Such a comparison is undecided for any scores.
-2. `measure` takes the difference of the means over runs, its standard error and its p-value. The p-values of all
+1. `find_obstacles` looks for reasons why the runs allow no conclusion. Some may be incomplete, their budgets may
+differ, or there may be fewer than three runs. Such a comparison is undecided, whatever the scores are. 2. `measure`
+takes the difference of the means over runs, its standard error and its p-value. The p-values of all
    comparisons of a paper are corrected together by Holm's method.
 3. `judge` compares the difference and its 95 % interval with 0 and with half of the published difference.
 """
@@ -43,14 +43,14 @@ SCHEDULE = 0.9
 RUNS = 3
 #: A difference smaller than this many standard errors over runs is not significant.
 RUN_ERRORS = 2.0
-#: Lengths of outputs, relative to the references', may differ by this factor if a paper's metrics need equal lengths.
+#: Output lengths relative to the references may differ by this factor if a paper's metrics need equal lengths.
 LENGTHS = 1.1
 
 _NORMAL = NormalDist()
 _HALF = _NORMAL.inv_cdf(0.975)
 _EPOCHS = re.compile(r"\bEPOCHS=(\d+)")
 _SYSTEMS = re.compile(r"\bSYSTEMS=['\"]?([^'\";]*)")
-#: The part of the test set, in a signature.
+#: Matches the part of the test set in a signature.
 _GROUP = re.compile(r"\|group:[^|]*")
 _WIDTHS = ("embed-dim", "hidden-size")
 #: Rows that are not trained systems.
@@ -62,12 +62,12 @@ class Measured:
     """The difference of two systems on one metric.
 
     Attributes:
-        scores: means over runs, first of the system that should be above, then of the other one.
-        deviations: standard deviations over runs. None for one run.
+        scores: means over runs, first the system that should be above, then the other system.
+        deviations: standard deviations over runs. None if there is only one run.
         runs: numbers of runs.
         error: standard error of the difference, from sentences and runs.
-        run_error: its standard error over runs only. 0 if a system has one run.
-        p_value: p value of the paired test, else of the 95 % intervals.
+        run_error: standard error of the difference over runs only. 0 if a system has one run.
+        p_value: p-value of the paired test if there is one, otherwise of the 95 % intervals.
     """
 
     metric: str
@@ -88,7 +88,7 @@ class Measured:
         return self.difference - _HALF * self.error, self.difference + _HALF * self.error
 
     def is_significant(self, p_value: float) -> bool:
-        """Return whether the difference is significant, with this (corrected) p-value."""
+        """Return True if the difference is significant with this (corrected) p-value."""
         return p_value < SIGNIFICANT and abs(self.difference) >= RUN_ERRORS * self.run_error
 
 
@@ -122,7 +122,7 @@ def read_result(name: str) -> dict[str, Any]:
 
 
 def results_of(comparison: dict[str, Any], side: str = "") -> list[str]:
-    """Return the result files of a comparison, one for each seed, or those of the system on one side."""
+    """Return the result files of a comparison, one for each seed, or the files of the system on one side."""
     names = comparison.get(f"{side}_result", comparison.get("result", []))
     return [names] if isinstance(names, str) else list(names)
 
@@ -155,7 +155,7 @@ def find_obstacles(comparison: dict[str, Any], metrics: dict[str, Any]) -> list[
 
 
 def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, Any], str]]:
-    """Return the records of all recorded trainings of the system on a side, each with the command that trained it."""
+    """Return the records of all trainings of the system on one side, each with the command that trained it."""
     system, records = comparison[side], []
     for name in results_of(comparison, side):
         result = read_result(name)
@@ -165,7 +165,7 @@ def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, 
 
 
 def command_of(command: str, system: str) -> str:
-    """Return the part of a command that trained a system: the one whose SYSTEMS name it, else those without SYSTEMS."""
+    """Return the part of a command that trained a system. Its SYSTEMS name the system, or it has no SYSTEMS."""
     named, others = [], []
     for part in command.split(";"):
         if (systems := _SYSTEMS.search(part)) is None:
@@ -176,7 +176,7 @@ def command_of(command: str, system: str) -> str:
 
 
 def incompleteness(training: dict[str, Any], command: str) -> str:
-    """Return the reason why a training and those with other settings are incomplete. Empty if they are complete.
+    """Return why a training, or a try of another setting, is incomplete. The text is empty if all are complete.
 
     Tries that were stopped at the number of epochs after which the setting was chosen are complete. A try without its
     best epoch, as in old records, is complete only if the patience ended it.
@@ -197,19 +197,19 @@ def incompleteness(training: dict[str, Any], command: str) -> str:
 
 
 def option_of(training: dict[str, Any], name: str) -> str | None:
-    """Return the value of a training option, or None if it was not given."""
+    """Return the value of a training option. Return None if it was not given."""
     fields = (option.split() for option in training.get("options", []))
     return next((words[1] for words in fields if words[0] == f"--{name}" and len(words) > 1), None)
 
 
 def patience_of(training: dict[str, Any]) -> int | None:
-    """Return the patience of a training, None if it has none."""
+    """Return the patience of a training. Return None if it has no patience."""
     patience = option_of(training, "patience")
     return None if patience is None or int(patience) < 0 else int(patience)
 
 
 def schedule_of(training: dict[str, Any], command: str) -> float:
-    """Return the number of planned epochs: as recorded, else from the command, else the number of trained epochs."""
+    """Return the number of planned epochs from the record, the command or, last, the number of trained epochs."""
     stated = _EPOCHS.search(command)
     return float(training.get("schedule") or (stated[1] if stated else training["epochs"]))
 
@@ -269,7 +269,7 @@ def check_signatures(comparison: dict[str, Any], keys: tuple[str, str]) -> None:
     for side, key in zip(("above", "below"), keys, strict=True):
         for name in results_of(comparison, side):
             evaluation = read_result(name)["evaluation"]
-            # Files of older versions have the signature at each score.
+            # Older versions stored the signature with each score.
             column = evaluation.get("columns", {}).get(key) or evaluation["systems"][comparison[side]][key]
             signatures.setdefault(_GROUP.sub("", column.get("signature", "none")), f"results/{name}.json")
     if len(signatures) > 1:
@@ -302,7 +302,7 @@ def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
         p_value = 2 * _NORMAL.cdf(-abs(high - low) / error) if error else float(high == low)
     else:
         p_value = tested
-        # The paired test uses that both systems were scored on the same sentences. The two intervals do not.
+        # Only the paired test takes into account that both systems were scored on the same sentences.
         error = min(error, abs(high - low) / -_NORMAL.inv_cdf(tested / 2)) if tested < 0.5 else error
     return Measured(
         metric,
@@ -316,7 +316,7 @@ def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
 
 
 def paired_p(comparison: dict[str, Any], metric: str) -> float | None:
-    """Return the largest p-value of the paired tests of all results, None if one of them has no such test."""
+    """Return the largest p-value of the paired tests of all results. Return None if a result has no such test."""
     if "than" in comparison or "below_result" in comparison:
         return None
     p_values = []
@@ -329,7 +329,7 @@ def paired_p(comparison: dict[str, Any], metric: str) -> float | None:
 
 
 def published_difference(comparison: dict[str, Any], measured: Measured) -> float:
-    """Return the published difference in points. 0 if the paper gives none."""
+    """Return the published difference in points. Return 0 if the paper does not state it."""
     if "published_percent" in comparison:
         return float(comparison["published_percent"]) / 100 * measured.scores[1]
     above, below = comparison.get("published", (0.0, 0.0))
@@ -340,9 +340,9 @@ def judge(measured: Measured, p_value: float, published: float, margin: float = 
     """Return the verdict on a difference whose trainings can decide it.
 
     Args:
-        p_value: p value of the main metric, corrected for all comparisons of the paper.
+        p_value: p-value of the main metric, corrected for all comparisons of the paper.
         published: difference in the paper. 0 if there is none, in which case any size is accepted.
-        margin: how much lower the system may be and count as equally good. 0 if it must be above.
+        margin: how much lower the system may be and still count as equally good. 0 if it must be above.
     """
     low, high = measured.interval
     significant = measured.is_significant(p_value)
@@ -356,17 +356,17 @@ def judge(measured: Measured, p_value: float, published: float, margin: float = 
 
 
 def contradictions(measured: Sequence[Measured]) -> list[str]:
-    """Return the other metrics by which the system that should be above is significantly below."""
+    """Return the other metrics that show the system significantly below instead of above."""
     return [f"{item.metric} says the opposite" for item in measured if item.difference < 0 and opposes(item)]
 
 
 def opposes(measured: Measured) -> bool:
-    """Return True if a secondary metric decides. It is not corrected, so it opposes slightly too often."""
+    """Return True if a secondary metric is significant. Without correction, it opposes a claim slightly too often."""
     return measured.is_significant(measured.p_value)
 
 
 def combine(verdicts: Sequence[str]) -> str:
-    """Return the verdict on a claim from those on its comparisons, all of which must hold."""
+    """Combine the verdicts on all comparisons of a claim, which must all hold, into the verdict on the claim."""
     for decisive in (NOT_RUN, UNDECIDED):
         if decisive in verdicts or not verdicts:
             return decisive if verdicts else NOT_RUN

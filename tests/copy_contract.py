@@ -103,7 +103,7 @@ class CopyContract(ModelContract):
         torch.testing.assert_close(sums.loss, expected, rtol=1e-5, atol=1e-5)
 
     def test_label_smoothing_goes_to_the_base_vocabulary_alone(self, copier):
-        """The oracle is (1 - e - e_i) nll - e_i sum over the base words of log p, e_i = e / (V - 1), written out."""
+        """The oracle is (1 - e - e_i) nll - e_i sum(log p) over the base words, with e_i = e / (V - 1), in loops."""
         batch, eps = copy_batch(), 0.1
         target = copier.decoder.known_targets(batch["target"])
         lprobs = log_probs(copier, batch)

@@ -96,7 +96,7 @@ def _answer(program: str, *rest: str) -> None:
 
 @functools.cache
 def entry_points() -> dict[str, str]:
-    """Our own commands: name -> module:function."""
+    """Return our own commands by name, each as module:function."""
     return dict(re.findall(r'"(wean-[\w-]+) = ([\w.]+:\w+)"', read(ROOT / "setup.py")))
 
 
@@ -145,7 +145,7 @@ def script_text(script: Path) -> str:
 
 
 def knows(script: str, variable: str, systems: str = "") -> bool:
-    """Return True if a recipe reads a variable; for RATES_<system> the system must also be in its ``systems``."""
+    """Return True if a recipe reads a variable. For RATES_<system>, the system must also be in its ``systems``."""
     if variable.startswith("RATES_"):
         names = re.sub(r"[^\w\s]", "_", systems).split()
         return variable.removeprefix("RATES_") in names and knows(script, "RATES", systems)

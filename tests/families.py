@@ -10,8 +10,8 @@ import wean_fairseq
 
 wean_fairseq.register()
 
-# Options that a family needs in addition to its sizes: a word of the dictionary as separator of chunks or pairs, no
-# label files, no BERT.
+# Options that a family needs in addition to its sizes. They name a word of the dictionary as separator of chunks or
+# pairs, and switch label files and BERT off.
 CHUNK = "w7"
 NEEDS: dict[str, dict[str, Any]] = {
     "dnpg": {"label_weight": 0.0, "final_label_weight": 0.0},

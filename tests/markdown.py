@@ -118,7 +118,7 @@ def without_blocks(text: str) -> str:
 
 
 def code_spans(text: str) -> list[str]:
-    """Return texts between backticks outside of blocks, a line break being a space."""
+    """Return the texts between backticks outside of blocks, with line breaks as spaces."""
     return [" ".join(match[2].split()) for match in SPAN.finditer(without_blocks(text))]
 
 
@@ -141,7 +141,7 @@ def anchors(text: str) -> set[str]:
 
 
 def tables(text: str) -> Iterator[list[list[str]]]:
-    """The tables, each a list of rows of cells, the heading first."""
+    """Return the tables as lists of rows of cells, heading first."""
     for match in re.finditer(r"(?:^\|.*\|[ \t]*\n)+", without_blocks(text) + "\n", flags=re.MULTILINE):
         rows = [_cells(line) for line in match[0].splitlines()]
         yield [row for row in rows if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]

@@ -28,7 +28,7 @@ def make_dictionary(words: int = 19) -> Dictionary:
 
 
 def make_task(dictionary: Dictionary | None = None, **cfg: Any) -> Namespace:
-    """Fake task with dictionaries and options only."""
+    """Return a fake task that has only dictionaries and options."""
     dictionary = dictionary or make_dictionary()
     return Namespace(source_dictionary=dictionary, target_dictionary=dictionary, cfg=Namespace(**cfg))
 
@@ -56,7 +56,7 @@ def sentence(generator: torch.Generator, length: int, dictionary_size: int) -> t
 
 
 def collate(sources, targets, left_pad_source=True, extra_source=0, extra_target=0) -> dict[str, torch.Tensor]:
-    """fairseq's layout, with ``extra_*`` columns of padding more than needed."""
+    """Return a batch in fairseq's layout, with ``extra_*`` additional columns of padding."""
 
     def pad(rows, left, extra):
         width = max(len(row) for row in rows) + extra
@@ -78,7 +78,7 @@ def unpad(batch: dict[str, torch.Tensor]) -> tuple[list[torch.Tensor], list[torc
 
 
 def task_inputs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The entries that a model asks its task to put into net_input, except the sentences, as the task computes them."""
+    """Return the entries that a model needs in net_input besides the sentences, as the task computes them."""
     if capabilities_of(model).needs_length:
         return {"essay_lengths": batch["target"].ne(PAD).sum(dim=1)}
     return {}
@@ -92,7 +92,7 @@ def log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.T
 
 
 def token_log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """Log-probabilities of the reference words, a tensor (length,) a sentence: independent of any padding."""
+    """Return log-probabilities of the reference words, one tensor (length,) per sentence, independent of padding."""
     picked = log_probs(model, batch).gather(2, batch["target"].unsqueeze(-1)).squeeze(-1)
     return [row[target != PAD] for row, target in zip(picked, batch["target"], strict=True)]
 

@@ -31,13 +31,13 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 DEVICE = torch.device("cuda:0")
 _HOST = "_is_on_the_host"  # the mark of a tensor that is not on the device
 
-# Waits, by the end of their name.
+# Operations that wait for the device, by the end of their name.
 _WAITS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__item", "nonzero", "masked_select")
 _WAITS += ("unique", "unique_consecutive", "numpy", "is_nonzero", "equal", "__contains__")
-# Created on the host by default.
+# Functions whose results are on the host by default.
 _FACTORIES = {"tensor", "as_tensor", "arange", "zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm"}
 _FACTORIES |= {"from_numpy", "linspace", "eye", "tril_indices", "triu_indices", "scalar_tensor"}
-# May have operands on both devices.
+# Operations that may have operands on both devices.
 _COPIES = {"copy_", "to", "type_as", "cpu", "cuda", "set_", "__set__"}
 # Lengths of packed sequences are on the host, as arguments and as the second result.
 _PACKING = {"_pack_padded_sequence", "_pad_packed_sequence"}

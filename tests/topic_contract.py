@@ -28,9 +28,9 @@ class TopicContract(ModelContract):
     """Inherit instead of ``ModelContract``."""
 
     def test_beam_search_finds_what_teacher_forcing_scores(self, model):
-        """Hypotheses of fairseq's search end, move and are dropped.
+        """In fairseq's search, hypotheses end, move and are dropped.
 
-        The expected result is the scores of the model on its output.
+        The expected scores are the model's scores of the same output with teacher forcing.
         """
         batch = essay_batch()
         inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")}

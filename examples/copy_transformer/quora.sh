@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: Transformer and Transformer+Copy on paraphrases, by words instead of word pieces, at the same budget;
-# also Transformer+Copy whose generated words are scored by querying the embeddings (WEAN).
+# C-DNPG's Table 2: Transformer and Transformer+Copy on paraphrases, by words instead of word pieces, at the same
+# budget. A further system is Transformer+Copy whose generated words are scored by querying the embeddings (WEAN).
 #
 #   DATA=path/to/quora bash examples/copy_transformer/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/copy_transformer/quora.sh
@@ -8,10 +8,10 @@
 # DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}, such as the output of
 # preprocess/twitter_url.py for Twitter URL.
 #
-# The network is that of the C-DNPG table (3 + 3 layers, 450 wide, 9 heads). It uses 8,000 words and at most 20 per
-# sentence, as in DNPG's table, instead of word pieces, because with word pieces there are no unknown words to copy.
-# Beam 8. The paper's 100,000 updates at a learning rate of 5e-5 need GPUs. SIZES, RATE and EPOCHS adapt the run to the
-# machine, with the same values for all systems.
+# The network has the sizes of the C-DNPG table (3 + 3 layers, 450 wide, 9 heads). It uses 8,000 words and at most 20
+# per sentence, as in DNPG's table, instead of word pieces, because with word pieces there are no unknown words to copy.
+# The beam is 8. The paper's 100,000 updates at a learning rate of 5e-5 need GPUs. SIZES, RATE and EPOCHS adapt the run
+# to the machine, with the same values for all systems.
 # shellcheck disable=SC2034,SC2154
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=copy_transformer/$SET}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# CopyNet's Table 4: single-turn dialogues by characters, with names, places, ... of the training set in DS-I, and with
-# new ones in DS-II. The paper's patterns were never released and are replaced by 173 patterns of this project
-# (preprocess/dialogue_patterns.py).
+# CopyNet's Table 4: single-turn dialogues by characters. The names, places, ... in the test set of DS-I are known from
+# the training set, and those of DS-II are new. The paper's patterns were never released and are replaced by 173
+# patterns of this project (preprocess/dialogue_patterns.py).
 #
 #   bash examples/copynet/dialogue.sh
 #
@@ -34,8 +34,8 @@ for set in $SETS; do
   ln -sfn "../text/$set" "$RUN/text-$set"
   decay_linearly "$RATE" "$BATCH"
   for system in $SYSTEMS; do
-    # Each system has a suitable dictionary: all characters, but with new names CopyNet has to learn to copy unknown
-    # characters, so those that occur fewer than 15 times are unknown to it in training.
+    # Each system has a suitable dictionary of all characters. For new names, CopyNet has to learn to copy unknown
+    # characters. Therefore, characters that occur fewer than 15 times are unknown to it in training.
     threshold=2
     [[ $set/$system == ds2/copynet* ]] && threshold=15
     BIN=$RUN/bin-$threshold

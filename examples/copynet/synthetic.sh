@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# CopyNet's Table 1: rules over 1,000 symbols whose variables must be copied. No data is needed: rules of the paper's kind
-# and their 20,000 + 20,000 instances are generated (preprocess/copynet_rules.py).
+# CopyNet's Table 1: rules over 1,000 symbols whose variables must be copied. No data is needed, because rules like the
+# paper's, with 20,000 training and 20,000 test instances, are generated (preprocess/copynet_rules.py).
 #
 #   bash examples/copynet/synthetic.sh
 #
-# Sizes are the paper's (section 5.1: bidirectional GRU, hidden 300, embeddings 150, beam 10), and so is the measure of
-# success: the whole output must be correct. As in the authors' code for this task, attention reads the position and the
-# coverage of each source symbol, in both CopyNet and RNNSearch, so that they differ only in copying.
+# The sizes are from the paper (section 5.1: bidirectional GRU, hidden 300, embeddings 150, beam 10). As in the paper,
+# an output counts as correct only if all of it is correct. As in the authors' code for this task, attention reads the
+# position and the coverage of each source symbol, in both CopyNet and RNNSearch, so that they differ only in copying.
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch enc_dec}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=2}" "${GENERATE:=--rules 10 --train-per-rule 100 --test-per-rule 4}"
@@ -32,8 +32,8 @@ decay_linearly "$RATE" "$BATCH"
 for system in $SYSTEMS; do
   features=()
   [[ $system == enc_dec ]] || features=(--location-width 57 --attention-coverage)
-  # Validated only at the end. The loss grows with confident guesses at undetermined places, between x and y, while the
-  # outputs improve, so it cannot select the best checkpoint.
+  # The model is validated only at the end. The loss grows with confident guesses at undetermined places, between x and
+  # y, while the outputs improve, so it cannot select the best checkpoint.
   train "$system" "$system" "${features[@]}" "${schedule[@]}" "${optimisation[@]}" --validate-interval "$EPOCHS"
   generate "$system" test --beam "$BEAM" --max-len-b 57
 done

@@ -6,7 +6,7 @@
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/fset/quora.sh
 #
 # DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}, such as the output of
-# preprocess/twitter_url.py for Twitter URL. Settings are those of C-DNPG's Table 2, see systems.sh.
+# preprocess/twitter_url.py for Twitter URL. The settings follow C-DNPG's Table 2, see systems.sh.
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=fset/$SET}" "${SYSTEMS:=transformer fset}"
 # shellcheck source=examples/lib/recipe.sh

@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# The systems of C-DNPG's Table 2, all on the same pieces of words; quora.sh, twitter_url.sh and table2.sh source it after
-# recipe.sh and call `compare`.
+# The systems of C-DNPG's Table 2, all on the same word pieces. quora.sh, twitter_url.sh and table2.sh source this file
+# after recipe.sh and call `compare`.
 #
-# Settings are those given in the paper (section 4): at most 20 pieces per side, beam 8; for the Transformers 3 + 3
-# layers, 450 wide, 9 heads, AdamW with a linear warm-up to 5e-5 and a linear decay to 0 over 100,000 updates of 32
-# pairs (32 epochs of Quora). Baselines from other papers are trained as described there, or as RBM (Li et al., EMNLP
-# 2018) trained them on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS adapt the run to the machine.
+# The settings are from the paper (section 4). All systems have at most 20 pieces per side and beam 8. The Transformers
+# have 3 + 3 layers, 450 wide, 9 heads, and AdamW with a linear warm-up to 5e-5 and a linear decay to 0 over 100,000
+# updates of 32 pairs (32 epochs of Quora). Baselines from other papers are trained as described there, or as RBM (Li et
+# al., EMNLP 2018) trained them on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS adapt the run to the machine.
 #
-# FSET reads every sentence followed by a similar training pair ($RUN/pairs), and has the sizes of its authors' research
+# FSET reads every sentence followed by a similar training pair ($RUN/pairs). It has the sizes of its authors' research
 # code unless SIZES overrides them. FSET_SIZES adds further options, such as "--edit-layers 2".
 #
 # A system with _skip, such as transformer_skip, excludes the first target word from the loss, as the C-DNPG authors' code does.
@@ -37,9 +37,9 @@ declare -A arch=(
   [cdnpg_r+s]=granularity_transformer_mean
 )
 criterion=model_loss
-validation=(  # the best by validation loss is kept; training stops after six validations without improvement
+validation=(  # keep the best checkpoint by validation loss, and stop after six validations without improvement
   --validate-interval-updates "$EVALUATE" --save-interval-updates "$EVALUATE" --keep-interval-updates 1
-  --validate-interval "$EPOCHS" --no-epoch-checkpoints --patience 6  # not after every epoch, but at the end
+  --validate-interval "$EPOCHS" --no-epoch-checkpoints --patience 6  # validate only at the end
 )
 read -ra sizes <<<"$SIZES"
 read -ra fset_sizes <<<"$FSET_SIZES"
@@ -50,7 +50,7 @@ check_systems() {
   need_systems $TABLE2 ${TABLE2// /_skip }_skip
 }
 
-# compare DATASET: prepare $DATA, train and decode every one of $SYSTEMS, score them all together.
+# compare DATASET: prepare $DATA, train and decode each of $SYSTEMS, and score all of them together.
 compare() {
   local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system BIN='' TEXT='' # reset the values of an earlier data set
   if [[ -n ${VOCAB:-} ]]; then
@@ -71,7 +71,7 @@ compare() {
       dump=$RUN/$system/granularity.jsonl
       decoding+=(--granularity-dump "$dump")
       if ! decoded "$system" test "${decoding[@]}" || [[ ! -f $dump ]]; then
-        rm -f "$dump" "$RUN/$system/test.log"  # of an interrupted decoding: both files are written together
+        rm -f "$dump" "$RUN/$system/test.log"  # left by an interrupted decoding, because both are written together
       fi
     fi
     generate "$system" test "${decoding[@]}"
@@ -86,7 +86,7 @@ compare() {
     --tokenize none --preset paper:cdnpg-compat paper:cdnpg-fixed standard
 }
 
-# settings SYSTEM: sets the arguments `optimisation`, including network sizes, `limits` and `search`, and makes the
+# settings SYSTEM: set the arguments `optimisation` (including network sizes), `limits` and `search`, and create the
 # additional training data of the system.
 settings() {
   limits=(--max-pair-length 20 --length-policy truncate)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2153
-# Check a recipe's variables and files before anything is written. The file is sourced by recipe.sh.
+# Check a recipe's variables and files before anything is written. recipe.sh sources this file.
 
-# With it, sed does not understand the escapes in `printable`, and bash has other rules.
+# With POSIXLY_CORRECT, sed does not understand the escapes in `printable`, and bash has other rules.
 unset POSIXLY_CORRECT
 
 # say TEXT: print one line, with paths below the current directory shortened. A job does not report work that was
@@ -13,16 +13,16 @@ say() {
 }
 die() { printf '%s: error: %s\n' "$RECIPE" "${*//$'\n'/ }" | printable >&2; exit 1; }
 
-# printable: at most 4,000 bytes of each line of standard input, without the control characters of names and logs, which a
-# terminal would execute: ASCII, C1 (U+0080 to U+009F, also as a single byte outside of a UTF-8 character), and those that
-# change the direction of text.
+# printable: print at most 4,000 bytes of each line of standard input, without control characters, which a terminal
+# would execute. They are the ASCII and C1 control characters (U+0080 to U+009F, also as a single byte outside of a
+# UTF-8 character), and the characters that change the direction of text.
 printable() {
   local character='[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}'
   tr -d '\000-\010\013-\037\177' | LC_ALL=C sed -E "s/\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xc2[\x80-\x9f]//g
     s/($character|\xc2[\xa0-\xbf])|[\x80-\x9f]/\1/g; s/^(.{4000}).*/\1/"
 }
 
-# fail WHAT LOG...: exit; print the error message of the plugin in a log, or else the log's last lines.
+# fail WHAT LOG...: print the error message of the plugin in a log, or else the log's last lines, and exit.
 fail() {
   local what=$1 log sentence
   shift
@@ -53,7 +53,7 @@ need_files() {
   inputs+=("$@")
 }
 
-# need_quora: $DATA is the published file of Quora question pairs, or a directory with its splits.
+# need_quora: check that $DATA is the published file of Quora question pairs, or a directory with its splits.
 need_quora() {
   if [[ -f $DATA ]]; then
     inputs+=("$DATA")
@@ -63,13 +63,13 @@ need_quora() {
   fi
 }
 
-# need_twitter_url: $DATA has the splits of Twitter URL.
+# need_twitter_url: check that $DATA has the splits of Twitter URL.
 need_twitter_url() {
   need_files "Set DATA to a directory with train/valid/test.{src,tgt}: preprocess/twitter_url.py makes it." \
     "$DATA"/{train,valid,test}.{src,tgt}
 }
 
-# need_paraphrases: $DATA is the data of $SET.
+# need_paraphrases: check that $DATA is the data of $SET.
 need_paraphrases() {
   case $SET in
     quora | twitter_url) "need_$SET" ;;
@@ -77,7 +77,7 @@ need_paraphrases() {
   esac
 }
 
-# need_lcsts: $DATA contains the released parts of LCSTS, or its splits.
+# need_lcsts: check that $DATA contains the released parts of LCSTS, or its splits.
 need_lcsts() {
   if [[ -f $DATA/PART_I.txt ]]; then
     need_files "Set DATA to a directory with all three parts of LCSTS." "$DATA"/PART_{I,II,III}.txt
@@ -87,12 +87,12 @@ need_lcsts() {
   fi
 }
 
-# refuse_limits SETTING: for generated data, whose size is reduced with SETTING instead of LIMIT.
+# refuse_limits SETTING: fail if LIMIT is set, because the size of generated data is reduced with SETTING instead.
 refuse_limits() {
   [[ -z ${LIMIT:-}${TEST_LIMIT:-} ]] || die "the data is generated here: give its size by $1, not by LIMIT."
 }
 
-# need_tools: fairseq and the plugin must be installed.
+# need_tools: check that fairseq and the plugin are installed.
 need_tools() {
   local name
   for name in fairseq-train wean-evaluate; do
@@ -139,9 +139,9 @@ check_variables() {
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 
-# check_run: end with one sentence if the run directory or one in it cannot be read and written, or if it has a file that
-# is not one, such as a FIFO, which would be waited for, or a link to a file outside of it, which would be overwritten.
-# Links to directories are followed.
+# check_run: fail with one sentence if the run directory or a directory in it cannot be read and written, or if it
+# contains something that is not a regular file, such as a FIFO, which would block, or a link to a file outside of it,
+# which would be overwritten. Links to directories are followed.
 check_run() {
   local root entry
   [[ -d $TABLE ]] || return 0
@@ -155,25 +155,25 @@ check_run() {
   done < <(find "$root" -mindepth 1 -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
 }
 
-# need_number NAME VALUE LEAST: VALUE is empty or a whole number of at least LEAST.
+# need_number NAME VALUE LEAST: check that VALUE is empty or a whole number of at least LEAST.
 need_number() {
   [[ -z $2 ]] || { [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]] && (($2 >= $3)); } ||
     die "$1 must be a whole number of at least $3 and at most 999999999, but is $2."
 }
 
-# need_rates NAME VALUE: VALUE is a learning rate above 0, or several with commas between them, one per epoch.
+# need_rates NAME VALUE: check that VALUE is a learning rate above 0, or a comma-separated list, one per epoch.
 need_rates() {
   local number='([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,2})?'
   [[ $1/$2 == RATES*/own || $2 =~ ^$number(,$number)*$ && ! ,$2, =~ ,[0.]+([eE][-+]?[0-9]+)?, ]] ||
     die "$1 must be a learning rate above 0, such as 0.001, but is $2."
 }
 
-# whole_number TEXT: TEXT if it is a whole number, else 0. For text from files.
+# whole_number TEXT: print TEXT if it is a whole number, otherwise 0. It is used for text from files.
 whole_number() {
   if [[ $1 =~ ^[1-9][0-9]{0,8}$ ]]; then printf '%s' "$1"; else printf 0; fi
 }
 
-# need_each NAME VALUES CHOICES: each of the VALUES of the variable NAME is one of CHOICES.
+# need_each NAME VALUES CHOICES: check that each of the VALUES of the variable NAME is one of CHOICES.
 need_each() {
   local value
   for value in $2; do
@@ -181,7 +181,7 @@ need_each() {
   done
 }
 
-# need_systems NAME...: each of SYSTEMS is one of these.
+# need_systems NAME...: check that each of SYSTEMS is one of these names.
 need_systems() {
   local system
   for system in $SYSTEMS; do
@@ -189,12 +189,12 @@ need_systems() {
   done
 }
 
-# files_like FOLDER PATTERN: the files in FOLDER whose names match PATTERN, sorted, one per line. The second line of a name
-# with a line break would be another file or an option.
+# files_like FOLDER PATTERN: print the files in FOLDER whose names match PATTERN, sorted, one per line. Names with a
+# line break are excluded, because their second line would be read as another file or an option.
 files_like() { find "$1/" -maxdepth 1 -name "$2" ! -name $'*\n*' | LC_ALL=C sort; }
 
-# files_of NAME: the files in the variable NAME -> the array `files`: one file whose name may contain spaces, or several
-# files separated by spaces. A name that begins with a dash is not treated as an option.
+# files_of NAME: set the array `files` to the files in the variable NAME, which is one file whose name may contain
+# spaces, or several files separated by spaces. A name that begins with a dash is not treated as an option.
 files_of() {
   local index
   files=("${!1}")

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
-# Several trainings of a recipe: in parallel on this machine, with several seeds, or as a Slurm job array.
+# Run several trainings of a recipe in parallel on this machine, with several seeds, or as a Slurm job array.
 
 # note_environment: store the environment variables that recipes read in GIVEN_NAMES, and as NAME=VALUE, quoted for a
 # shell, in GIVEN.
@@ -18,8 +18,8 @@ note_environment() {
   done
 }
 
-# same_command NAME VALUE: the command that repeats this recipe with the settings of the environment and another value
-# of NAME.
+# same_command NAME VALUE: print the command that repeats this recipe with the settings of the environment and another
+# value of NAME.
 same_command() {
   local given command="$1=$2"
   for given in "${GIVEN[@]}"; do
@@ -29,8 +29,8 @@ same_command() {
 }
 
 # train_side_by_side: with several JOBS or SEEDS, first run each of SYSTEMS with each seed, JOBS at a time. Each job is
-# this recipe in another process that trains and decodes one system (JOB="SEED SYSTEM") without scoring. With SBATCH the
-# list is written as a Slurm job array instead.
+# this recipe in another process that trains and decodes one system (JOB="SEED SYSTEM") without scoring. With SBATCH,
+# the list of jobs is written as a Slurm job array instead.
 train_side_by_side() {
   local seed system jobs=()
   [[ -z ${JOB:-}${listed:-}$RECIPE_STAGE ]] || return 0
@@ -48,7 +48,7 @@ train_side_by_side() {
     write_job_array "${jobs[@]}"
     say "wrote $SBATCH: ${#jobs[@]} trainings; give it to sbatch after you have edited its time and CPU lines, and" \
       "start this recipe again without SBATCH for the scores"
-    # The computer where a job is submitted often has no GPU, although those of the cluster have.
+    # The computer where a job is submitted often has no GPU, although the computers of the cluster have GPUs.
     [[ $GPUS != 0 || " ${GIVEN_NAMES[*]} " == *' GPUS '* ]] ||
       say "no GPU was found here, so the jobs use the CPU. To give each job a GPU, remove the file and write it again with GPUS=1"
     exit 0
@@ -62,8 +62,8 @@ train_side_by_side() {
   with_other_seeds score # this process scores the first seed
 }
 
-# with_other_seeds STAGE: run this recipe again for each seed but the first: up to the first training (prepare), or with
-# its scores, but without those over all seeds (score).
+# with_other_seeds STAGE: run this recipe again for each seed except the first. The stage `prepare` ends before the
+# first training. The stage `score` computes the scores of the seed, but not the scores over all seeds.
 with_other_seeds() {
   local seed
   for seed in $SEEDS; do
@@ -71,7 +71,8 @@ with_other_seeds() {
   done
 }
 
-# write_job_array JOB...: -> $SBATCH. With GPUS each job has one. Every value is quoted, and no name is in an #SBATCH line.
+# write_job_array JOB...: write the jobs to $SBATCH. With GPUS, each job has one GPU. Every value is quoted, and no name
+# is in an #SBATCH line.
 write_job_array() {
   local given
   {
@@ -104,13 +105,14 @@ SCRIPT
   } | write_state "$SBATCH"
 }
 
-# read_job: SEED and SYSTEMS of a JOB.
+# read_job: set SEED and SYSTEMS to the values in JOB.
 read_job() {
   [[ $JOB =~ ^[0-9]+\ [[:alnum:]_.+-]+$ ]] || die "JOB is set by this recipe for its own processes, and is $JOB: unset it."
   SEED=${JOB% *} SYSTEMS=${JOB#* }
 }
 
-# begin_job: select the GPU of a JOB. Files that several jobs need are made by one of them while the others wait.
+# begin_job: select the GPU of a JOB, and take the preparation lock. One job creates the files that several jobs need
+# while the others wait.
 begin_job() {
   local devices
   if ((GPUS > 0)) && [[ -n ${SLOT:-} ]]; then
@@ -123,7 +125,7 @@ begin_job() {
   flock "$alone"
 }
 
-# beside_others COMMAND...: run a command that jobs may run at the same time.
+# beside_others COMMAND...: run a command without holding the preparation lock, so that jobs can run it in parallel.
 beside_others() {
   local status=0
   [[ -z ${JOB:-} ]] || flock -u "$alone"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
-# The model folder that a recipe exports at its end.
+# Export the model folder at the end of a recipe.
 
-# export_model SYSTEM FOLDER: export the system's best checkpoint with its text settings -> FOLDER. The export is
+# export_model SYSTEM FOLDER: export the system's best checkpoint with its text settings to FOLDER. The export is
 # repeated if the checkpoint or any other source has changed. The old folder stays until the new one is complete.
 export_model() {
   local system=$1 folder=$2 note scores=()
@@ -17,7 +17,7 @@ export_model() {
   model_sources "$system" "$folder" "$note" | write_state "$folder.sources"
 }
 
-# model_sources SYSTEM FOLDER NOTE: checksums of the sources of FOLDER, and of the files in it.
+# model_sources SYSTEM FOLDER NOTE: print the checksums of the sources of FOLDER, and of the files in it.
 model_sources() {
   local file
   for file in "$RUN/$1"/{checkpoint_best.pt,search.txt} "$RUN"/{text/manifest.json,test.json} "$(binary_data)"/dict.{src,tgt}.txt; do

@@ -1,8 +1,8 @@
-"""Print a published table with our rows, means over seeds, below the paper's, as ``wean-report`` shows it, in Markdown.
+"""Print a published table in Markdown, with our rows (means over seeds) below the rows of the paper.
 
     python examples/lib/published_table.py cdnpg-table2 --runs runs/granularity_transformer/table2 --output table2.md
 
-reads the runs below RUNS, which recipes leave there.
+The script reads the runs of the recipes in the folder RUNS. ``wean-report`` shows the same table.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from wean_fairseq.reporting.scores import group_runs
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", choices=PUBLISHED_TABLES)
     parser.add_argument("--runs", required=True, metavar="DIR", help="directory of data sets and seeds")

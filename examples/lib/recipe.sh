@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2153
-# Common part of the recipes: source it, set the variables that it names, call its steps. A step is skipped if its
-# output is complete, so an interrupted recipe continues when it is started again.
+# Common part of the recipes. A recipe sources this file, sets its variables and calls its steps. A step is skipped if
+# its output is complete, so an interrupted recipe continues when it is started again.
 #
 # Variables that every recipe takes from the environment:
 #
@@ -52,7 +52,8 @@ source "$LIB/models.sh"
 # runs/quickstart, runs/copynet/synthetic, ...: families have recipes of the same name.
 FOLDER=${RECIPE:-$(basename "$(dirname "$(realpath "$0")")")/$(basename "$0" .sh)}
 RECIPE=$(basename -- "$FOLDER")
-# The environment sets only the variables above. Recipes and the files in lib set these, and read them before that.
+# The environment sets only the variables above. These variables are cleared, because recipes and the files in lib may
+# read them before they set them.
 unset BIN TEXT complete continue_with listed only_check prepared run_lock search_is_checked system_flags
 note_environment
 : "${SMOKE:=0}" "${JOBS:=1}" "${SEEDS:=}" "${SBATCH:=}" "${RECIPE_STAGE:=}"
@@ -68,7 +69,7 @@ done
 if [[ -z ${GPUS:-} ]]; then
   GPUS=$({ nvidia-smi --list-gpus 2>/dev/null || true; } | wc -l)
 fi
-# OpenMP takes a list, one number per nesting level. Only the first level is used.
+# OpenMP accepts a list with one number per nesting level. Only the first level is used.
 [[ ! ${OMP_NUM_THREADS:-} =~ ^[0-9]+(\ *,\ *[0-9]+)+$ ]] || OMP_NUM_THREADS=${OMP_NUM_THREADS%%[ ,]*}
 TABLE=$RUN
 [[ -z ${JOB:-} ]] || read_job
@@ -83,8 +84,8 @@ export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
 [[ -z ${JOB:-} ]] || begin_job
 [[ -z $SEEDS ]] || RUN=$TABLE/seed$SEED
 
-# The optimisation of the WEAN paper (section 3.1.3), the same for all its data sets. The learning rate is constant.
-# RATE and BATCH are settings of its recipes.
+# The optimisation of the WEAN paper (section 3.1.3) is the same for all its data sets. The learning rate is constant.
+# RATE and BATCH are settings of the WEAN recipes.
 # shellcheck disable=SC2034
 wean_optimisation=(
   --optimizer fused_adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr "${RATE:-0.001}" --clip-norm 5
@@ -97,8 +98,8 @@ task=paraphrase
 criterion=query_embedding
 search=(--replace-unk --search-preset wean)
 
-# validate_by_bleu UPDATES LENGTH: sets the arguments `validation`: compute BLEU of greedy outputs of at most LENGTH
-# words every UPDATES updates, and keep the checkpoint with the best BLEU.
+# validate_by_bleu UPDATES LENGTH: set the arguments `validation`, which compute BLEU of greedy outputs of at most
+# LENGTH words every UPDATES updates, and keep the checkpoint with the best BLEU.
 validate_by_bleu() {
   # shellcheck disable=SC2034
   validation=(
@@ -108,8 +109,8 @@ validate_by_bleu() {
   )
 }
 
-# decay_linearly RATE BATCH: sets the arguments `schedule`: from RATE to 0 over EPOCHS epochs of batches of BATCH pairs
-# on each GPU.
+# decay_linearly RATE BATCH: set the arguments `schedule`, which decay the learning rate from RATE to 0 over EPOCHS
+# epochs with batches of BATCH pairs on each GPU.
 decay_linearly() {
   local pairs batch batches
   [[ -z ${TOKENS:-} ]] || die "the rate falls to 0 over batches of BATCH pairs here, so TOKENS cannot be set."
@@ -122,8 +123,8 @@ decay_linearly() {
   )
 }
 
-# write_state FILE: standard input -> FILE, completely or not at all, so that a full disk or a kill leaves the older
-# file. Links are followed.
+# write_state FILE: write standard input to FILE, completely or not at all, so that the old file remains after a kill or
+# on a full disk. Links are followed.
 write_state() {
   local part file
   if file=$(realpath -m -- "$1") && part=$(mktemp -- "$file.XXXXXX" 2>/dev/null) && chmod '=rw' -- "$part" &&
@@ -134,8 +135,9 @@ write_state() {
   die "$1 cannot be written: make room or choose another place, and start the recipe again."
 }
 
-# lock_run: one recipe at a time in a run directory, with all of its jobs. Killed ones have a moment to end. A directory
-# with files of the user is not a run directory, because a recipe overwrites files with its own names.
+# lock_run: allow only one recipe, with all of its jobs, at a time in a run directory. Killed recipes have a moment to
+# end. A directory with files of the user is not accepted as a run directory, because a recipe overwrites files with its
+# own names.
 lock_run() {
   local file
   [[ -z ${JOB:-}${run_lock:-}$RECIPE_STAGE ]] || return 0
@@ -171,7 +173,7 @@ remember_data() {
   die "$RUN was made with other settings ($changes): set RUN to another directory, or delete this one."
 }
 
-# share_data: with several SEEDS the text and the binary data are the same, in $TABLE, and linked into each seed's directory.
+# share_data: link the text and the binary data in $TABLE, which are the same for all SEEDS, into each seed's directory.
 share_data() {
   local name
   [[ -n $SEEDS ]] || return 0
@@ -192,8 +194,8 @@ run_preparation() {
     fail "preparing the text" "$directory.log"
 }
 
-# prepare SCRIPT ARGUMENTS...: a data set -> $RUN/text, by preprocess/SCRIPT.py. `complete` names the last file that it
-# writes, if that is not the manifest.
+# prepare SCRIPT ARGUMENTS...: write a data set to $RUN/text with preprocess/SCRIPT.py. `complete` names the last file
+# that the script writes, if it is not the manifest.
 prepare() {
   local script=$1
   shift
@@ -206,16 +208,16 @@ prepare() {
   grep -E "${prepared:-left out|is in (test|held out)}" "$RUN/text.log" | printable || true
 }
 
-# binary_data: the directory of the binary data and its dictionary: $RUN/bin, or the recipe's BIN.
+# binary_data: print the directory of the binary data and its dictionary, which is $RUN/bin or the recipe's BIN.
 binary_data() { printf '%s' "${BIN:-${RUN:?}/bin}"; }
 
-# training_text: the directory of the training text: $RUN/text, or the recipe's TEXT.
+# training_text: print the directory of the training text, which is $RUN/text or the recipe's TEXT.
 training_text() { printf '%s' "${TEXT:-${RUN:?}/text}"; }
 
-# binarise WORDS THRESHOLD [ARGUMENTS...]: training_text -> binary_data, with one dictionary of at most WORDS words seen
-# THRESHOLD times. With --dataset-impl raw the data stays text, in which a model that copies can find words outside the
-# dictionary. CANDIDATES_FROM=source counts only the source side, as described in the WEAN paper. The default counts
-# both, like its code.
+# binarise WORDS THRESHOLD [ARGUMENTS...]: binarise training_text into binary_data, with one dictionary of at most WORDS
+# words that occur at least THRESHOLD times. With --dataset-impl raw the data stays text, in which a copying model can
+# find words outside the dictionary. CANDIDATES_FROM=source counts only the source side, as described in the WEAN paper.
+# The default counts both sides, like the code of the paper.
 binarise() {
   local words=$1 threshold=$2 counts=() bin text
   bin=$(binary_data)
@@ -248,7 +250,8 @@ binarise() {
   touch "$bin/.complete"
 }
 
-# weak_labels: mark the words of $RUN/text's training pairs that are details, for DNPG -> $RUN/labels.
+# weak_labels: write weak labels for DNPG to $RUN/labels. They mark the phrase-level words of the training pairs in
+# $RUN/text.
 weak_labels() {
   if [[ -f $RUN/labels/manifest.json ]]; then
     say "weak labels: done before"
@@ -259,7 +262,7 @@ weak_labels() {
     >"$RUN/labels.log" 2>&1 || fail "making the weak labels" "$RUN/labels.log"
 }
 
-# similar_pairs: the text with a similar training pair after every sentence, for FSET, and its binary data.
+# similar_pairs: write the text with a similar training pair after every sentence, for FSET, and its binary data.
 similar_pairs() {
   BIN=$RUN/bin-pairs TEXT=$RUN/pairs
   if [[ ! -f $TEXT/manifest.json ]]; then
@@ -280,7 +283,7 @@ stopped() {
   fail "$@"
 }
 
-# prepare_test SET SCRIPT ARGUMENTS...: a test set -> $RUN/text-SET, with one output line per input line.
+# prepare_test SET SCRIPT ARGUMENTS...: write a test set to $RUN/text-SET, with one output line per input line.
 prepare_test() {
   local set=$1 script=$2
   shift 2
@@ -292,21 +295,22 @@ test_of_text() {
   [[ -e $RUN/text-$1 ]] || ln -s text "$RUN/text-$1"
 }
 
-# search_arguments ARGUMENTS...: `search`, the given arguments and SEARCH_FLAGS, one per line, quoted for a shell.
+# search_arguments ARGUMENTS...: print `search`, the given arguments and SEARCH_FLAGS, one per line, quoted for a shell.
 search_arguments() {
   local flags
   read -ra flags <<<"${SEARCH_FLAGS:-}"
   printf '%q\n' "${search[@]}" "$@" "${flags[@]}"
 }
 
-# kept_search ARGUMENTS...: like search_arguments, independent of RUN, because the directory may be moved.
+# kept_search ARGUMENTS...: print the same as search_arguments, but independent of RUN, because the directory may be
+# moved.
 kept_search() {
   local arguments
   mapfile -t arguments < <(search_arguments "$@")
   without_run "$(printf '%q' "$RUN")" "${arguments[@]}"
 }
 
-# without_run FOLDER ARGUMENTS...: the arguments, one per line, with RUN for the FOLDER of a file in it.
+# without_run FOLDER ARGUMENTS...: print the arguments, one per line, with RUN instead of the path FOLDER.
 without_run() {
   local folder=$1/
   shift
@@ -314,8 +318,8 @@ without_run() {
   printf '%s\n' "${@/="$folder"/=RUN/}"
 }
 
-# decoded SYSTEM SET [ARGUMENTS...]: true if the outputs exist, are not older than the checkpoint, and have the same
-# search.
+# decoded SYSTEM SET [ARGUMENTS...]: succeed if the outputs exist, are not older than the checkpoint, and were made by
+# the same search.
 decoded() {
   local outputs=$RUN/$1/$2
   shift 2
@@ -323,7 +327,7 @@ decoded() {
   kept_search "$@" | cmp -s -- - "$outputs.search"
 }
 
-# lay_out_test FOLDER TEXT: the test set in TEXT, with the dictionaries, in the form of fairseq's raw text -> FOLDER.
+# lay_out_test FOLDER TEXT: write the test set in TEXT and the dictionaries to FOLDER, as fairseq's raw text.
 lay_out_test() {
   local part=$1.part
   [[ ! -f $1/.complete ]] || return 0
@@ -336,7 +340,7 @@ lay_out_test() {
   mv "$part" "$1"
 }
 
-# generate SYSTEM SET [ARGUMENTS...]: decode $RUN/text-SET, or the recipe's TEXT, -> $RUN/SYSTEM/SET.log. It reads raw
+# generate SYSTEM SET [ARGUMENTS...]: decode $RUN/text-SET, or the recipe's TEXT, to $RUN/SYSTEM/SET.log. It reads raw
 # text, because replacing or copying an unknown word needs its spelling.
 generate() {
   local system=$1 set=$2 folder=$RUN/$1 raw device=() flags
@@ -367,7 +371,7 @@ generate() {
   kept_search "$@" | write_state "$folder/$set.search"
 }
 
-# tool COMMAND...: run a command and show its messages only if it fails (importing fairseq always prints one).
+# tool COMMAND...: run a command, and show its messages only if it fails (importing fairseq always prints a message).
 tool() {
   "$@" 2>"$RUN/tool.err" && return
   grep -v tensorboardX "$RUN/tool.err" | printable >&2 || true

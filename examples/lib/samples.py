@@ -1,4 +1,4 @@
-"""Print source, reference and every system's output of some test sentences, spread evenly over the set."""
+"""Print the source, the reference and all systems' outputs of test sentences, spread evenly over the set."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from wean_fairseq.evaluation.text_files import read_lines
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
+    """Run the command line. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--generated", action="append", default=[], metavar="NAME=LOG", help="output of fairseq-generate"

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2153,SC2154
-# Scoring for recipe.sh: readable outputs, scores, samples and curves.
+# Scoring for recipe.sh, with readable outputs, scores, samples and curves.
 
-# without_pieces SET: join word pieces: $RUN/plain-SET/test.{src,tgt}, and $RUN/SYSTEM/SET.txt of all systems, which
-# samples and score use from then on.
+# without_pieces SET: join word pieces, and write $RUN/plain-SET/test.{src,tgt} and $RUN/SYSTEM/SET.txt of all systems.
+# `samples` and `score` use these files from then on.
 without_pieces() {
   local set=$1 side
   [[ -z ${JOB:-} ]] || return 0
@@ -14,7 +14,7 @@ without_pieces() {
   restore_outputs "$set"
 }
 
-# restore_outputs SET: the outputs of all systems as plain text: $RUN/SYSTEM/SET.txt.
+# restore_outputs SET: write the outputs of all systems as plain text to $RUN/SYSTEM/SET.txt.
 restore_outputs() {
   local system
   for system in $SYSTEMS; do
@@ -23,8 +23,8 @@ restore_outputs() {
   done
 }
 
-# raw_test_set: the user's own test sentences, unchanged from the table -> $RUN/plain-test, which samples and score use
-# from then on.
+# raw_test_set: write the user's own test sentences, unchanged from the table, to $RUN/plain-test. `samples` and `score`
+# use them from then on.
 raw_test_set() {
   local files file side
   mkdir -p "$RUN/plain-test"
@@ -37,12 +37,13 @@ raw_test_set() {
   done
 }
 
-# read_text SET: the directory of SET's readable text.
+# read_text SET: print the directory of SET's readable text.
 read_text() {
   if [[ -d $RUN/plain-$1 ]]; then printf '%s' "$RUN/plain-$1"; else printf '%s' "$RUN/text-$1"; fi
 }
 
-# outputs SET: the arguments that name every system's outputs on SET: plain text if a recipe made it, else the log.
+# outputs SET: print the arguments that name every system's outputs on SET, as plain text if it exists, otherwise as the
+# log.
 outputs() {
   local system
   for system in $SYSTEMS; do
@@ -55,8 +56,8 @@ outputs() {
 }
 
 # score SET REFERENCES... -- [ARGUMENTS...]: score every system's output on SET against raw references, and draw the
-# curves of their trainings. With several SEEDS also score all of them together, with mean, standard deviation and one
-# test, if their test sets are equal, which is not the case for test sets generated from a seed.
+# curves of their trainings. With several SEEDS, also score all seeds together, with mean, standard deviation and one
+# significance test, if their test sets are equal. Test sets that are generated from a seed differ.
 score() {
   local set=$1 references=() systems=() inside=${RUN#"$TABLE/seed$SEED"} seed side together role=--src
   [[ -z ${JOB:-} ]] || return 0
@@ -89,8 +90,8 @@ score() {
   tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md" --overwrite
 }
 
-# known_sentences SET: a file that marks every pair of SET as "seen" if one of its sentences is in the training text,
-# else "unseen". Questions and tweets recur in other pairs, and seen ones are easier.
+# known_sentences SET: write a file that marks every pair of SET as "seen" if one of its sentences is in the training
+# text, otherwise as "unseen". Questions and tweets recur in other pairs, and seen sentences are easier.
 known_sentences() {
   local text=$RUN/text-$1
   awk -F '\t' 'NR == FNR { seen[$1]; seen[$2]; next } { print ($1 in seen || $2 in seen) ? "seen" : "unseen" }' \
@@ -98,7 +99,7 @@ known_sentences() {
   printf '%s' "$text/test.known"
 }
 
-# samples SET NUMBER: some sources, references and outputs -> $RUN/SET.samples.txt
+# samples SET NUMBER: write some sources, references and outputs to $RUN/SET.samples.txt
 samples() {
   local systems=()
   [[ -z ${JOB:-} ]] || return 0
@@ -108,8 +109,8 @@ samples() {
   say "$2 outputs to read: $RUN/$1.samples.txt"
 }
 
-# curves: the validation curves of all trainings as one picture, $RUN/curves.png, and the course of each training in
-# $RUN/trainings.json, which wean-evaluate record stores.
+# curves: plot the validation curves of all trainings in one figure, $RUN/curves.png, and write the course of each
+# training to $RUN/trainings.json, which wean-evaluate record stores.
 curves() {
   local systems=() logs=() system sentence sentences metric=nll_loss
   [[ -z ${JOB:-} ]] || return 0

@@ -2,9 +2,9 @@
 # Simplification data for the recipes of several families: source it after recipe.sh. DATA, TURK and PWKP are
 # directories.
 
-references=("$RUN"/text-turk/test.ref{0..7}) # of the 359 sentences of TurkCorpus
+references=("$RUN"/text-turk/test.ref{0..7}) # references of the 359 sentences of TurkCorpus
 
-# need_turk PART...: $TURK contains these parts of TurkCorpus (tune, test).
+# need_turk PART...: check that $TURK contains these parts of TurkCorpus (tune, test).
 need_turk() {
   local part
   for part in "$@"; do
@@ -13,7 +13,7 @@ need_turk() {
   done
 }
 
-# need_public_pairs: check the data of prepare_public_pairs. Sets pwkp_test for it.
+# need_public_pairs: check the data of prepare_public_pairs, and set pwkp_test for it.
 need_public_pairs() {
   pwkp_test=$PWKP/PWKP_108016.tag.80.aner.ori.test
   need_files "Set DATA to a directory with train/valid.{src,tgt}, such as Kauchak's English / Simple Wikipedia pairs." \
@@ -23,7 +23,7 @@ need_public_pairs() {
     "$pwkp_test".{src,dst}
 }
 
-# prepare_public_pairs: DATA and the tuning sentences of TurkCorpus -> $RUN/text, the test sets ->
+# prepare_public_pairs: write DATA and the tuning sentences of TurkCorpus to $RUN/text, and the test sets to
 # $RUN/text-{pwkp,turk}. Training pairs whose source is a test sentence, up to case and punctuation, are dropped.
 prepare_public_pairs() {
   local number train=(--train "$DATA"/train.{src,tgt}) spelling=(--lowercase --brackets)
@@ -52,7 +52,7 @@ need_ew_sew() {
   need_turk test
 }
 
-# prepare_ew_sew: EW-SEW -> $RUN/text and $RUN/text-turk.
+# prepare_ew_sew: write EW-SEW to $RUN/text and $RUN/text-turk.
 prepare_ew_sew() {
   prepare ew_sew --train "$DATA"/train.{en,sen} --dev "$DATA"/dev.{en,sen} --turk "$TURK" --lowercase \
     --leak-key loose --drop-leaks sources

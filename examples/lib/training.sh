@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154
 # Training for recipe.sh: one system, or several settings of it to choose from.
 
-# train SYSTEM ARCH [ARGUMENTS...]: train -> $RUN/SYSTEM/checkpoint_best.pt. Resumes from the last checkpoint. TOKENS,
-# TRAIN_FLAGS (or system_flags, if a recipe sets it) and PATIENCE come after the recipe's own arguments and override
-# them. With RATES or DROPOUTS every combination is trained in $RUN/SYSTEM/tries, and $RUN/SYSTEM is linked to the best
-# one on validation. With TRY_EPOCHS each is trained for that number of epochs, and only the best one is trained to the
-# end. RATES_SYSTEM (RATES_cdnpg_r_s for cdnpg_r+s) is the list of one system, because optimisers tolerate different
-# rates. A SYSTEM with _query, such as copynet_query, is the ARCH with an output layer that queries the embeddings of
-# the generated words (WEAN).
+# train SYSTEM ARCH [ARGUMENTS...]: train a system, resuming from its last checkpoint. The result is
+# $RUN/SYSTEM/checkpoint_best.pt. TOKENS, TRAIN_FLAGS (or system_flags, if a recipe sets it) and PATIENCE come after the
+# recipe's own arguments and override them. With RATES or DROPOUTS, every combination is trained in $RUN/SYSTEM/tries,
+# and $RUN/SYSTEM is linked to the best combination on validation. With TRY_EPOCHS, each combination is trained for that
+# number of epochs, and only the best one is trained to the end. RATES_SYSTEM (RATES_cdnpg_r_s for cdnpg_r+s) is the
+# list of one system, because optimisers tolerate different rates. A SYSTEM with _query, such as copynet_query, is the
+# ARCH with an output layer that queries the embeddings of the generated words (WEAN).
 train() {
   local system=$1 arch=$2 flags rates
   shift 2
@@ -69,10 +69,10 @@ check_search() {
   search_is_checked=yes
 }
 
-# processes: the number of processes of a training.
+# processes: print the number of processes of a training.
 processes() { printf '%s' "${PROCESSES:-$((GPUS > 1 ? GPUS : 1))}"; }
 
-# train_once NAME ARCH [ARGUMENTS...]: one training in $RUN/NAME.
+# train_once NAME ARCH [ARGUMENTS...]: run one training in $RUN/NAME.
 train_once() {
   local system=$1 arch=$2 folder=$RUN/$1 device=()
   shift 2
@@ -93,16 +93,17 @@ train_once() {
   write_state "$folder/.trained" <<<"$EPOCHS"
 }
 
-# trained_epochs SYSTEM: the EPOCHS of its finished training. 0 if it is not finished, or the file is invalid.
+# trained_epochs SYSTEM: print the EPOCHS of the system's finished training. Print 0 if it is not finished, or the file
+# is invalid.
 trained_epochs() {
   local epochs='' file=$RUN/$1/.trained
   [[ ! -f $file ]] || IFS= read -r epochs <"$file" || true
   whole_number "$epochs"
 }
 
-# keep_command FOLDER ARGUMENTS...: record the options of a training, the last value of each, in FOLDER/command. Later
-# runs with other options are rejected, because the training would resume from a model that was trained differently.
-# Only the validation interval may change, because in some recipes it depends on EPOCHS.
+# keep_command FOLDER ARGUMENTS...: record the options of a training in FOLDER/command, with the last value of each.
+# Later runs with other options are rejected, because the training would resume from a model that was trained
+# differently. Only the validation interval may change, because in some recipes it depends on EPOCHS.
 keep_command() {
   local folder=$1 changes status=0
   shift

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# MTA-LSTM (Feng et al., IJCAI 2018) with its own ablations TAV and TAT on topic-to-essay data.
+# MTA-LSTM (Feng et al., IJCAI 2018) and its ablations TAV and TAT on topic-to-essay data.
 #
 #   DATA=path/to/zhihu bash examples/mta_lstm/essay.sh
 #

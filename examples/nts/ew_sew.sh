@@ -4,9 +4,9 @@
 #
 #   DATA=path/to/NeuralTextSimplification/data TURK=path/to/turkcorpus bash examples/nts/ew_sew.sh
 #
-# DATA and TURK as for examples/wean_lstm/ew_sew.sh. Beam 5 and the best hypothesis are NTS's default. With RERANK="nts
-# nts_w2v" the beam and hypothesis that are best on the tuning sentences are also scored, as in NTS. Word vectors and
-# sizes: see systems.sh.
+# DATA and TURK are the same as for examples/wean_lstm/ew_sew.sh. Beam 5 and the best hypothesis are the default of NTS.
+# With RERANK="nts nts_w2v", the beam and hypothesis that are best on the tuning sentences are also scored, as in NTS.
+# systems.sh describes the word vectors and sizes.
 set -euo pipefail
 : "${DATA:=data/ew_sew}" "${TURK:=data/turkcorpus}" "${SYSTEMS:=nts nts_w2v enc_dec_a}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=1000}" "${TEST_LIMIT:=20}"

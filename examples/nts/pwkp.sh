@@ -4,9 +4,9 @@
 #
 #   DATA=path/to/wikismall bash examples/nts/pwkp.sh
 #
-# DATA contains the files of the DRESS data bundle, as for examples/wean_lstm/pwkp.sh: the systems read text in which
-# names are placeholders, get the names back, and are scored against the original, lower-cased. Word vectors and sizes:
-# see systems.sh.
+# DATA contains the files of the DRESS data bundle, as for examples/wean_lstm/pwkp.sh. The systems read text in which
+# names are placeholders. The names are restored in their outputs, which are scored against the original, lower-cased.
+# systems.sh describes the word vectors and sizes.
 set -euo pipefail
 : "${DATA:=data/wikismall}" "${SYSTEMS:=enc_dec_a nts nts_w2v}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${LIMIT:=1000}" "${TEST_LIMIT:=20}"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# NTS, NTS-w2v and EncDecA compared with WEAN on public simplification pairs, tested on PWKP-100 and Turk-359. The papers have
-# other training data.
+# NTS, NTS-w2v and EncDecA compared with WEAN on public simplification pairs, tested on PWKP-100 and Turk-359. The
+# papers use other training data.
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/nts/simplification.sh
 #
 # The training data is not the papers', but the data of examples/wean_lstm/simplification.sh, described in the README
-# there. All systems make EPOCHS passes over it. Words that occur fewer than THRESHOLD times are <unk>. Sizes and word vectors:
-# see systems.sh.
+# there. All systems make EPOCHS passes over it. Words that occur fewer than THRESHOLD times are <unk>. systems.sh
+# describes the sizes and word vectors.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}"
 : "${SYSTEMS:=nts nts_w2v enc_dec_a wean_lstm}"

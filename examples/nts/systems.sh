@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Training of the systems of simplification.sh, pwkp.sh and ew_sew.sh, which source it after recipe.sh. Settings:
+# Training of the systems of simplification.sh, pwkp.sh and ew_sew.sh, which source this file after recipe.sh. Settings:
 #
 #   WORD2VEC  global vectors of nts_w2v: Google News, 300 wide, as text (default: learnt from both sides of the training text)
 #   GLOVE     vectors of enc_dec_a: GloVe 840B, 300 wide (default: learnt from both sides of the training text)
 #   SIZE      paper (default), or small: NTS with 256 units and embeddings of 150 + 100, for a CPU
 #   CUTOFF    words seen at most this number of times are <unk> to enc_dec_a, as in its authors' code (default: 4; PWKP 3)
 #   REWARD_EPOCHS  epochs of DRESS after those of enc_dec_a, as in its authors' code (default: 18)
-#   RERANK    those of SYSTEMS that are also searched with the re-ranking of NTS, as in RERANK="nts nts_w2v"
+#   RERANK    systems that are also searched with the re-ranking of NTS, as in RERANK="nts nts_w2v"
 #   THRESHOLD  words seen less often are <unk> to the other systems, in simplification.sh (default: 2)
 : "${SIZE:=paper}" "${WORD2VEC:=}" "${GLOVE:=}" "${RERANK:=}"
 [[ $SMOKE != 1 ]] || : "${REWARD_EPOCHS:=2}"
@@ -18,7 +18,7 @@ case $SIZE in
   *) die "SIZE must be paper or small, but is $SIZE." ;;
 esac
 glove_size=() glove_dim=300
-# DRESS: the number of words trained by cross entropy falls from 24 to none. The reward models are small.
+# In DRESS, the number of words trained by cross entropy falls from 24 to 0. The reward models are small.
 dress=(--baseline-width 256 --given-words 24 --fewer-words 3 --fewer-every 2)
 auto_encoder_size=(--embed-dim 256 --hidden-size 256 --num-layers 2)
 language_model_size=(--decoder-embed-dim 100 --decoder-hidden-size 200 --decoder-out-embed-dim 200)
@@ -32,14 +32,16 @@ if [[ $SMOKE == 1 ]]; then
   lexical_size=(--lexical-dim 12)
 fi
 
-# NTS (section 2): SGD at a rate of 1 on the mean loss per sentence, as in OpenNMT, halved every epoch after the 8th of
-# 15. For another number of EPOCHS after 8/15 of them, rounded up. The checkpoint with the best perplexity is kept.
+# NTS (section 2) uses SGD with a rate of 1 on the mean loss per sentence, as in OpenNMT. The rate is halved every epoch
+# after the 8th of 15 epochs. For another number of EPOCHS, it is halved after 8/15 of them, rounded up. The checkpoint
+# with the best perplexity is kept.
 sgd=(
   --optimizer sgd --lr 1 --lr-scheduler fixed --force-anneal "$(((EPOCHS * 8 + 14) / 15 + 1))" --lr-shrink 0.5
   --clip-norm 5 --sentence-avg --batch-size 64 --max-pair-length 80 --length-policy drop --no-epoch-checkpoints
 )
-# EncDecA's release, which stops after the first epoch that does not improve perplexity. The systems with _adam are NTS
-# trained in this way, which is not in the papers, for runs of a few epochs, which are too short for SGD.
+# Options of EncDecA's released code, which stops after the first epoch that does not improve perplexity. The systems
+# with _adam are NTS trained in this way. They are not in the papers, and are meant for runs of a few epochs, which are
+# too short for SGD.
 adam=(
   --optimizer fused_adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --sentence-avg
   --batch-size 32 --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --patience 1
@@ -57,17 +59,17 @@ check_systems() {
   done
 }
 
-# learn_vectors NAME DIM FILE...: skip-gram vectors of every word of FILE... -> $RUN/vectors-NAME/vectors.txt
+# learn_vectors NAME DIM FILE...: learn skip-gram vectors of every word of FILE... for $RUN/vectors-NAME/vectors.txt
 learn_vectors() {
   local name=$1 dim=$2 folder=$RUN/vectors-$1
   shift 2
   [[ ! -f $folder/manifest.json ]] || return 0
-  say "word vectors: training $name, $dim numbers a word (word2vec)"
+  say "word vectors: training $name, $dim numbers per word (word2vec)"
   python "$ROOT/preprocess/word_vectors.py" --text "$@" --dim "$dim" --window 10 --min-count 1 --epochs 5 \
     --seed "$SEED" --output "$folder" >"$folder.log" 2>&1 || fail "training the word vectors" "$folder.log"
 }
 
-# settings SYSTEM: sets BIN and the arguments `training`, after making the files that the system starts from.
+# settings SYSTEM: set BIN and the arguments `training`, and create the files that the system starts from.
 settings() {
   local text=$RUN/text global=$WORD2VEC glove=$GLOVE
   local optimisation=("${sgd[@]}")
@@ -92,7 +94,7 @@ settings() {
       BIN=$RUN/bin-cutoff
       training=("${glove_size[@]}" "${adam[@]}")
       if [[ -n $glove ]]; then
-        training+=(--freeze-vectors) # as the authors' code does for GloVe
+        training+=(--freeze-vectors) # as in the authors' code for GloVe
       else
         learn_vectors "global-$glove_dim" "$glove_dim" "$text/train.src" "$text/train.tgt"
         glove=$RUN/vectors-global-$glove_dim/vectors.txt
@@ -104,8 +106,8 @@ settings() {
   esac
 }
 
-# train_in_turn SYSTEM: run train_SYSTEM, on which other systems are based. If several jobs need it, one makes it while
-# the others wait.
+# train_in_turn SYSTEM: run train_SYSTEM for a system on which other systems are based. If several jobs need it, one
+# trains it while the others wait.
 train_in_turn() {
   local turn
   exec {turn}>"$RUN/.$1"
@@ -114,15 +116,15 @@ train_in_turn() {
   exec {turn}>&-
 }
 
-# train_enc_dec_a: train it with a separate dictionary.
+# train_enc_dec_a: train EncDecA with its separate dictionary.
 train_enc_dec_a() {
   settings enc_dec_a
   binarise -1 "$((CUTOFF + 1))"
   train enc_dec_a enc_dec_a "${training[@]}"
 }
 
-# train_rewards: train the reward models of DRESS over the words of EncDecA, an auto-encoder of the sentences of both
-# sides and a language model of the target side -> $RUN/dress-rewards
+# train_rewards: train the reward models of DRESS over the words of EncDecA. They are an auto-encoder of the sentences
+# of both sides and a language model of the target side. The result is $RUN/dress-rewards.
 train_rewards() {
   local folder=$RUN/dress-rewards words=$RUN/bin-cutoff/dict.tgt.txt split
   mkdir -p "$folder/text"
@@ -144,9 +146,9 @@ train_rewards() {
     --optimizer fused_adam --lr 0.001 --clip-norm 5 --batch-size 32 --no-epoch-checkpoints --patience 1
 }
 
-# train_dress: fine-tune EncDecA with rewards, like DRESS's release. Here the checkpoint whose greedy outputs of the
-# validation sentences have the highest reward is kept. The authors' code keeps epoch 16 of 18. Its reward models are larger
-# and trained differently.
+# train_dress: fine-tune EncDecA with rewards, like DRESS's release. Here, the kept checkpoint is the one whose greedy
+# outputs of the validation sentences have the highest reward. The authors' code keeps epoch 16 of 18. Its reward models
+# are larger and trained differently.
 train_dress() {
   train_in_turn enc_dec_a
   train_rewards
@@ -158,15 +160,16 @@ train_dress() {
     --no-epoch-checkpoints --best-checkpoint-metric reward --maximize-best-checkpoint-metric
 }
 
-# train_dress_ls: train the lexical model, which is mixed into DRESS and uses its attention (EncDecA's in the release).
+# train_dress_ls: train the lexical model, which is mixed into DRESS and uses its attention. The release uses EncDecA's
+# attention.
 train_dress_ls() {
   train_in_turn dress
   criterion=model_loss train dress_ls dress_ls "${glove_size[@]}" "${lexical_size[@]}" ${GLOVE:+--freeze-vectors} \
     --base-checkpoint "$RUN/dress/checkpoint_best.pt" "${adam[@]}" --skip-first-target
 }
 
-# train_all WORDS THRESHOLD: train every one of $SYSTEMS, with a dictionary of at most WORDS words seen THRESHOLD times,
-# except for enc_dec_a and the systems based on it, which have another one.
+# train_all WORDS THRESHOLD: train each of $SYSTEMS, with a dictionary of at most WORDS words that occur at least
+# THRESHOLD times. enc_dec_a and the systems based on it have another dictionary.
 train_all() {
   local system
   for system in $SYSTEMS; do
@@ -181,8 +184,8 @@ train_all() {
   done
 }
 
-# search_beams SYSTEM SET TEXT LENGTH: the two best hypotheses of each sentence of $RUN/TEXT, at most LENGTH words long
-# -> $RUN/SYSTEM/SET-5.log and SET-12.log, one log per beam
+# search_beams SYSTEM SET TEXT LENGTH: write the two best hypotheses of each sentence of $RUN/TEXT, at most LENGTH words
+# long, to $RUN/SYSTEM/SET-5.log and SET-12.log, one log per beam.
 search_beams() {
   local beam
   for beam in 5 12; do
@@ -191,8 +194,9 @@ search_beams() {
   done
 }
 
-# rerank_all SET LENGTH: decode SET with every one of $RERANK, with outputs of at most LENGTH words -> SET.txt, and the
-# scores on the validation sentences in SET.choice.{txt,json}, in $RUN/SYSTEM_bleu and $RUN/SYSTEM_sari
+# rerank_all SET LENGTH: decode SET with each of $RERANK, with outputs of at most LENGTH words. Write the outputs to
+# SET.txt, and the scores on the validation sentences to SET.choice.{txt,json}, in $RUN/SYSTEM_bleu and
+# $RUN/SYSTEM_sari.
 rerank_all() {
   local set=$1 length=$2 system metric folder references
   mapfile -t references < <(files_like "$RUN/text" 'valid.ref*')
@@ -201,7 +205,7 @@ rerank_all() {
   ln -sf ../text/valid.src "$RUN/text-tune/test.src"
   ln -sf ../text/valid.tgt "$RUN/text-tune/test.tgt"
   for system in $RERANK; do
-    [[ " $SYSTEMS " == *" $system "* ]] || continue # belongs to another job
+    [[ " $SYSTEMS " == *" $system "* ]] || continue # another job searches with this system
     settings "$system"
     search_beams "$system" "tune$length" text-tune "$length"
     search_beams "$system" "$set" "text-$set" "$length"
@@ -218,7 +222,7 @@ rerank_all() {
   done
 }
 
-# with_reranked: SYSTEMS, and the outputs that rerank_all made from them.
+# with_reranked: print SYSTEMS, and the names of the outputs that rerank_all created from them.
 with_reranked() {
   local system
   printf '%s' "$SYSTEMS"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PC-SAN's automatic evaluation on ESSAY, with its baselines: topic words -> an essay of 50 to 120 words, in Chinese.
+# PC-SAN's automatic evaluation on ESSAY, with its baselines. Topic words become a Chinese essay of 50 to 120 words.
 #
 #   DATA=path/to/essay BERT=path/to/bert-base-chinese bash examples/pc_san/essay.sh
 #

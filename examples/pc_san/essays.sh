@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Essays from topic words: common part of zhihu.sh, essay.sh, commongen.sh, ablations.sh and the baselines' recipes,
-# which source it after recipe.sh, and call `essays NAME` or `commongen`.
+# Essays from topic words. This is the common part of zhihu.sh, essay.sh, commongen.sh, ablations.sh and the baselines'
+# recipes. They source this file after recipe.sh, and call `essays NAME` or `commongen`.
 #
 #   BERT      local directory of a transformers model; the paper's is BERT-base, Chinese (default: a tiny BERT, trained on
 #             the text)
@@ -35,10 +35,10 @@ case $SIZE in
   small) suffix=_small transformer_width=128 lstm_width=128 ppg_width=128 ;;
   *) die "SIZE must be paper or small, but is $SIZE." ;;
 esac
-# The best checkpoint is chosen by likelihood, because MTA-LSTM's loss has another term.
+# The best checkpoint is chosen by likelihood, because MTA-LSTM's loss has an additional term.
 validation=(--best-checkpoint-metric nll_loss --patience 5)
 
-# essays NAME: zhihu or essay, as released with MTA-LSTM or in plain files.
+# essays NAME: run the comparison on zhihu or essay, as released with MTA-LSTM or in plain files.
 essays() {
   local source=(--data "$DATA")
   if [[ -f $DATA/TrainingData.txt ]]; then
@@ -57,8 +57,9 @@ or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
   compare
 }
 
-# commongen: 3 to 5 concept words -> a sentence. The public development set, whose references are known, is the test
-# set. No choice is made on it: training is validated only at the end, and the last checkpoint counts as the best.
+# commongen: run the comparison on CommonGen, 3 to 5 concept words -> a sentence. The public development set, whose
+# references are known, is the test set. It is not used for any choice. The training is validated only at the end, and
+# the last checkpoint counts as the best.
 commongen() {
   need_files "Set DATA to a directory with CommonGen: {train,valid}.{src,tgt}." "$DATA"/{train,valid}.{src,tgt}
   begin
@@ -71,7 +72,7 @@ commongen() {
   compare
 }
 
-# begin: fail with one sentence if the request is impossible, before any file is made. Record the rest.
+# begin: fail with one sentence if the request is impossible, before any file is created. Otherwise record the settings.
 begin() {
   local system width files
   need_systems "${!arch[@]}"
@@ -88,14 +89,14 @@ begin() {
     width=$(awk '{ print NF == 2 ? $2 : NF - 1; exit }' "$VECTORS")
     for system in $SYSTEMS; do
       [[ $width == "$(width_of "$system")" ]] ||
-        die "$VECTORS has $width numbers a word, but $system reads $(width_of "$system"): name SYSTEMS that they fit."
+        die "$VECTORS has $width numbers per word, but $system reads $(width_of "$system"): name SYSTEMS that they fit."
     done
   fi
   remember "DATA=$(realpath "$DATA")" "SIZE=$SIZE" "BERT=$BERT" "VECTORS=$VECTORS" "WARMUP=$WARMUP" "WORDS=$WORDS" \
     ${OPTIMISER:+"OPTIMISER=$OPTIMISER"} "BERT_UPDATES=$BERT_UPDATES"
 }
 
-# width_of SYSTEM: width of its initial word vectors.
+# width_of SYSTEM: print the width of the system's initial word vectors.
 width_of() {
   case $1 in
     mta_lstm | tat_lstm | tav_lstm | sc_lstm) echo "$lstm_width" ;;
@@ -104,7 +105,7 @@ width_of() {
   esac
 }
 
-# compare: train and decode every one of $SYSTEMS on $RUN/text, score them on the test set "test" against $references.
+# compare: train and decode each of $SYSTEMS on $RUN/text, and score them on the test set "test" against $references.
 compare() {
   local system
   binarise "$WORDS" 0 --dataset-impl raw
@@ -124,7 +125,7 @@ compare() {
   score test "${references[@]}" -- --tokenize none --preset paper:pc-san standard
 }
 
-# settings SYSTEM: sets the arguments `criterion`, `optimisation`, `inputs` (only for training) and `search`, and makes
+# settings SYSTEM: set the arguments `criterion`, `optimisation`, `inputs` (only for training) and `search`, and create
 # the system's input files.
 settings() {
   local system=$1
@@ -157,8 +158,8 @@ settings() {
   inputs+=(${change[$system]:-})
 }
 
-# PC-SAN's settings (section 4.2), with the rate and warm-up of Vaswani et al. for its width; and those of the released
-# MTA-LSTM. OPTIMISER=adadelta trains the LSTMs with the optimiser of the MTA-LSTM and PPG papers.
+# PC-SAN's settings (section 4.2), with the rate and warm-up of Vaswani et al. for its width, and the settings of the
+# released MTA-LSTM code. OPTIMISER=adadelta trains the LSTMs with the optimiser of the MTA-LSTM and PPG papers.
 noam=(
   --optimizer fused_adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr "$RATE" --lr-scheduler inverse_sqrt
   --warmup-updates "$WARMUP" --batch-size "$BATCH" --label-smoothing 0.1
@@ -170,7 +171,7 @@ case ${OPTIMISER:-adam} in
   *) die "OPTIMISER must be adam or adadelta, but is $OPTIMISER." ;;
 esac
 
-# tiny_bert: $BERT, or a replacement trained on the training text.
+# tiny_bert: print $BERT, or the folder of a replacement trained on the training text.
 tiny_bert() {
   [[ -z $BERT ]] || return 0
   BERT=$RUN/bert
@@ -180,7 +181,8 @@ tiny_bert() {
     --updates "$BERT_UPDATES" --seed "$SEED" >"$RUN/bert.log" 2>&1 || fail "training the tiny BERT" "$RUN/bert.log"
 }
 
-# vectors WIDTH [OPTION...]: adds $VECTORS, or vectors trained on the text, to `inputs`, as --topic-vectors or the options.
+# vectors WIDTH [OPTION...]: add $VECTORS, or vectors trained on the text, to `inputs`, as --topic-vectors or the
+# options.
 vectors() {
   local file=$VECTORS option
   [[ $VECTORS != none ]] || return 0
@@ -199,7 +201,7 @@ vectors() {
   (($# > 1)) || inputs+=(--topic-vectors "$file")
 }
 
-# chunks: the essays split into chunks for PPG, and their binary data.
+# chunks: write the essays split into chunks for PPG, and their binary data.
 chunks() {
   BIN=$RUN/bin-chunks
   if [[ ! -f $RUN/chunks/manifest.json ]]; then
@@ -210,7 +212,7 @@ chunks() {
   TEXT=$RUN/chunks binarise "$WORDS" 0 --dataset-impl raw
 }
 
-# mean_length: mean length of the training essays, including the end symbol, as MTA-LSTM's target length.
+# mean_length: print the mean length of the training essays, including the end symbol, for MTA-LSTM's target length.
 mean_length() {
   awk '{ words += NF + 1 } END { printf "%d", words / NR + 0.5 }' "$RUN/text/train.tgt"
 }

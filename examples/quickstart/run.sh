@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The whole pipeline on generated data: text -> fairseq-preprocess -> fairseq-train -> fairseq-generate -> scores, in a
-# few minutes on two cores. No arguments. All files are written to runs/quickstart. A second run shows the results
-# immediately, and an interrupted one continues. SMOKE=1, SEED, EPOCHS and RUN work as in the recipes.
+# Run the whole pipeline on generated data: text -> fairseq-preprocess -> fairseq-train -> fairseq-generate -> scores.
+# It takes a few minutes on two cores. The script has no arguments. All files are written to runs/quickstart. A second
+# run shows the results immediately, and an interrupted run continues. SMOKE=1, SEED, EPOCHS and RUN work as in the
+# recipes.
 set -euo pipefail
 RECIPE=quickstart
 SYSTEMS=wean_lstm
@@ -18,11 +19,11 @@ if [[ $SMOKE == 1 ]]; then
 else
   : "${EPOCHS:=3}"
   pairs=24000 sizes=(--valid 500 --test 1000)
-  evaluate=125 # three times per epoch
+  evaluate=125 # validate three times per epoch
 fi
-updates=$(((pairs + 63) / 64)) # per epoch
+updates=$(((pairs + 63) / 64)) # updates per epoch
 ((GPUS <= 1)) || GPUS=1
-((OMP_NUM_THREADS <= 4)) || OMP_NUM_THREADS=4 # the model is small
+((OMP_NUM_THREADS <= 4)) || OMP_NUM_THREADS=4 # more threads do not help a small model
 remember "SMOKE=$SMOKE"
 model=${RUN#"$PWD/"}/model
 
@@ -36,7 +37,7 @@ write_text() {
     --train "$pairs" "${sizes[@]}" >"$RUN/text.log" 2>&1 || fail "writing the text" "$RUN/text.log"
 }
 
-# write_synonyms: the grammar's synonyms, one set per line.
+# write_synonyms: write the synonyms of the grammar, one set per line.
 write_synonyms() {
   python -P - "$RUN/text/manifest.json" >"$RUN/synonyms.txt" <<'PYTHON'
 import json
@@ -52,8 +53,8 @@ title() { printf '\n== %s\n\n' "$*"; }
 write_text
 binarise 10000 1
 validate_by_bleu "$evaluate" 40
-# These are not the settings of the paper, which trains much longer. A rate that falls to 0 is better with few updates,
-# and weight decay shrinks the random initial embeddings, so that only the learnt part remains.
+# These are not the settings of the paper, which trains much longer. A learning rate that falls to 0 is better with few
+# updates. Weight decay shrinks the random initial embeddings, so that only the learnt part remains.
 train wean_lstm wean_lstm --embed-dim 192 --hidden-size 192 --dropout 0.15 "${wean_optimisation[@]}" "${validation[@]}" \
   --lr 0.005 --weight-decay 1.1 --lr-scheduler polynomial_decay --total-num-update $((updates * EPOCHS))
 test_of_text test
@@ -76,7 +77,7 @@ report() {
   title "Nearest neighbours in the embedding that encoder, decoder and output layer share"
   local words=() word
   for word in $NEIGHBOURS_OF; do
-    if grep -q "^$word " "$RUN/bin/dict.src.txt"; then # a small vocabulary may not contain all of them
+    if grep -q "^$word " "$RUN/bin/dict.src.txt"; then # a small vocabulary may lack some of the words
       words+=("$word")
     fi
   done

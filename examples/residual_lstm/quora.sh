@@ -7,16 +7,17 @@
 # DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}, such as the output of
 # preprocess/twitter_url.py for Twitter URL.
 #
-# Sizes are the paper's (Prakash et al., COLING 2016: 4 layers of 512 units, embeddings 512, dropout 0.5), and so is the
-# optimisation of the first system: SGD at a rate of 1, halved after every third epoch, 10 epochs. The paper does not
-# give the clipping. It is 5 here. The second system is the same network with Adam, which the later paraphrase
-# literature uses for its LSTM baselines. 8,000 words and at most 20 per sentence, as in DNPG's table.
+# The sizes are from the paper (Prakash et al., COLING 2016: 4 layers of 512 units, embeddings 512, dropout 0.5). The
+# first system also has the paper's optimisation: SGD at a rate of 1, halved after every third epoch, 10 epochs. The
+# paper does not state the clipping, which is 5 here. The second system is the same network with Adam, which the later
+# paraphrase literature uses for its LSTM baselines. The text has 8,000 words and at most 20 words per sentence, as in
+# DNPG's table.
 # shellcheck disable=SC2034,SC2154
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=residual_lstm/$SET}"
 : "${SYSTEMS:=residual_lstm residual_lstm_adam}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${SIZES:=--embed-dim 32 --hidden-size 32}" "${LIMIT:=400}" "${TEST_LIMIT:=20}"
-# RATE is Adam's.
+# RATE is the learning rate of Adam.
 : "${EPOCHS:=10}" "${SIZES:=}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=8}" "${WORDS:=8000}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"

@@ -5,8 +5,9 @@
 #   DATA=path/to/NeuralTextSimplification/data TURK=path/to/turkcorpus bash examples/wean_lstm/ew_sew.sh
 #
 # DATA contains {train,dev}.{en,sen} as released with NTS. dev contains the 2,000 tuning sentences of TurkCorpus, once
-# for each of 8 references. The first of each is used. TURK contains the 359 test sentences and their 8 references,
-# test.8turkers.tok.{norm,turk.0 ... turk.7}. All text is lower-cased, and brackets are spelt as in the references.
+# for each of 8 references. The first reference of each sentence is used. TURK contains the 359 test sentences and their
+# 8 references, test.8turkers.tok.{norm,turk.0 ... turk.7}. All text is lower-cased, and brackets are spelt as in the
+# references.
 set -euo pipefail
 : "${DATA:=data/ew_sew}" "${TURK:=data/turkcorpus}" "${SYSTEMS:=wean_lstm_ew_sew seq2seq_lstm}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=20}" "${LIMIT:=2000}" "${TEST_LIMIT:=40}"

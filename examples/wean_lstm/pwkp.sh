@@ -4,9 +4,9 @@
 #   DATA=path/to/wikismall bash examples/wean_lstm/pwkp.sh
 #
 # DATA contains the files of the DRESS data bundle: PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, with
-# placeholders for names, and PWKP_108016.tag.80.aner.ori.test.{src,dst}, without. The model reads the former. The names
-# are restored in its outputs (from PWKP_108016.tag.80.aner.map.t7 if it exists, else from the two forms of the source),
-# which are scored against the latter, lower-cased.
+# placeholders for names, and PWKP_108016.tag.80.aner.ori.test.{src,dst}, with the original names. The model reads the
+# text with placeholders. The names are restored in its outputs (from PWKP_108016.tag.80.aner.map.t7 if it exists,
+# otherwise from the two forms of the source). The outputs are scored against the original text, lower-cased.
 set -euo pipefail
 : "${DATA:=data/wikismall}" "${SYSTEMS:=wean_lstm_pwkp seq2seq_lstm}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=20}" "${LIMIT:=2000}" "${TEST_LIMIT:=40}"

@@ -4,13 +4,13 @@
 #   DATA=path/to/quora bash examples/wean_lstm/quora.sh
 #
 # DATA is the published quora_duplicate_questions.tsv or train.csv, from which preprocess/quora.py draws 100,000 / 4,000
-# / 20,000 duplicates; or a directory with existing splits train.src, train.tgt, valid.src, ..., with one question per
-# line and its duplicate on the same line of .tgt. This data set is not in the paper. The settings are those for PWKP (2
-# layers, 256 wide, dropout 0.4, Adam 0.001, clip 5, batch 64).
+# / 20,000 duplicates. It may also be a directory with existing splits train.src, train.tgt, valid.src, ..., with one
+# question per line and its duplicate on the same line of .tgt. The settings are the same as for PWKP (2 layers, 256
+# wide, dropout 0.4, Adam 0.001, clip 5, batch 64).
 #
 #   SYSTEMS  wean_lstm, seq2seq_lstm; wean_dot and wean_concat, with other scores; wean_detached, whose embeddings get no
 #            gradient from the output layer; lstm, fairseq's own, with input feeding, whose outputs keep their <unk>
-#   WIDTH    of embeddings and states
+#   WIDTH    width of embeddings and states
 set -euo pipefail
 : "${DATA:=data/quora}" "${SYSTEMS:=wean_lstm seq2seq_lstm}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=50}" "${LIMIT:=4000}" "${TEST_LIMIT:=200}"

@@ -1,7 +1,7 @@
-"""Common parts of the scripts of ``preprocess/``: reading text, writing an output directory, looking for leaks.
+"""Common parts of the scripts of ``preprocess/``. They read text, write an output directory and check for leaks.
 
-The scripts run as ``python preprocess/<name>.py``, which puts their own folder on the path: ``from corpus.output import
-Output``. The steps from text to tokens are in ``wean_fairseq.text``, because models need them too.
+The scripts run as ``python preprocess/<name>.py``. Python then puts their folder on the path, so they can use ``from
+corpus.output import Output``. The steps from text to tokens are in ``wean_fairseq.text``, because models need them too.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ if _missing:
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print one line for a Ctrl-C while the libraries are imported, which no function of a script handles."""
+    """Print one line after Ctrl-C during the imports, because no function of a script can handle it yet."""
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
     else:

@@ -1,11 +1,11 @@
 """Word alignment of sentence pairs: IBM model 1 with a diagonal prior (Dyer et al., NAACL 2013, "fast_align").
 
-A target word at position j of n comes from no source word with probability ``NULL_SHARE``, else from the source word at
-position i of m with probability proportional to exp(-``TENSION`` |i / m - j / n|) t(target word | source word). The
-table t is learnt by expectation maximisation, with a symmetric Dirichlet prior on every row, which prevents rare words
-from collecting their neighbours. The tension is constant, while the paper learns it too.
+A target word at position j of n comes from no source word with probability ``NULL_SHARE``, otherwise from the source
+word at position i of m with probability proportional to exp(-``TENSION`` |i / m - j / n|) t(target word | source word).
+The table t is learnt by expectation maximisation, with a symmetric Dirichlet prior on every row, which prevents rare
+words from attracting spurious links (garbage collection). The tension is constant here, but the paper learns it too.
 
-Memory: about 20 bytes for every distinct pair of words that occur in the same sentence pair, and 4 for every
+The memory is about 20 bytes for every distinct pair of words in the same sentence pair, and 4 bytes for every
 occurrence.
 """
 
@@ -19,35 +19,35 @@ from scipy.special import digamma
 
 NULL_SHARE = 0.08
 TENSION = 4.0
-ALPHA = 0.01  # of the Dirichlet prior
-_CELLS = 2_000_000  # cells that are processed at a time
+ALPHA = 0.01  # parameter of the Dirichlet prior
+_CELLS = 2_000_000  # approximate number of cells per batch
 
 Links = set[tuple[int, int]]
 
 
 class Side(NamedTuple):
-    """One side of all pairs: ``words`` as numbers from 1 (0 = no word), the start of each sentence, and the end."""
+    """One side of all pairs. ``words`` are numbers from 1 (0 = no word). ``starts`` are the sentences' bounds."""
 
     words: NDArray[np.int64]
     starts: NDArray[np.int64]
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Words of each sentence."""
+        """Return the number of words of each sentence."""
         return np.diff(self.starts)
 
 
 class _Batch(NamedTuple):
-    """The cells of some pairs: one cell for each target word and source word, and for each target word and no word."""
+    """The cells of some pairs. A target word has one cell for each source word and one cell for no source word."""
 
     keys: NDArray[np.int64]  # the source word and the target word, encoded as one number
     prior: NDArray[np.float64]
-    groups: NDArray[np.int64]  # first cell of each target word
-    sizes: NDArray[np.int64]  # cells of each target word
+    groups: NDArray[np.int64]  # index of the first cell of each target word
+    sizes: NDArray[np.int64]  # number of cells of each target word
 
 
 def number_words(sentences: Iterable[list[str]], numbers: dict[str, int]) -> Side:
-    """Turn sentences into numbers. New words are added to ``numbers``."""
+    """Replace the words of sentences by numbers. New words are added to ``numbers``."""
     words: list[int] = []
     starts = [0]
     for sentence in sentences:
@@ -60,12 +60,12 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
     """Learn the model, and find the most likely source word of every target word.
 
     Args:
-        source: without empty sentences.
+        source: sentences of one side, none of them empty.
         target: the other side of the same sentences.
         iterations: number of iterations of expectation maximisation.
 
     Returns:
-        For every word of ``target`` the position of its source word in the sentence, from 0. -1 = none.
+        The position of the source word in its sentence, from 0, for every word of ``target``. -1 = none.
     """
     vocabulary = int(target.words.max()) + 1
     bounds = _bounds(source, target)
@@ -95,7 +95,7 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
 
 
 def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
-    """Return first and last pair of each batch."""
+    """Return the first pair of each batch and the pair after its last one."""
     cells = np.cumsum((source.lengths + 1) * target.lengths)
     edges = np.searchsorted(cells, np.arange(_CELLS, cells[-1], _CELLS), side="right")
     edges = np.unique(np.concatenate([[0], edges, [len(cells)]]))
@@ -103,9 +103,9 @@ def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
 
 
 def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> _Batch:
-    """Return the cells of pairs ``low`` to ``high``. A target word's first cell is for no source word."""
+    """Return the cells of pairs ``low`` to ``high``. The first cell of a target word stands for no source word."""
     m, n = source.lengths[low:high], target.lengths[low:high]
-    pair = np.repeat(np.arange(high - low), n)  # of each target word
+    pair = np.repeat(np.arange(high - low), n)  # pair of each target word
     first = target.starts[low]
     j = np.arange(n.sum()) - (target.starts[low:high] - first)[pair]
     sizes = m[pair] + 1
@@ -132,10 +132,10 @@ def _maximise(counts: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[n
 
 
 def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -> Links:
-    """Return links (i, j) of both directions. With ``grow``, add neighbouring links of one direction ("grow-diag").
+    """Return the links (i, j) of both directions. With ``grow``, add neighbouring links of one direction (grow-diag).
 
-    A link of one direction is added if it touches a link, also diagonally, and one of its words has none yet (Koehn et
-    al., IWSLT 2005).
+    A link of one direction is added if it is next to an accepted link, horizontally, vertically or diagonally, and one
+    of its words has no link yet (Koehn et al., IWSLT 2005).
 
     Args:
         forward: source position of each target word, -1 = none.
@@ -161,14 +161,14 @@ def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -
 
 
 class Block(NamedTuple):
-    """Words ``[source[0], source[1])`` of one side and ``[target[0], target[1])`` of the other."""
+    """A phrase pair: words ``[source[0], source[1])`` of one side and ``[target[0], target[1])`` of the other."""
 
     source: tuple[int, int]
     target: tuple[int, int]
 
 
 def smallest_blocks(links: Links) -> Iterator[Block]:
-    """Yield for every link the smallest phrase pair around it that no link leaves (Koehn et al., NAACL 2003)."""
+    """Yield the smallest phrase pair around every link that no other link leaves (Koehn et al., NAACL 2003)."""
     for link in sorted(links):
         block = Block((link[0], link[0] + 1), (link[1], link[1] + 1))
         while True:

@@ -22,14 +22,14 @@ def binarise(
     workers: int = 1,
     overwrite: bool = False,
 ) -> bool:
-    """Make fairseq's binary data with its dictionaries from text. The folder has a temporary name until it is complete.
+    """Write fairseq's binary data and dictionaries from text. The folder has a temporary name until it is complete.
 
     Args:
         text: output directory of a script, with ``train.src`` and so on.
         folder: output folder.
         sizes: ``words`` (the size of the dictionary, 0 = no limit), ``threshold`` (words seen less often become
             ``<unk>``), ``separate_dictionaries`` (one dictionary per side instead of a joint one), and optionally
-            ``raw_data`` (the data stays text).
+            ``raw_data`` (keep the data as text).
         dictionaries: files of an earlier source and target dictionary, which are used unchanged.
         workers: number of processes.
         overwrite: replace the result of an earlier run.
@@ -38,7 +38,7 @@ def binarise(
         True if there was anything to do.
 
     Raises:
-        InputError: if the folder cannot be written or the command fails, with its last line.
+        InputError: if the folder cannot be written or the command fails. The message has the last line of its output.
     """
     made_from: dict[str, object] = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
     for path in dictionaries:
@@ -47,14 +47,14 @@ def binarise(
     made_from |= {"dictionaries_sha256": [sha256_of(path) for path in dictionaries]} if dictionaries else {}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    # fairseq-preprocess creates the folder, so there is no lock on it. The partial folder ends in `.binary`, because
-    # other writers remove leftovers whose names end in `.partial`.
+    # fairseq-preprocess creates the folder, so there is no lock on it. The name of the partial folder ends in
+    # `.binary`, because other writers remove leftovers whose names end in `.partial`.
     partial = partial_folder(folder).with_suffix(".binary")
     remove(partial)
     folder.parent.mkdir(parents=True, exist_ok=True)
     line = [
         sys.executable,
-        "-P",  # no module of the working directory
+        "-P",  # do not import modules of the working directory
         "-m",
         "fairseq_cli.preprocess",
         *_arguments(text, partial, sizes, dictionaries),
@@ -93,7 +93,7 @@ def _may_replace(folder: Path, made_from: dict[str, object], overwrite: bool) ->
     """Return True if ``folder`` is an outdated output of this module, False if it is complete.
 
     Raises:
-        InputError: if it is another folder, or must not be replaced.
+        InputError: if ``folder`` was not written by this module, or must not be replaced.
     """
     manifest = folder / MANIFEST
     recorded = None

@@ -1,4 +1,4 @@
-"""Random choices for the generators, based on ``random()``, whose numbers are the same in all versions of Python."""
+"""Random choices for the generators. They use only ``random()``, whose numbers are the same in all Python versions."""
 
 from collections.abc import Iterable, Sequence
 from random import Random

@@ -1,4 +1,4 @@
-"""The common command line of the scripts, and how they run: a mistake gives one sentence and exit status 2."""
+"""The common command line and main functions of the scripts. A user error gives one sentence and exit status 2."""
 
 import argparse
 from argparse import ArgumentParser, Namespace
@@ -17,7 +17,7 @@ from wean_fairseq.optional import versions_of
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
-EXAMPLES = whole_number(1, 10_000_000)  # type of the options of generators: larger numbers are typing errors
+EXAMPLES = whole_number(1, 10_000_000)  # argparse type for numbers of examples; larger ones are typing errors
 # Options that do not change the text, or that are recorded by the files that they name.
 _NOT_CONTENT = (
     "output",
@@ -33,7 +33,7 @@ _NOT_CONTENT = (
 
 
 def one_word(text: str) -> str:
-    """Return an argparse type: a word that texts keep unchanged, such as a separator."""
+    """Return an argparse type for a word that the text steps keep unchanged, such as a separator."""
     cleaner = cleaning.Cleaner()
     if text.split() != [text] or cleaner.guard(cleaner.clean(text)) != text:
         raise argparse.ArgumentTypeError(f"must be one word, and no special symbol such as <unk>, but is {text!r:.60}")
@@ -41,7 +41,7 @@ def one_word(text: str) -> str:
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows a default if there is one."""
+    """Help formatter that shows an option's default if it has one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         shown = not isinstance(action.default, bool) and action.default not in (None, "", [])
@@ -89,7 +89,7 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
 
 
 def add_text_options(parser: ArgumentParser) -> None:
-    """The options about the text itself."""
+    """Add the options about the text itself."""
     group = parser.add_argument_group("text")
     group.add_argument(
         "--unit", choices=steps.UNITS, default="words", help="tokeniser; words = keep the existing tokens"
@@ -137,10 +137,10 @@ def run(
 
     Args:
         parser: parser of the command line.
-        build: writes the splits.
+        build: function that writes the splits.
         arguments: command-line arguments (default: those of the process).
         inputs: the source files named by the options, which determine whether the work is already done.
-        version: version of the script, to be raised with every change that changes the text.
+        version: version of the script, which every change of the written text must raise.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
@@ -167,13 +167,13 @@ def run_once(
     libraries: Sequence[str] = (),
     sets: Sequence[str] = (),
 ) -> int:
-    """Parse the options, build the directories that do not exist yet, and return the exit status.
+    """Parse the options and build the directories that do not exist yet. Return the exit status.
 
     Args:
         parser: parser of the command line.
-        write: fills a directory, and returns a description of it.
+        write: function that fills a directory and returns a description of it.
         arguments: command-line arguments (default: those of the process).
-        version: version of the script, to be raised with every change that changes the bytes.
+        version: version of the script, which every change of the written bytes must raise.
         sources: the files that the options name.
         libraries: names of the libraries that the content depends on.
         sets: names of several sets, each in its own directory. ``--set`` names one or all of them.
@@ -199,7 +199,7 @@ def run_once(
 
 
 def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str]) -> Output:
-    """A directory whose content depends on all options except ``--overwrite`` and the names of files (``--text``)."""
+    """Return the output directory. ``--overwrite`` and the names of files do not determine its content."""
     recorded = {
         key: value
         for key, value in vars(options).items()
@@ -246,7 +246,7 @@ def prepare(
 
 
 def is_missing(output: Output, sources: Sequence[Path]) -> bool:
-    """Return True if a directory must be written. False, with a message, if it has the same options and files.
+    """Return True if a directory must be written. Return False and print a line if it has the same options and files.
 
     Raises:
         InputError: if the directory must not be written, or a source is missing.
@@ -256,14 +256,14 @@ def is_missing(output: Output, sources: Sequence[Path]) -> bool:
         say(script, f"{output.path} is complete already: nothing to do")
         return False
     check_free(output.path, script, output.overwrite)
-    for path in sources:  # before a folder is created
+    for path in sources:  # check the sources before a folder is created
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
     return True
 
 
 def fill(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result:
-    """Let ``write`` fill a missing directory. Return its result."""
+    """Call ``write`` to fill a missing directory. Return its result."""
     with output:
         for path in sources:
             output.source(path)
@@ -273,7 +273,7 @@ def fill(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -
 def content_options(options: Namespace, sources: list[Path]) -> dict[str, Any]:
     """Return the options that determine the content.
 
-    A file is its index among the sources, and directories are omitted.
+    A file is represented by its index among the sources. Directories are omitted.
     """
 
     def shown(value: object) -> object:

@@ -15,7 +15,7 @@ DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bar
 DELIMITERS |= {"~": "tildes", "\x01": "the characters \\x01 of Hive"}
 OPEN_MARK, LONE_MARK = "a quotation mark stays open", "a quotation mark closes nothing"
 _SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)  # written and read by Excel
-_MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26  # of one row: an unclosed mark ends here
+_MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26  # maximum size of one row, which limits an unclosed quotation mark
 # While ``csv`` reads, an escaped character is shifted by this number to a lone surrogate, which UTF-8 text cannot
 # contain.
 _HIDDEN = 0xDC00
@@ -32,12 +32,12 @@ class Dialect:
     """Format of a table.
 
     Attributes:
-        delimiter: between two cells.
-        quote: the mark around cells. Empty if marks are part of the text.
+        delimiter: text between two cells.
+        quote: quotation mark around cells. Empty if quotation marks are part of the text.
         escapes: whether a backslash escapes the next character.
-        spaced: a space follows the delimiters.
-        width: cells of a row. 0 = not known yet.
-        skip: lines before the table (a ``sep=;`` line).
+        spaced: whether a space follows the delimiters.
+        width: number of cells of a row. 0 = not known yet.
+        skip: number of lines before the table (a ``sep=;`` line).
     """
 
     delimiter: str
@@ -55,7 +55,7 @@ class Dialect:
 
 
 class Row(NamedTuple):
-    """One row: the line of the file where it starts, its cells, and its problem if it has one."""
+    """One row with the number of its first line in the file, its cells, and its problem if it has one."""
 
     line: int
     cells: list[str]
@@ -67,13 +67,13 @@ class Evidence:
     """Counts for and against a dialect.
 
     Attributes:
-        rows: without a problem.
-        bad: rows with a problem. ``first_bad`` is the first.
-        quoted: cells between quotation marks.
-        needed: quoted cells that need the marks, because of a delimiter, a line break or a mark in them.
-        stray: marks that enclose no cell. ``first_stray`` is the line of the first one, and ``kept_stray`` the line of
-            the first one in a row without a problem.
-        other_escapes: backslashes before characters that no program escapes, and in paths of Windows.
+        rows: number of rows without a problem.
+        bad: number of rows with a problem. ``first_bad`` is the first.
+        quoted: number of cells between quotation marks.
+        needed: number of quoted cells that need the marks because they contain a delimiter, a line break or a mark.
+        stray: number of marks that enclose no cell. ``first_stray`` is the line of the first one, and ``kept_stray``
+            the line of the first one in a row without a problem.
+        other_escapes: number of backslashes in Windows paths, and before characters that no program escapes.
         lines: number of file lines that the rows without a problem occupy.
         marks: whether the dialect treats quotation marks or backslashes in the table as text.
         widths: number of rows by number of cells.
@@ -98,7 +98,7 @@ class Evidence:
         self.first_bad = self.first_bad or row
 
     def note_stray(self, line: int, *, kept: bool = False) -> None:
-        """Count a mark that does not enclose a whole cell. ``kept`` = its row is used, with the mark as text."""
+        """Count a mark that does not enclose a whole cell. If ``kept``, the row is used with the mark as text."""
         self.stray += 1
         self.first_stray = self.first_stray or line
         self.kept_stray = self.kept_stray or line * kept
@@ -131,7 +131,7 @@ class _Lines:
     def _protect(self, line: str) -> str:
         """Replace the characters that ``csv`` would misread: carriage returns and escaped characters."""
         if "\r" in line:
-            line = line.replace("\r", _hide("\r"))  # rejected by ``csv``
+            line = line.replace("\r", _hide("\r"))  # ``csv`` rejects it
         if self._dialect.escapes and "\\" in line:
             letters = self._dialect.delimiter == "\t" and not self._dialect.quote  # as written by MySQL and PostgreSQL
             pattern = _ESCAPE_OR_LETTER if letters else _ESCAPE
@@ -149,9 +149,9 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
     """Yield all rows of a table, with or without a problem. Empty lines between rows are skipped.
 
     Args:
-        lines: lines of the file, without their ends.
+        lines: lines of the file, without their line endings.
         dialect: dialect of the table. If it has a width, rows of another width have a problem.
-        evidence: gets the counts.
+        evidence: receives the counts.
     """
     source = _Lines(lines, dialect)
     evidence = Evidence() if evidence is None else evidence
@@ -188,7 +188,7 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
 
 def _show(cell: str, dialect: Dialect) -> str:
     """Return a cell with the characters that were hidden from ``csv``."""
-    if dialect.escapes and cell == "\\N":  # null, as written by MySQL and PostgreSQL
+    if dialect.escapes and cell == "\\N":  # MySQL and PostgreSQL write null as \N
         return ""
     return cell if cell.isascii() else _SURROGATE.sub(lambda found: chr(ord(found[0]) - _HIDDEN), cell)
 
@@ -244,7 +244,7 @@ def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
 
     A sentence over several lines may contain delimiters too. Unlike a delimiter between cells, a comma or a semicolon
     in a sentence is followed by a space or the end of the line. Either the first or the last line of a valid row has
-    its real delimiters. If one of these lines has another quoted cell, the writer of the file quotes its cells.
+    its real delimiters. If the first or the last line has another quoted cell, the file's cells are quoted on purpose.
     """
     if not dialect.width:
         return False
@@ -262,11 +262,11 @@ def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
 
 
 def choose_dialect(sample: Sequence[str]) -> Dialect | None:
-    """Choose delimiter, quotation marks and width from the first lines. ``None`` if there is no delimiter.
+    """Choose delimiter, quotation marks and width from the first lines. Return ``None`` if there is no delimiter.
 
-    The chosen delimiter is the one with which most lines belong to rows of the same width. Ties are resolved in favour
-    of the delimiter that is less often followed by a space, like punctuation, or between two digits, like a decimal
-    point. A tab, or "|||", that occurs equally often on every line has priority over all others.
+    The chosen delimiter makes the most lines belong to rows of the same width. Ties are resolved in favour of the
+    delimiter that is less often followed by a space, like punctuation, or between two digits, like a decimal point. A
+    tab, or "|||", that occurs equally often on every line has priority over all others.
     """
     skip = 0
     delimiters = [delimiter for delimiter in DELIMITERS if any(delimiter in line for line in sample)]
@@ -292,7 +292,7 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
 
 def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, float]:
-    """Choose marks and width for the sample. Return them with the share of the lines that they explain."""
+    """Choose quotation marks and width for the sample. Return them with the share of the lines that fit them."""
     variants = []
     for candidate in candidates(dialect, "".join(sample)):
         evidence = Evidence()
@@ -318,15 +318,15 @@ def candidates(dialect: Dialect, text: str) -> list[Dialect]:
 
 
 def prefer(found: Sequence[tuple[Dialect, Evidence]]) -> tuple[Dialect, Evidence]:
-    """Choose among measured variants of a dialect. The first one treats marks as text.
+    """Choose among measured variants of a dialect. The first variant treats marks as text.
 
-    Marks enclose cells if there are cells between marks and very few marks that enclose none, or if more cells need
-    their marks than there are such marks. Single quotation marks are apostrophes unless nearly every cell is between
-    them. Backslashes at the ends of lines are text if the lines are valid rows on their own.
+    Marks enclose cells if there are cells between marks and very few stray marks, or if more cells need their marks
+    than there are stray marks. Single quotation marks are apostrophes unless nearly every cell is between them.
+    Backslashes at the ends of lines are text if the lines are valid rows on their own.
     """
     plain = [(dialect, evidence) for dialect, evidence in found if not dialect.quote]
     unescaped = plain[0][1]
-    is_escaped = unescaped.marks and not unescaped.other_escapes  # all backslashes may be escapes
+    is_escaped = unescaped.marks and not unescaped.other_escapes  # every backslash can be an escape
     best = min(plain, key=lambda item: (item[1].bad, -item[1].rows, item[0].escapes != is_escaped))
     quoting = [
         (dialect, evidence)

@@ -1,10 +1,10 @@
-"""Placeholders of named entities (``PERSON@1``): find their words, and restore the words in outputs."""
+"""Find the words of named-entity placeholders (``PERSON@1``), and restore the words in outputs."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping
 
-_MOST_STATES = 50_000  # of one sentence; takes less than a second
+_MOST_STATES = 50_000  # maximum number of search states per sentence, which take less than a second
 _PLACEHOLDER = re.compile(r"[A-Za-z]+@\d+")
 
 
@@ -16,12 +16,13 @@ def is_placeholder(word: str) -> bool:
 def align(anonymised: str, original: str) -> dict[str, str] | None:
     """Find the words of each placeholder by comparing the two forms of one sentence.
 
-    The search processes the placeholders from left to right and tries the shortest name first. A state of the search is
-    a position in both forms with the names of the placeholders that occur again. A failed state is not tried twice, so
-    the time is polynomial in the length. It grows fast only with repeated placeholders, which is why there is a limit.
+    The search processes the placeholders from left to right and tries the shortest name first. A state of the search
+    consists of a position in both forms and the names of the placeholders that occur again. A failed state is not tried
+    twice, so the time is polynomial in the length. It grows fast only with repeated placeholders, which is why there is
+    a limit.
 
     Returns:
-        Placeholder -> words, or ``None`` if the forms have other differences or the search reaches its limit.
+        The words of each placeholder, or ``None`` if the forms have other differences or the search reaches its limit.
     """
     pattern, words = anonymised.split(), original.split()
     repeated = {word for word, number in Counter(pattern).items() if number > 1}
@@ -42,7 +43,7 @@ def align(anonymised: str, original: str) -> dict[str, str] | None:
             state = (place, start, tuple(" ".join(names[name]) for name in sorted(repeated & names.keys())))
             if state not in tried:
                 tried.add(state)
-                last = len(words) - (len(pattern) - place - 1)  # the rest needs at least one word for each of its words
+                last = len(words) - (len(pattern) - place - 1)  # each remaining pattern word needs one word
                 following = pattern[place + 1] if place + 1 < len(pattern) else ""
                 ends = [
                     end

@@ -1,4 +1,4 @@
-"""Messages of the scripts: the error for a mistake of their user, and lines about their work."""
+"""Messages of the scripts: the error for a mistake of the user, and progress lines."""
 
 import sys
 
@@ -7,6 +7,6 @@ from wean_fairseq.errors import UserError as InputError  # noqa: F401 - the name
 
 
 def say(name: str, text: str) -> None:
-    """Print one line of the script ``name``, with control characters escaped."""
+    """Print one line that starts with the script's ``name``, with control characters escaped."""
     if sys.stdout is not None:
         print_text(f"{name}: {text}\n")

@@ -6,7 +6,7 @@ from typing import TypeVar
 from corpus.errors import InputError
 from corpus.output import SPLITS
 
-MAX_MISSES = 5000  # repeated items in a row after which a grammar is considered exhausted
+MAX_MISSES = 5000  # a grammar is considered exhausted after this number of repeated items in a row
 Item = TypeVar("Item")
 
 
@@ -18,19 +18,19 @@ def draw_distinct(
     noun: str = "pairs",
     advice: str = "ask for fewer",
 ) -> Iterator[tuple[str, Item]]:
-    """Yield every item with its split, test first. No key occurs twice in all splits.
+    """Yield every item with its split, starting with the test split. No key occurs twice in all splits together.
 
     Test and validation items stay the same when only the number of training items changes.
 
     Args:
         counts: number of items of each split.
-        draw: draws an item, from the name of its split and its number in it.
-        keys: returns the parts of an item that must be new.
+        draw: function that draws an item from the name of its split and its number in the split.
+        keys: function that returns the parts of an item that must be new.
         noun: name of the items, for the error message.
         advice: end of the error message.
 
     Raises:
-        InputError: if there are not enough different ones.
+        InputError: if the grammar has too few different items.
     """
     seen: set[Hashable] = set()
     drawn = 0

@@ -10,8 +10,8 @@ _NUMBER = re.compile(r"[-+]?[\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # also matches dates
 _SENTENCE_END = re.compile(r"""[.?!…。？！]["'”’»)]*$""")
 _WORD = re.compile(r"[^\W\d_]+")
 _FEW_WORDS = 6
-_LISTED = 30  # columns in a message
-# Words in the names of columns, here and in published data sets.
+_LISTED = 30  # maximum number of columns in a message
+# Words that occur in column names, here and in published data sets.
 _NAMES = frozenset(
     "after answer article before clean complex corrected correct document english error formal french german "
     "hypothesis id index informal input instruction label lang language long noisy normal number original output "
@@ -21,7 +21,7 @@ _NAMES = frozenset(
     "quelle ziel satz frage texte phrase cible oración fuente 原文 译文 原句 句子 改写 源 目标 问题 简化".split()
 )
 
-Key = str | int  # of a column: its path in JSON, or its position
+Key = str | int  # key of a column: its path in JSON, or its position
 
 
 def is_number(text: str) -> bool:
@@ -30,7 +30,7 @@ def is_number(text: str) -> bool:
 
 
 def mostly(cells: Iterable[bool], share: float = 0.9) -> bool:
-    """Return True if at least a share of some cells, of which there is at least one, have a property."""
+    """Return True if the list is not empty and at least ``share`` of its values are True."""
     values = list(cells)
     return bool(values) and sum(values) >= share * len(values)
 
@@ -38,9 +38,9 @@ def mostly(cells: Iterable[bool], share: float = 0.9) -> bool:
 def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Guess whether the first row of a table has the names of its columns.
 
-    A number in the first row speaks against a header. Any one of these speaks for it: numbers below a cell that is not
-    a number, only known names, no space in a table of sentences, ASCII above another script, no full stops above
-    sentences that end with one, or cells of less than half the length of all others in their columns.
+    A number in the first row is evidence against a header. Each of these is evidence for one: numbers below a cell that
+    is not a number, only known names, no space in a table of sentences, ASCII above another script, no full stops above
+    sentences that end with a full stop, or cells of less than half the length of all others in their columns.
     """
     names = [cell.strip() for cell in first]
     columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(names))]
@@ -72,10 +72,10 @@ def _is_known_name(name: str) -> bool:
 
 
 def parse_names(text: str) -> list[str]:
-    """The names of ``--columns``, separated by commas. Names that contain a comma are quoted.
+    """Return the names in ``--columns``, which are separated by commas. Names that contain a comma are quoted.
 
     Raises:
-        InputError: if there are fewer than two, or one is repeated.
+        InputError: if there are fewer than two names, or a name is repeated.
     """
     try:
         names = [name.strip() for name in next(csv.reader([text], skipinitialspace=True, strict=True))]
@@ -91,8 +91,8 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
 
     Args:
         names: name of every column, by its key.
-        wanted: names or numbers.
-        where: the file.
+        wanted: requested names or numbers.
+        where: name of the file, for messages.
         advice: last sentence of error messages.
 
     Raises:
@@ -118,12 +118,12 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
 
 
 def one_spaced(name: str) -> str:
-    """A name with single spaces instead of all white space, such as line breaks and no-break spaces in a header."""
+    """Return a name with all white space as single spaces. Headers may have line breaks and no-break spaces."""
     return " ".join(name.split())
 
 
 def listing(names: Mapping[Key, str], advice: str) -> str:
-    """Return the columns with their numbers, and advice."""
+    """Return text that lists the columns with their numbers, and advice."""
     first = list(names.values())[:_LISTED]
     shown = ", ".join(f"{number} {name[:40]}".rstrip() for number, name in enumerate(first, start=1))
     shown += f", ... ({len(names)} in all)" if len(names) > len(first) else ""

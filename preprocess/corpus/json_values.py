@@ -1,4 +1,4 @@
-"""Read JSON values one by one from a file of any size: JSON lines, one array, or objects over several lines."""
+"""Read JSON values one by one from a file of any size. It has JSON lines, one array, or objects over several lines."""
 
 import json
 import re
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from corpus.errors import InputError
 from corpus.reading import read_blocks
 
-DEEPEST = 20  # levels of names in a path to a column
-LONGEST_VALUE = 1 << 26  # characters: each value is completely in memory
-_SAMPLE, _SAMPLE_BLOCKS = 20, 16  # lines, and blocks of 64 KiB, to recognise the layout
+DEEPEST = 20  # maximum number of levels in the path to a column
+LONGEST_VALUE = 1 << 26  # maximum length of a value in characters, because each value is completely in memory
+_SAMPLE, _SAMPLE_BLOCKS = 20, 16  # maximum numbers of lines and of 64 KiB blocks for recognising the layout
 _SPACE = re.compile(r"\s*")
 
 
 class Value(NamedTuple):
-    """One JSON value: the line where it starts, the value, and its problem if it has one."""
+    """One JSON value with the number of its first line, and its problem if it has one."""
 
     line: int
     value: Any
@@ -34,7 +34,7 @@ def parse_line(line: str, number: int) -> Value:
 
 
 def looks_like_json(beginning: str) -> bool:
-    """Return whether a text starts like JSON or like a dictionary or list that Python printed."""
+    """Return True if a text starts like JSON, or like a dictionary or list printed by Python."""
     return re.match(r"""\s*(\{\s*(["'}]|$)|\[\s*([\[{"'\]]|$))""", beginning) is not None
 
 
@@ -46,7 +46,7 @@ class JsonFile:
         replace_bad: replace bytes that are not UTF-8 instead of refusing the file.
 
     Attributes:
-        layout: in words: "JSON lines", "a JSON array" or "JSON objects".
+        layout: "JSON lines", "a JSON array" or "JSON objects".
 
     Raises:
         InputError: if the file cannot be read.
@@ -60,7 +60,7 @@ class JsonFile:
         parsed = [parse_line(line, 1) for line in sample]
         alone = [value.value for value in parsed if not value.problem and isinstance(value.value, (dict, list))]
         self.layout = "JSON lines" if alone else "JSON objects"
-        # One line with an array of rows is an array. Lines with an array of texts each are rows.
+        # A single line with an array of rows is an array. If each line is an array of texts, the lines are rows.
         nested = len(sample) == 1 and alone and isinstance(alone[0], list) and not _is_row(alone[0])
         if sample and sample[0].lstrip().startswith("[") and (nested or parsed[0].problem):
             self.layout = "a JSON array"
@@ -69,7 +69,7 @@ class JsonFile:
         """Yield the values. In JSON lines, a malformed line is yielded as a value with its problem.
 
         Raises:
-            InputError: with the line, if the file cannot be read further.
+            InputError: if the file cannot be read further. The message names the line.
         """
         if self.layout == "JSON lines":
             for number, line in enumerate(self._lines(counts), start=1):
@@ -99,7 +99,7 @@ class JsonFile:
         buffer, line, between = next(source, ""), 1, "[" if self.layout == "a JSON array" else ""
         place = 0
         while True:
-            end = _SPACE.match(buffer, place).end()  # type: ignore[union-attr]  # matches always
+            end = _SPACE.match(buffer, place).end()  # type: ignore[union-attr]  # always matches
             if between and buffer[end : end + 1] == between:
                 end = _SPACE.match(buffer, end + 1).end()  # type: ignore[union-attr]
             line += buffer.count("\n", place, end)
@@ -126,7 +126,7 @@ class JsonFile:
             buffer, place = buffer[place:] + following, 0
 
     def _more(self, source: Iterator[str], buffer: str, place: int, error: Exception, line: int) -> str:
-        """Read more blocks for an incomplete value. The text doubles each time, so that the total time is linear."""
+        """Read more blocks for an incomplete value. The text doubles each time, so the total time is linear."""
         cut_off = isinstance(error, json.JSONDecodeError) and (
             error.pos >= len(buffer) - 8 or error.msg.startswith("Unterminated string")
         )
@@ -172,7 +172,7 @@ def pick(value: Any, path: str) -> Any:
 
 
 def paths_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the paths and values of all parts of an object that have no parts, or are ``DEEPEST`` levels down."""
+    """Yield the paths and values of an object's innermost parts. Parts below ``DEEPEST`` levels are not divided."""
     if isinstance(value, (dict, list)) and depth < DEEPEST:
         items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value, start=1)
         for name, child in items:

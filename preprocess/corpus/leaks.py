@@ -1,9 +1,9 @@
-"""The leak check between training and held-out data: whole pairs, sources, targets, and sentences on either side.
+"""Check for leaks between training and held-out data: whole pairs, sources, targets, and sentences on either side.
 
 Only digests of the held-out lines are stored, so memory grows with the small valid and test sets and not with the
-training data. The held-out splits must be written first, then the training data. Two lines are equal if they differ
-only in case or white space, or, with ``loose``, only in characters other than letters and digits (``-lrb-`` and ``lrb``
-are brackets).
+training data. The held-out splits must be written first, then the training data. Two lines count as equal if they
+differ only in case or white space. With ``loose``, they may also differ in all characters other than letters and digits
+(``-lrb-`` and ``lrb`` count as brackets).
 """
 
 import hashlib
@@ -17,12 +17,12 @@ _NOT_LETTERS = re.compile(r"-?[lr][rcs]b-?|[\W_]+")
 
 
 class LeakCheck:
-    """Counts, for each two splits, the lines of the later one that share something with the earlier one.
+    """Counts the lines of a split that share a pair or a sentence with an earlier split, for every two splits.
 
     Args:
         key: comparison of lines, ``line`` or ``loose``.
-        drop: training pairs to drop: those whose whole pair (``pairs``), whose source (``sources``) or of which either
-            side (``any``) is in a held-out split. Empty = none.
+        drop: drop training pairs whose whole pair (``pairs``), source (``sources``) or any side (``any``) is in a
+            held-out split. Empty = drop none.
     """
 
     def __init__(self, key: str = "line", drop: str = "") -> None:
@@ -51,7 +51,7 @@ class LeakCheck:
         return self._compare(split, self._keys(source, targets))
 
     def report(self) -> dict[str, dict[str, int]]:
-        """``"train / test"`` -> the number of training lines whose pair, source, target or either side is in test."""
+        """Return the counts of shared lines for every two splits, with keys such as ``train / test``."""
         return {both: dict(counts) for both, counts in self.counts.items()}
 
     def _keys(self, source: str, targets: Sequence[str]) -> dict[str, set[bytes]]:
@@ -78,7 +78,7 @@ class LeakCheck:
 
 
 def digest(line: str, key: str = "line") -> bytes:
-    """Return the digest of a line, equal for lines that count as the same."""
+    """Return the digest of a line. Lines that count as the same have equal digests."""
     line = "".join(line.lower().split())
     if key == "loose":
         line = _NOT_LETTERS.sub("", line) or line  # keep lines that consist only of punctuation

@@ -17,7 +17,7 @@ def learner_parser(name: str, doc: str | None) -> ArgumentParser:
 
 
 def text_lines(paths: Sequence[Path]) -> Iterator[str]:
-    """The non-empty lines of all files, with white space as single spaces."""
+    """Yield the non-empty lines of all files, with white space as single spaces."""
     for path in paths:
         for line in read_lines(path):
             words = " ".join(line.split())

@@ -1,4 +1,4 @@
-"""Learn true-casing and BPE from the training split. Their models are stored next to it."""
+"""Learn true-casing and BPE from the training split. The models are stored next to the split."""
 
 import io
 import os
@@ -15,7 +15,7 @@ from wean_fairseq.text.steps import TextStep
 
 
 def learn_truecaser(lines: Iterable[str], path: Path) -> None:
-    """Write the forms of each word inside sentences and their counts, in the format of a Moses true-casing model."""
+    """Write a Moses true-casing model, which counts the forms of each word inside sentences."""
     forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         for form in cased_words(line):
@@ -29,14 +29,14 @@ def learn_truecaser(lines: Iterable[str], path: Path) -> None:
 
 
 def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
-    """Write the codes of ``merges`` byte pair merges.
+    """Learn ``merges`` byte pair merges, and write their codes.
 
     Raises:
         InputError: if the text is too small to learn from.
     """
     learner = import_optional("subword_nmt.learn_bpe")
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        # Its progress bar cannot be disabled.
+        # The progress bar of subword-nmt cannot be disabled.
         quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
         try:
             with quiet:
@@ -55,7 +55,7 @@ def map_file(path: Path, step: TextStep, finish: TextStep = str) -> None:
 
 
 def lines_of(*paths: Path) -> Iterator[str]:
-    """The lines of the files, one file after the other."""
+    """Yield the lines of the files, one file after the other."""
     for path in paths:
         with path.open(encoding="utf-8", newline="\n") as file:
             yield from file

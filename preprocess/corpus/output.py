@@ -8,9 +8,9 @@
                 split.drop("too long")
             output.facts["rules"] = 200
 
-All files are written to a partial folder next to ``path`` (``.wean-<hash of the name>.partial``), which gets its final
-name when the block ends without an error. The next run removes the partial folder of a killed run. Two runs at once are
-rejected.
+All files are written to a partial folder next to ``path`` (``.wean-<hash of the name>.partial``). It gets its final
+name when the block ends without an error. The next run removes the partial folder of a killed run. A second run at the
+same time is rejected.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ class _File(Struct):
 
 
 class _Manifest(Struct):
-    """The part of a manifest that is read."""
+    """The part of a manifest that this module reads."""
 
     files: dict[str, _File]
     options: dict[str, Any]
@@ -50,7 +50,7 @@ class _Manifest(Struct):
 
 
 def partial_folder(path: Path) -> Path:
-    """Return the folder in which ``path`` is written first. Only this project uses its name."""
+    """Return the folder in which ``path`` is written first. Only this project uses such names."""
     digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()
     return path.parent / f".wean-{digest[:16]}.partial"
 
@@ -60,9 +60,9 @@ class Output:
 
     Args:
         path: the directory.
-        script: the name of the script, stored in the manifest: a script replaces only its own outputs.
+        script: the name of the script. It is stored in the manifest, because a script replaces only its own outputs.
         options: the options that determine the content, as JSON values.
-        version: version of the script, to be raised when the same options give other bytes.
+        version: version of the script, which must be raised when the same options give other bytes.
         versions: versions of the libraries that the content depends on.
         overwrite: replace an earlier output.
     """
@@ -98,14 +98,14 @@ class Output:
             self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self._lock).st_ino != self.folder.stat().st_ino:
-                raise BlockingIOError  # the other run has just finished
+                raise BlockingIOError  # another run has just finished this directory
         except BlockingIOError as error:
             self._unlock()
             raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
         except OSError as error:
             self._unlock()
             raise InputError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
-        for left in self.folder.iterdir():  # left by a killed run
+        for left in self.folder.iterdir():  # files of a killed run
             remove(left)
         return self
 
@@ -119,15 +119,15 @@ class Output:
                 self._finish()
                 finished = True
         finally:
-            if not finished:  # otherwise the name may already belong to the next run
+            if not finished:  # if finished, the name may already belong to the next run
                 remove(self.folder)
             self._unlock()
 
     def finished(self, sources: Sequence[Path] = ()) -> bool:
-        """Return True if the directory exists, made from the same options and files (never if ``overwrite``).
+        """Return True if the directory exists with the same options and sources. Always False with ``overwrite``.
 
         Raises:
-            InputError: if it exists, but files were changed or removed afterwards.
+            InputError: if it exists, but some of its files were changed or removed.
         """
         if self.overwrite:
             return False
@@ -144,7 +144,7 @@ class Output:
         return True
 
     def source(self, path: Path) -> Path:
-        """Record a file that the content is made from, with its checksum. Return its path.
+        """Record a source file of the content, with its checksum. Return its path.
 
         Raises:
             InputError: if there is no such file.
@@ -153,7 +153,7 @@ class Output:
             return path
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
-        if read_beginning(path, 64).count(0) == 64:  # to hash a sparse file of any size first would take hours
+        if read_beginning(path, 64).count(0) == 64:  # a huge sparse file would take hours to hash
             raise InputError(f"{path} begins with zero bytes: this is not text.")
         try:
             entry = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
@@ -227,7 +227,7 @@ class Split:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the files, on disk."""
+        """Flush the files to disk, and close them."""
         for file in self._files:
             if error is None:
                 file.flush()
@@ -242,7 +242,7 @@ class Split:
             beside: lines of the additional files, which may be empty.
 
         Raises:
-            ValueError: if a line of text is empty, or if some reader would see two lines in it.
+            ValueError: if a line of text is empty, or if some readers would split it into two lines.
         """
         for line in (*lines, *filter(None, beside)):
             if not line or not (line.isprintable() or _LINE_BREAKS.isdisjoint(line)):
@@ -261,10 +261,10 @@ class Split:
 
 
 def check_free(path: Path, script: str, overwrite: bool) -> None:
-    """Refuse to replace anything, or, with ``overwrite``, anything that this script did not write.
+    """Raise an error if ``path`` must not be replaced. With ``overwrite``, a script may replace its own output.
 
     Raises:
-        InputError: with the reason.
+        InputError: if something must not be replaced. The message has the reason.
     """
     if not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir())):
         return
@@ -280,7 +280,7 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the manifest of an output directory, or an empty manifest if this module did not write one."""
-    with suppress(OSError, ValueError):  # also if a member has another type
+    with suppress(OSError, ValueError):  # including errors of members with a wrong type
         manifest: dict[str, Any] = read_json(path / MANIFEST)
         convert(manifest, _Manifest)
         return {"sources": [], **manifest}
@@ -296,7 +296,7 @@ def remove(path: Path) -> None:
 
 
 def count_lines(path: Path) -> int:
-    """The number of line ends in a file."""
+    """Return the number of line endings in a file."""
     with path.open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 

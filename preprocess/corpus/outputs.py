@@ -1,4 +1,4 @@
-"""Command line of scripts that change a model's outputs: the log of fairseq-generate, or plain text."""
+"""Command line of scripts that change a model's outputs. They read the log of fairseq-generate, or plain text."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
@@ -33,8 +33,8 @@ def rewrite_outputs(
     Args:
         name: name of the script.
         options: options of ``outputs_parser``.
-        change: returns one line for each output.
-        reads: other files that it reads, which are not overwritten.
+        change: function that returns one line for each output.
+        reads: other files that ``change`` reads. They are not overwritten.
     """
 
     def work() -> None:

@@ -13,13 +13,13 @@ from corpus.preparation import Preparation
 
 
 def plain_files(folder: Path) -> dict[str, list[Path]]:
-    """Return the splits with both sides in the folder, held-out ones first."""
+    """Return the splits with both sides in the folder, held-out splits first."""
     files = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
     return {split: paths for split, paths in files.items() if all(path.is_file() for path in paths)}
 
 
 def set_missing(options: Namespace, values: Mapping[str, Any]) -> None:
-    """Set options that were not given, so that they also appear in the manifest."""
+    """Set options that were not given to their defaults, so that they also appear in the manifest."""
     for name, value in values.items():
         if getattr(options, name) is None:
             setattr(options, name, value)
@@ -29,7 +29,7 @@ def refuse_choices(options: Namespace, *names: str) -> None:
     """Reject options that select published pairs if the data is already split.
 
     Raises:
-        InputError: with the option.
+        InputError: if there is such an option. The message names it.
     """
     for name in names:
         choice = getattr(options, name)
@@ -46,12 +46,13 @@ def write_plain(
     sizes: Mapping[str, int | None] = MappingProxyType({}),
     seed: int = 1,
 ) -> None:
-    """Write these splits. Pairs with an empty side are dropped and counted.
+    """Write the splits. Pairs with an empty side are dropped and counted.
 
     Args:
         preparation: state of this run of the script.
         files: both sides of each split (``plain_files``).
-        sizes: maximum number of pairs to draw from a split. A split without a size is written completely, in its order.
+        sizes: maximum number of pairs to draw from a split. A split without a size is written completely, in file
+            order.
         seed: seed of the draws (Python's ``Random(seed).shuffle`` of the lines).
 
     Raises:

@@ -18,23 +18,23 @@ from wean_fairseq.console import counted
 from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
-_LOOKED_AT = 1000  # lines
-_LONGEST = 1 << 20  # characters of a text that is one sentence or essay
+_LOOKED_AT = 1000  # number of lines that are searched for warning signs
+_LONGEST = 1 << 20  # maximum length of a sentence or essay, in characters
 Item = TypeVar("Item")
 _GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
 
 
 class Preparation:
-    """One run of a script. Applies the steps of its common options to every line.
+    """One run of a script. It applies the text steps selected by the common options to every line.
 
-    Write the held-out splits first, because the leak check compares the training data with them.
+    The held-out splits must be written first, because the leak check compares the training data with them.
 
     Args:
         output: the open directory.
         options: the common options (``command.add_text_options``).
 
     Attributes:
-        left_out: the script's counts of input that belongs to no split, by reason.
+        left_out: counts of input that the script puts into no split, by reason.
     """
 
     def __init__(self, output: Output, options: Any) -> None:
@@ -52,23 +52,23 @@ class Preparation:
 
         Args:
             path: path of the file.
-            count: count the corrections. Set it only when the file is read for the first time.
+            count: count the corrections. Set this only when the file is read for the first time.
         """
         counts = self.cleaner.counts if count else None
         return read_lines(self.output.source(path), counts, self.replace_bad)
 
     def aligned_lines(self, paths: Sequence[Path], *, count: bool = True) -> Iterator[tuple[str, list[str]]]:
-        """(where, the line of each file) of aligned source files."""
+        """Yield (where, the line of each file) of aligned source files."""
         counts = self.cleaner.counts if count else None
         return read_aligned([self.output.source(path) for path in paths], counts, self.replace_bad)
 
     @property
     def replace_bad(self) -> bool:
-        """Return True if bytes that are not UTF-8 become U+FFFD."""
+        """Return True if the options replace bytes that are not UTF-8 by U+FFFD."""
         return bool(self.options.bad_utf8 == "replace")
 
     def clean(self, line: str) -> str:
-        """One line of a source file, prepared for the leak check: cleaned and lower-cased, but not tokenised yet."""
+        """Return a source line prepared for the leak check, which is cleaned and lower-cased, but not tokenised yet."""
         if len(line) > _LONGEST:
             raise InputError(
                 f"the text that begins with {line[:40]!r} has {len(line):,} characters, but one sentence or essay has "
@@ -77,7 +77,7 @@ class Preparation:
         return self.text.clean(line)
 
     def cut(self, clean: str) -> str:
-        """Return the tokens of a clean line. If true-casing is learnt, the line itself, which ``finish`` tokenises."""
+        """Return the tokens of a clean line. If true-casing is learnt, return the line, which ``finish`` tokenises."""
         is_cut_later = self.options.truecase and (self.options.unit != "wordpiece" or self.text.cut(clean))
         return clean if is_cut_later else self.text.tokens(clean)
 
@@ -88,7 +88,7 @@ class Preparation:
             shutil.copyfile(file, self.output.folder / file.name)
 
     def hold_out(self, name: str, sentences: Iterable[str]) -> None:
-        """Sentences of a test set that is not written here, to be compared with training pairs."""
+        """Compare training pairs also with the sentences of a test set that is not written here."""
         for sentence in sentences:
             line = self.clean(sentence)
             if line:
@@ -130,9 +130,9 @@ class Preparation:
         """Write splits of pairs from one file, which is read once for each split.
 
         Args:
-            splits: in the order of writing, the training pairs last.
+            splits: names of the splits in the order of writing, the training split last.
             drawn: the split of each pair.
-            pairs: reads the file.
+            pairs: function that reads the pairs of the file.
         """
         for split in splits:
             with self.split(split) as writer:
@@ -168,7 +168,7 @@ class Preparation:
             yield learn, lambda path: steps.bpe(path, mark), BPE_CODES
 
     def _cut_cased(self, model: Path) -> steps.TextStep:
-        """Return the step from clean lines to true-cased tokens, with a learnt model."""
+        """Return the step from clean lines to true-cased tokens, which uses a learnt model."""
         text = Text(replace(self.text.settings, bpe=False), model.parent, self.options.wordpiece_vocab)
         text.cleaner = self.cleaner
         return text.cut
@@ -190,7 +190,7 @@ def _settings(options: Any) -> TextSettings:
 
 
 class Looks:
-    """Warning signs in the first lines: untokenised text, or capitals without true-casing or lower-casing."""
+    """Counts warning signs in the first lines: untokenised text, or capitals without true-casing or lower-casing."""
 
     def __init__(self, settings: TextSettings) -> None:
         self.settings = settings
@@ -204,7 +204,7 @@ class Looks:
             self.counts["capital"] += line[:1].isupper()
 
     def remarks(self) -> Iterator[str]:
-        """Remarks for the user."""
+        """Yield remarks for the user."""
         lines, settings = self.counts["lines"], self.settings
         if settings.unit == "words" and 3 * self.counts["glued"] > lines:
             yield "punctuation is attached to words in many lines, so both are one token: --unit joiner separates it"
@@ -214,7 +214,7 @@ class Looks:
 
 
 class PairWriter:
-    """Writes the lines of one split. The first side is the source, all others are its targets or references."""
+    """Writes the lines of one split. The first side is the source, and all others are its targets or references."""
 
     def __init__(self, preparation: Preparation, split: Split) -> None:
         self.preparation = preparation
@@ -242,7 +242,8 @@ class PairWriter:
             lines: the source, then its target or references.
             beside: lines of the additional files, written unchanged.
             references: further targets, which are not written but compared with training pairs.
-            where: the position of the pair in the input. If given, an empty side is an error instead of a dropped pair.
+            where: the position of the pair in the input. If it is given, an empty side is an error. Otherwise the pair
+                is dropped.
 
         Raises:
             InputError: if a side is empty and ``where`` is given.

@@ -18,11 +18,11 @@ from corpus.errors import InputError
 from wean_fairseq.console import counted
 from wean_fairseq.storage.files import Unpacked, open_input
 
-LONGEST_LINE = 1 << 26  # bytes: 64 MiB without a line end cannot be a text file with one sentence per line
+LONGEST_LINE = 1 << 26  # maximum bytes per line: longer lines show that the file does not have one sentence per line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_EVERY = 2000  # lines between two updates of the progress bar
-_BLOCK = 1 << 16  # bytes per read
-# Beginnings of files that are not text, and the advice for each.
+_EVERY = 2000  # number of lines between two updates of the progress bar
+_BLOCK = 1 << 16  # number of bytes per read
+# Maps the first bytes of file formats that are not text to the advice in the error message.
 _NO_TEXT = {
     b"\xff\xfe": "is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8, or save it as UTF-8)",
     b"\xfe\xff": "is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8, or save it as UTF-8)",
@@ -46,7 +46,7 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
 
     Args:
         path: path of the file.
-        counts: gets the number of byte order marks, \\r\\n and (replaced) undecodable lines.
+        counts: receives the number of byte order marks, of \\r\\n and of lines with replaced bytes.
         replace_bad: replace bytes that are not UTF-8 by U+FFFD, instead of rejecting the file.
 
     Raises:
@@ -59,7 +59,7 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
                 _refuse_other_formats(raw, path)
             if number % _EVERY == 0:
                 bar.update(file.tell() - bar.n)
-            if number > 1 or raw != _BYTE_ORDER_MARK:  # the mark alone is not a line
+            if number > 1 or raw != _BYTE_ORDER_MARK:  # a byte order mark alone is not a line
                 yield _decode(raw, number, path, counts, replace_bad)
 
 
@@ -105,7 +105,7 @@ def read_beginning(path: Path, size: int = 4096) -> bytes:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a file; yield it, for its position, and its unpacked content. Problems become ``InputError``."""
+    """Open a file. Yield it, for its position, and its unpacked content. Problems become ``InputError``."""
     try:
         with open_input(path) as file, closing(_unpacked(file)) as content:
             yield file, content
@@ -124,7 +124,7 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
 
 def _refuse_other_formats(beginning: bytes, path: Path) -> None:
     """Raise ``InputError`` if a file starts like a format that is not text, such as an Excel workbook or tar."""
-    if beginning[257:262] == b"ustar":  # the first entry of the archive may be a text
+    if beginning[257:262] == b"ustar":  # checked first, because the archive may begin with a text file
         raise InputError(f"{path} is an archive: unpack it, and name a file that was in it.")
     if beginning.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in read_beginning(path):
         raise InputError(f"{path} is a workbook of Excel: save its sheet as CSV UTF-8, and name that file.")
@@ -142,7 +142,7 @@ def _bar(path: Path) -> "tqdm[NoReturn]":
 
 
 def _decode(raw: bytes, number: int, path: Path, counts: Counter[str], replace_bad: bool) -> str:
-    """Return one line of the file as text, without its end."""
+    """Return one line of the file as text, without its line ending."""
     if raw[-1:] == b"\n":
         raw = raw[:-1]
         if raw[-1:] == b"\r":
@@ -186,10 +186,10 @@ def read_aligned(
 
 
 def read_words(paths: list[Path]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Like ``read_aligned``, with each line split into words.
+    """Yield the same as ``read_aligned``, with each line split into words.
 
     Raises:
-        InputError: also if a line is empty.
+        InputError: for the reasons of ``read_aligned``, or if a line is empty.
     """
     for where, lines in read_aligned(paths):
         sides = [line.split() for line in lines]

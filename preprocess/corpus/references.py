@@ -1,4 +1,4 @@
-"""Sets with several references for each sentence: the files of TurkCorpus and ASSET, and pairs that share a source."""
+"""Write sets with several references per sentence: the files of TurkCorpus and ASSET, and pairs that share a source."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from corpus.output import SIDES
 from corpus.preparation import Preparation
 
-# Source and references of each split, by their names in the release.
+# Source and references of each split, by their file names in the release.
 TURK = {
     split: (f"{name}.8turkers.tok.norm", *(f"{name}.8turkers.tok.turk.{number}" for number in range(8)))
     for split, name in (("test", "test"), ("valid", "tune"))
@@ -27,10 +27,10 @@ def write_references(preparation: Preparation, split: str, paths: Sequence[Path]
 def write_grouped(
     preparation: Preparation, split: str, pairs: Iterable[tuple[str, str]], *, required: bool = True
 ) -> None:
-    """Write pairs that share a source as one line with all their targets as references, collected in memory.
+    """Write pairs that share a source as one line with all their targets as references. The pairs are kept in memory.
 
-    The files of references need one line for every source. A source with fewer targets repeats its first one, which
-    changes neither BLEU nor the best of several.
+    The reference files need one line for every source. A source with fewer targets repeats its first target, which
+    changes neither BLEU nor metrics that use the best of several references.
     """
     groups: dict[str, list[str]] = {}
     for source, target in pairs:

@@ -1,7 +1,7 @@
 """Draw splits from one file, by the digests of the pairs and the seed.
 
-The result depends neither on the order of the lines, nor on the machine, nor on the version of Python. It takes about
-100 bytes of memory per pair.
+The result does not depend on the order of the lines, the machine or the version of Python. The draw needs about 100
+bytes of memory per pair.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ NO_SPLIT = ""
 
 
 class Draw:
-    """Draws the split of every pair: call ``add`` for each pair, then ``assign``, and read the pairs again.
+    """Draws the split of every pair. Call ``add`` for each pair, then ``assign``, and read the pairs again.
 
     Args:
         seed: seed of the draw.
         disjoint: put pairs that share a sentence into the same split, so that no sentence is in two splits.
-        key: comparison of sentences (``leaks.digest``).
+        key: how sentences are compared (``leaks.digest``).
     """
 
     def __init__(self, seed: int, *, disjoint: bool = False, key: str = "line") -> None:
@@ -29,7 +29,7 @@ class Draw:
         self._ranks = array("Q")
         self._disjoint = disjoint
         self._same = key
-        self._sentences = array("Q")  # digests of each pair's sentences, if disjoint
+        self._sentences = array("Q")  # digests of each pair's two sentences if disjoint
 
     def __len__(self) -> int:
         return len(self._ranks)
@@ -48,7 +48,7 @@ class Draw:
 
         Args:
             sizes: number of pairs of each split. Earlier splits are filled first.
-            rest: the split of all other pairs, or none.
+            rest: the split of all other pairs, if they have one.
         """
         ranks = np.frombuffer(self._ranks, dtype=np.uint64)
         groups = self._groups(ranks) if self._disjoint else iter(np.argsort(ranks, kind="stable")[:, None])
@@ -66,7 +66,7 @@ class Draw:
         return splits
 
     def _groups(self, ranks: "np.ndarray") -> "Iterator[np.ndarray]":
-        """Yield the connected components in random order, by the sum of their ranks, so that size does not matter."""
+        """Yield the connected components, sorted by the sum of their ranks. This order is random for all sizes."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 

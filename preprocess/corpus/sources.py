@@ -1,4 +1,4 @@
-"""The rows of one file in any format of tables, detected by its content.
+"""Read the rows of one file in any table format, which is detected from its content.
 
 Delimited text is read by ``csv`` in the dialect that ``dialects.py`` chooses, JSON by ``json``, Parquet by DuckDB, and
 tables that the library ``datasets`` has saved by PyArrow.
@@ -33,7 +33,7 @@ _MARKUP = ("<!doctype", "<html", "<table", "<?xml")
 
 
 class Source(ABC):
-    """The rows of a file as values: lists of cells, or objects with names.
+    """The rows of a file as values, which are lists of cells or objects with names.
 
     Attributes:
         kind: description of the format.
@@ -58,7 +58,7 @@ class _Delimited(Source):
     def __init__(self, preparation: Preparation, path: Path) -> None:
         super().__init__(preparation, path)
         beginning = read_beginning(path, _SAMPLE_CHARACTERS).replace(b"\r\n", b"\n")
-        self.returns = beginning.count(b"\r") > beginning.count(b"\n")  # line ends of old Macs
+        self.returns = beginning.count(b"\r") > beginning.count(b"\n")  # line endings of old Macs
         sample, size = [], 0
         for line in islice(self._lines(count=False), _SAMPLE_LINES):
             sample.append(line)
@@ -96,7 +96,7 @@ class _Delimited(Source):
         return evidence
 
     def _settle(self, dialect: Dialect) -> Dialect:
-        """Read the whole file, if the sample does not show whether marks and backslashes are text."""
+        """Read the whole file if the sample does not show whether marks and backslashes are text."""
         evidence = self._measure(dialect)
         if evidence.marks or evidence.stray or (evidence.bad and dialect.quote):
             variants = candidates(dialect, '"\\' + dialect.quote)
@@ -113,7 +113,7 @@ class _Delimited(Source):
 
 
 def _remarks(dialect: Dialect, evidence: Evidence, measured: Sequence[tuple[Dialect, Evidence]]) -> Iterator[str]:
-    """Name the first quotation mark that does not enclose a whole cell."""
+    """Return a note about the first quotation mark that does not enclose a whole cell."""
     if dialect.quote:
         if evidence.kept_stray:
             yield f"line {evidence.kept_stray} has a quotation mark that does not enclose a cell; it stays in the text"
@@ -213,7 +213,7 @@ class _Saved(Source):
                     refuse_packed(file, pa.ipc.MessageReader.open_stream(content))
                     content.seek(0)
                     for batch in pa.ipc.open_stream(content):
-                        batch.validate(full=True)  # otherwise a damaged one leads out of the file
+                        batch.validate(full=True)  # a damaged batch could make PyArrow read outside of the file
                         for row in batch.to_pylist():
                             number += 1
                             yield Value(number, row)
@@ -222,9 +222,9 @@ class _Saved(Source):
 
 
 def refuse_packed(path: Path, messages: Iterable[Any]) -> None:
-    """Refuse Arrow messages with packed columns, which ``datasets`` does not write: a few bytes can be gigabytes.
+    """Reject Arrow messages with packed columns, because a few bytes can expand to gigabytes. ``datasets`` packs none.
 
-    A message is a table of FlatBuffers. PyArrow unpacks the columns before it says that they are packed.
+    A message is a FlatBuffers table. PyArrow unpacks the columns before it reports that they are packed.
     """
     for message in messages:
         content = bytes(message.metadata)
@@ -236,7 +236,7 @@ def refuse_packed(path: Path, messages: Iterable[Any]) -> None:
 
 
 def _field(content: bytes, table: int, number: int) -> int:
-    """Return the place of a table that is a field of another one."""
+    """Return the position of a table that is a field of another table."""
     place = table + _offset(content, table, number)
     return place + _number(content, place, "<I")
 
@@ -254,7 +254,7 @@ def _number(content: bytes, place: int, form: str) -> int:
 
 @contextmanager
 def _unpacked_file(path: Path) -> Iterator[Path]:
-    """The file, or a temporary unpacked copy of a gzipped one, because Parquet needs random access."""
+    """Yield the file, or a temporary unpacked copy if it is gzipped, because Parquet needs random access."""
     with opened(path) as (file, content):
         if content is file:
             yield path
@@ -278,13 +278,13 @@ def open_source(preparation: Preparation, path: Path) -> Source:
 
 
 def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
-    """Return the rows of an object that contains all of them: in a list, as one list per column, or by row numbers.
+    """Return the rows of an object that contains all rows in a list, as one list per column, or by row numbers.
 
-    ``{"data": [{...}, ...]}``, ``{"source": [...], "target": [...]}``, and of pandas ``{"source": {"0": ...}, ...}``,
-    ``{"0": {"source": ..., ...}, ...}`` and ``{"columns": [...], "data": [[...], ...]}``.
+    The forms are ``{"data": [{...}, ...]}`` and ``{"source": [...], "target": [...]}``. Pandas also writes ``{"source":
+    {"0": ...}, ...}``, ``{"0": {"source": ..., ...}, ...}`` and ``{"columns": [...], "data": [[...], ...]}``.
 
     Raises:
-        InputError: if the rows are in several lists, such as one for each split.
+        InputError: if the rows are in several lists, such as one list for each split.
     """
     if not isinstance(value, dict):
         return None
@@ -304,7 +304,7 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
         alike = [f"{name} ({len(column):,})" for name, column in tables.items() if column[0].keys() == rows[0].keys()]
         if len(alike) > 1:
             raise InputError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
-        inner = [row.get("row") for row in rows]  # from the viewer of Hugging Face
+        inner = [row.get("row") for row in rows]  # as in files of the Hugging Face viewer
         return inner if all(isinstance(row, dict) for row in inner) else rows
     sizes = {len(column) for column in lists.values()}
     if len(lists) < 2 or len(lists) < len(value) or len(sizes) != 1:

@@ -1,12 +1,12 @@
-"""Tables of sentence pairs in any common format, detected by content: delimited text, JSON, Parquet, also gzipped.
+"""Read tables of sentence pairs in any common format, also gzipped: delimited text, JSON or Parquet.
 
     table = open_pairs(preparation, [path], columns="text,rewritten")
     table.survey()
     for source, target in table.pairs():
         ...
 
-Every row is used, or counted by the reason for dropping it. Rows come in the order of the file. Memory is independent
-of the file size, except for about 25 bytes per row.
+The format is detected from the content. Every row is used, or counted by the reason for dropping it. Rows come in the
+order of the file. Memory is independent of the file size, except for about 25 bytes per row.
 """
 
 from abc import ABC, abstractmethod
@@ -29,20 +29,20 @@ from corpus.reading import read_beginning
 from corpus.sources import open_source
 
 _SAMPLE_ROWS = 200
-_SHOWN = 60  # characters of a sentence
-_MOST_NAMES = 10_000  # of columns in JSON
+_SHOWN = 60  # maximum length of a printed sentence, in characters
+_MOST_NAMES = 10_000  # maximum number of columns in JSON
 
 Texts = tuple[str, ...]
 
 
 class Pairs(ABC):
-    """Sentence pairs of one file or two.
+    """Sentence pairs of one or two files.
 
     Attributes:
         name: name of the file, for messages.
         rows: number of rows. It is known after ``survey``.
-        left_out: dropped rows, by reason.
-        first: for each reason, the line of the first dropped row and details.
+        left_out: number of dropped rows by reason.
+        first: the line of the first dropped row and details, by reason.
         notes: sentences about assumptions.
         references: number of targets of each source.
     """
@@ -60,10 +60,10 @@ class Pairs(ABC):
 
     @abstractmethod
     def items(self, *, count: bool) -> Iterator[tuple[int, Texts | None, str]]:
-        """Yield the line, the texts, and the reason for dropping it, for every row.
+        """Yield the line number, the texts, and the reason for dropping it if there is one, for every row.
 
         Args:
-            count: count the characters that are cleaned while reading.
+            count: count the characters that are corrected while reading.
         """
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Pairs(ABC):
         """Return the format in words."""
 
     def survey(self, *, keep_duplicates: bool = False) -> None:
-        """Read the whole file, and print its format, a pair and the counts of rows.
+        """Read the whole file, and print its format, one pair and the row counts.
 
         Args:
             keep_duplicates: keep exact duplicates.
@@ -137,7 +137,7 @@ class Pairs(ABC):
         self.first.setdefault(reason, f"line {line}" + (f", {detail}" if detail else ""))
 
     def reasons(self) -> str:
-        """The counts of dropped rows, after a colon. Empty if there are none."""
+        """Return the counts of dropped rows, after a colon. Return an empty text if there are none."""
         shown = [
             f"{number:,} {reason}" + (f" (first: {self.first[reason]})" if reason in self.first else "")
             for reason, number in self.left_out.items()
@@ -175,12 +175,12 @@ class Table(Pairs):
     """One file with both sides of all pairs.
 
     Args:
-        preparation: reads and counts.
+        preparation: state of this run of the script, which reads and counts lines.
         path: path of the file.
         columns: names or numbers of the columns of source, target and further references. Optional if there are two
             columns.
         header: ``yes`` or ``no`` instead of a guess.
-        partly: ignore columns of further references that the table does not have.
+        partly: whether columns of further references may be missing in the table.
         advice: last sentence of errors about columns.
 
     Attributes:
@@ -290,7 +290,7 @@ class Table(Pairs):
         names: dict[Key, str] = {}
         for path, _ in (part for value in sample for part in paths_of(value) if part[0]):
             names[path] = path
-            if len(names) > _MOST_NAMES:  # each is looked up in each row of the sample
+            if len(names) > _MOST_NAMES:  # each name is looked up in each row of the sample
                 raise InputError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
         return names
 
@@ -330,7 +330,7 @@ def open_pairs(
     """Open one table or two aligned text files. See ``Table``.
 
     Raises:
-        InputError: if they cannot be read, or the columns are ambiguous.
+        InputError: if the files cannot be read, or the columns are ambiguous.
     """
     if len(paths) == 2:
         return AlignedFiles(preparation, paths)
@@ -338,7 +338,7 @@ def open_pairs(
 
 
 def _as_text(value: Any) -> str | None:
-    """Return a cell as text: empty for null, the digits of a number, ``None`` for objects and lists."""
+    """Return a cell as text. Null becomes empty, a number its digits. Return ``None`` for objects and lists."""
     if isinstance(value, str):
         return value
     if value is None or (isinstance(value, float) and not isfinite(value)):

@@ -1,8 +1,8 @@
 """Read Torch7 files (``.t7``, binary) that contain only tables, strings, numbers and booleans.
 
-The format: every value is a 32-bit type tag and its content, little endian. A table is a 32-bit index (a repeated table
-is only its index), the number of its pairs, and the key and value of each pair. Objects and functions, which a Torch
-process would build or run, are rejected, because the file is treated as data.
+Every value is stored as a 32-bit type tag and its content, in little endian. A table is stored as a 32-bit index, the
+number of its pairs, and the key and value of each pair. Only the index of a repeated table is stored. Objects and
+functions, which a Torch process would build or run, are rejected, because the file is treated as data.
 """
 
 import struct
@@ -16,10 +16,10 @@ _DEEPEST = 50
 
 
 def load(path: Path) -> Any:
-    """Return the value in a file. A table is a dict.
+    """Return the value in a file. Tables become dictionaries.
 
     Raises:
-        InputError: if it is not such a file.
+        InputError: if the file is not a Torch7 file, or contains objects or functions.
     """
     try:
         with path.open("rb") as file:

@@ -38,7 +38,7 @@ from wean_fairseq.reporting import plot_cli, report_cli
 
 wean_fairseq.register()
 
-LIMIT = 60  # seconds that one checkpoint may take one tool
+LIMIT = 60  # maximum seconds of one tool for one checkpoint
 STARTED = {
     *("os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "pty.spawn"),
     *("subprocess.Popen", "socket.connect", "urllib.Request", "webbrowser.open", "pickle.find_class", "marshal.load"),
@@ -258,7 +258,7 @@ def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
 
 
 def control(watch: Watch) -> dict[str, list[str]]:
-    """Events where Python's own ``eval`` gets the expressions."""
+    """Return the events that are observed when Python's own ``eval`` evaluates the expressions."""
     found = {}
     for code in (*ACTIONS, *WITHOUT_CALLS):
         if "**" in code or "* 10" in code:  # which would not end

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 MARK = "weanmark"
 
-# Expressions with a call: each makes a file, a folder or a process at once if it is evaluated.
+# Expressions with a call. Each creates a file, a folder or a process at once if it is evaluated.
 ACTIONS = (
     f"__import__('os').mkdir('{MARK}')",
     f"__import__('os').system('touch {MARK}')",
@@ -27,7 +27,7 @@ ACTIONS = (
     f"(lambda: __import__('{MARK}'))()",
     f"__import__('os').posix_spawn('/bin/touch', ['touch', '{MARK}'], {{}})",
 )
-# Expressions without a call, which a check for calls would miss.
+# Expressions without a call. A check that looks only for calls would miss them.
 WITHOUT_CALLS = (
     f"[x['{MARK}'] for x.__class__.__getitem__ in [__import__]]",
     f"[0 for __builtins__['{MARK}'] in [1]]",
@@ -63,7 +63,7 @@ AROUND = (
     "{} or 1", "[{} for _ in (1,)]", " {}", "\n\t{}", "{}  # ,)", "(\n{}\n)", "\x0c{}", "{}\\\n", "lambda: {}",
     "{}.real", "(512, 10, 5), {}", "0.9, {}", "True if {} else False",
 )  # fmt: skip
-# Where fairseq evaluates, by arch, task and criterion: sections of a configuration.
+# Sections of a configuration whose options fairseq evaluates, by arch, task and criterion.
 PLACES: tuple[dict[str, Any], ...] = tuple(
     {"section": section, "name": name, "option": option}
     for section, name, options in (
@@ -132,7 +132,7 @@ def _halves(cfg: dict[str, Any], place: dict[str, Any], code: str) -> dict[str, 
 
 
 def _across(cfg: dict[str, Any], place: dict[str, Any], code: str) -> dict[str, Any]:
-    """The code in the names of files of two other sections, joined by interpolation."""
+    """Return the code in file names of two other sections, joined by interpolation."""
     changed = _section(cfg, place, "${checkpoint.save_dir}${task.data}")
     half = len(code) // 2
     changed["checkpoint"] = {**(cfg.get("checkpoint") or {}), "save_dir": code[:half]}
@@ -224,7 +224,7 @@ def expression(chance: random.Random) -> str:
 
 
 def variants(cfg: dict[str, Any], number: int, seed: int, among: Sequence[str]) -> list[Variant]:
-    """Hostile variants of a configuration: all places and the containers ``among`` these, as far as ``number`` goes."""
+    """Yield up to ``number`` hostile variants of a configuration, from all places and the containers ``among``."""
     chance = random.Random(seed)
     containers = list(among) * (number // len(among) + 1)
     places = list(PLACES) * (number // len(PLACES) + 1)

@@ -1,4 +1,4 @@
-"""Checkpoints of tiny models with random weights, made in this process."""
+"""Create checkpoints of tiny models with random weights in this process."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``wean-evaluate`` on any text: one sentence or scores, and every score belongs to its line."""
+"""``wean-evaluate`` prints scores or one error sentence for any text, and every score belongs to its line."""
 
 import json
 import re
@@ -149,7 +149,7 @@ def test_logs_are_read_in_the_order_of_the_input(examples, reliability):
 
 @budgets(15, 1500)
 def test_damaged_logs_are_refused(examples, reliability):
-    """Lines of a log are left out, repeated, cut off or changed in their numbers: scores, or a sentence."""
+    """If lines of a log are omitted, repeated, truncated or renumbered, the result is scores or one error sentence."""
 
     def check(log, data):
         _, _, shown = log

@@ -1,6 +1,6 @@
 """Every tool that reads checkpoints refuses hostile configurations in one sentence and evaluates none of them.
 
-An audit hook (``audited.py``) proves that no expression is evaluated; the output of the tools is not relied on.
+An audit hook (``audited.py``) proves that no expression is evaluated. The test does not rely on the tools' output.
 """
 
 import json
@@ -92,7 +92,7 @@ OTHERS = [tool for tool in TOOLS if tool != "fairseq-eval-lm"]  # which is for l
 
 @budgets(12, 50)
 def test_members_of_other_types_are_one_sentence(data, checkpoint, tmp_path, examples, reliability):
-    """Members of a checkpoint of another type, or gone: refused in one sentence, or not needed by the tool."""
+    """Members of another type, or missing members, are refused in one sentence unless the tool does not need them."""
     found = audited(data, checkpoint, tmp_path, OTHERS, examples, "types")
     assert [result for result in found["results"] if result["ended"] not in ("refused", "done")] == []
     for result in found["results"]:

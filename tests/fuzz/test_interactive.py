@@ -1,4 +1,4 @@
-"""fairseq-interactive with tiny random models, in this process: one output per line in order, or one error sentence."""
+"""fairseq-interactive with tiny random models prints one output per line in order, or one error sentence."""
 
 import contextlib
 import copy

@@ -1,4 +1,4 @@
-"""wean_fairseq.load with damaged folders and hostile text: one output per line, or one sentence with the reason."""
+"""With damaged folders and hostile text, wean_fairseq.load gives one output per line, or one sentence as the reason."""
 
 import shutil
 from pathlib import Path

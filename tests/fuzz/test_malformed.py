@@ -1,4 +1,4 @@
-"""Malformed input, or a value out of range, is one sentence and never a traceback, a silent success or a hang."""
+"""Malformed input and values out of range end with one sentence, never with a traceback, silent success or a hang."""
 
 import io
 import json

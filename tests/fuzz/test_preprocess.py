@@ -1,4 +1,4 @@
-"""Test the preparing scripts on any text: no line lost or moved, or one sentence.
+"""Test the preprocessing scripts on any text. No line is lost or moved, or the script ends with one sentence.
 
 The files in tests/unit/preprocess test the formats.
 """
@@ -78,7 +78,7 @@ UNDO = [{}, {"bpe": 5}, {"truecase": True}, *({"unit": unit} for unit in steps.U
 
 @budgets(12, 1000)
 def test_outputs_are_turned_back_line_by_line(examples, reliability):
-    """undo_text, clause_chunks and restore_entities write one line per line of a model."""
+    """undo_text, clause_chunks and restore_entities write one line per line of model output."""
 
     def check(lines, options, drawn):
         with tempfile.TemporaryDirectory() as place:

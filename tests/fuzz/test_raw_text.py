@@ -1,4 +1,4 @@
-"""Test text that the task reads itself (--dataset-impl raw): every line is its own sentence, or the data is refused."""
+"""In text that the task reads itself (--dataset-impl raw), every line is one sentence, or the data is refused."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The shared steps of the recipes, with file names that a shell could misread: no part of a name is executed."""
+"""The shared steps of the recipes execute no part of file names that a shell could misread."""
 
 import hashlib
 import os

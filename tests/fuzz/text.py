@@ -1,7 +1,7 @@
-"""Text that breaks readers, files of it, and how much of it is tried.
+"""Text that breaks readers, files of such text, and the numbers of examples.
 
-Every test has two budgets: a few examples by default, thousands with ``-m slow``; both are the same every time, because
-hypothesis draws them from a fixed seed and keeps no database.
+Every test has two budgets: a few examples by default, and thousands with ``-m slow``. The examples are the same every
+time, because hypothesis draws them from a fixed seed and keeps no database.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ FRAGMENTS = (
 
 
 def budgets(few: int, many: int) -> Any:
-    """Parametrise ``examples``: few, and in the slow tests many."""
+    """Parametrise ``examples`` with a small number, and in the slow tests with a large one."""
     cases = [pytest.param(few, id="few"), pytest.param(many, marks=pytest.mark.slow, id="many")]
     return pytest.mark.parametrize("examples", cases)
 
@@ -74,7 +74,7 @@ def paragraphs(shortest: int = 1, longest: int = 5, extra: tuple[str, ...] = ())
 
 
 def long_text() -> st.SearchStrategy[str]:
-    """Return one line of 100,000 characters: one word, or very many."""
+    """Return one line of 100,000 characters with one word or very many words."""
     units = st.sampled_from(
         ["y", "ab ", "w1 ", "中", "e\u0301", "\U0001f469\u200d\U0001f467", "< ", "\t", "\u2028", "<oov-0> "]
     )
@@ -115,7 +115,7 @@ def damaged(draw: st.DrawFn, lines: list[str]) -> File:
 
 
 def call(main: Callable[[list[str]], int], *arguments: object) -> tuple[int, str, str]:
-    """Exit status, output and messages of a command that is called in this process."""
+    """Return the exit status, output and messages of a command that is called in this process."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([str(argument) for argument in arguments])

@@ -35,7 +35,7 @@ VALUES: dict[str, Any] = {
 
 
 def places_of(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The paths to all values of nested lists and dicts."""
+    """Yield the paths to all values of nested lists and dictionaries."""
     found = [path] if path else []
     if isinstance(content, dict):
         found += [place for name, value in content.items() for place in places_of(value, (*path, name))]

@@ -1,4 +1,4 @@
-"""Calls of the real commands by the tests, and the small data they are called on."""
+"""Run the real commands in tests, and create small data for them."""
 
 import os
 import random
@@ -23,7 +23,7 @@ USER_DIR = str(ROOT / "wean_fairseq")
 BIN = Path(sys.executable).parent
 TIMEOUT = 900
 
-# Half the words keep their form in the paraphrase, half become their synonym.
+# Half of the words keep their form in the paraphrase, and half become their synonym.
 KEPT = [f"kept{number}" for number in range(16)]
 SYNONYMS = {f"said{number}": f"told{number}" for number in range(12)}
 
@@ -47,17 +47,17 @@ class Result:
     err: str
 
     def describe(self) -> str:
-        """Everything a failed assertion should show."""
+        """Return everything that a failed assertion should show."""
         return f"{' '.join(self.arguments)}\nexit status {self.code}\n{self.out[-3000:]}\n{self.err[-6000:]}"
 
     @property
     def hypotheses(self) -> dict[int, str]:
-        """Best hypothesis of every sentence of fairseq-generate or fairseq-interactive by number."""
+        """Return the best hypothesis of every sentence of fairseq-generate or fairseq-interactive by number."""
         return {number: text for number, _, text in self.scored_hypotheses}
 
     @property
     def scored_hypotheses(self) -> list[tuple[int, float, str]]:
-        """The H lines, sorted by sentence: number, score, text."""
+        """Return number, score and text of the H lines, sorted by sentence."""
         found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", self.out, flags=re.MULTILINE)
         return sorted((int(number), float(score), text) for number, score, text in found)
 
@@ -174,7 +174,7 @@ def write_pairs(prefix: Path, sources: list[str], targets: list[str] | None = No
 
 
 def preprocess(text: Path, data: Path, *arguments: object) -> Result:
-    """fairseq-preprocess of the splits in ``text`` with one dictionary."""
+    """Run fairseq-preprocess on the splits in ``text`` with one dictionary."""
     splits = [
         (f"--{split}pref", text / split) for split in ("train", "valid", "test") if (text / f"{split}.src").exists()
     ]

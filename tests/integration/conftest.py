@@ -1,7 +1,7 @@
 """Data sets and trained models that all tests of this folder share, because trainings take most of the time.
 
-Shared files are never changed; a test that changes a file works on a copy. The data has its checksums from the start,
-which a training would add otherwise.
+Shared files are never changed. A test that changes a file works on a copy. The data has its checksums from the start,
+because a training would add them otherwise.
 """
 
 import fcntl

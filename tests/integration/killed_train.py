@@ -17,7 +17,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-STARTING = 25  # seconds: about as long as the start of a training takes on a busy machine
+STARTING = 25  # approximate seconds that the start of a training takes on a busy machine
 PATIENCE = 240  # maximum waiting time in seconds
 WHOLE = "checkpoint_last.pt"
 

@@ -38,7 +38,7 @@ def test_typed_bytes_that_are_no_text(data, checkpoint, tmp_path):
 
 @pytest.fixture(scope="module")
 def bad_text(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``valid`` has one target too few, ``test`` an empty line 2 on the source side."""
+    """Write text whose ``valid`` lacks a target and whose ``test`` has an empty line 2 on the source side."""
     folder = tmp_path_factory.mktemp("bad_text")
     for language in ("src", "tgt"):
         shutil.copy(text / f"train.{language}", folder)

@@ -53,7 +53,7 @@ def exported(data: Path, trained: tuple[Path, Result]) -> Path:
 
 
 def test_bert_reads_each_split_once_and_a_training_continues(data: Path, bert: Path, trained: tuple[Path, Result]):
-    """The longer training resumes from update 3, and finds the features. Its first losses are those of one training."""
+    """The longer training resumes from update 3 and finds the features. Its first losses equal one training's."""
     assert trained[1].out.count("BERT reads") == 2  # train and valid
     assert torch.load(trained[0], weights_only=True)["cfg"]["task"]["bert"] == str(bert)
     more = ["--max-update", 6, "--no-epoch-checkpoints", "--bert", bert]

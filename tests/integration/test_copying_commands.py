@@ -113,7 +113,7 @@ def test_provenance_needs_a_directory(text_data: Path, copying: Path, tmp_path: 
 
 
 def test_validation_by_bleu_counts_copied_words_as_words(text_data: Path, copying: Path, tmp_path: Path):
-    """BLEU of a model that writes nearly every sentence right is near 100; with slots for words it could not be."""
+    """A model that writes nearly every sentence correctly has a BLEU near 100. With slots as words it could not."""
     best = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 12}', "--eval-tokenized-bleu"]
     shutil.copy(copying, tmp_path / "checkpoint_last.pt")
     arguments = ["--reset-lr-scheduler", "--reset-optimizer", "--reset-dataloader", "--reset-meters"]
@@ -122,7 +122,7 @@ def test_validation_by_bleu_counts_copied_words_as_words(text_data: Path, copyin
 
 
 def test_interactive_replace_unk_knows_the_typed_word(raw_data: Path, checkpoint: Path):
-    """A model that does not copy, with fairseq's own way of replacing <unk> by the word most attended to."""
+    """For a model that does not copy, fairseq replaces <unk> by the typed word with the most attention."""
     result = interactive(raw_data, checkpoint, ["kept1 Zorblax kept5"], "--replace-unk")
     assert result.hypotheses[0] == "kept1 Zorblax kept5", result.describe()
 

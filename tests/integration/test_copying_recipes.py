@@ -1,6 +1,6 @@
-"""Test the recipes of the families that copy: one sentence where data is missing, and a small run from text to scores.
+"""Test the recipes of the families that copy: one sentence if data is missing, and a small run from text to scores.
 
-One recipe of each family runs with the other tests, with one system and set; all of each with the slow ones.
+One recipe of each family runs with one system and set in the fast tests. The slow tests run all systems and sets.
 """
 
 import json

@@ -1,11 +1,10 @@
-"""Two processes with half the batch each (gloo, CPU) make the updates of one process with the whole, for every family.
+"""Two processes with half the batch each (gloo, CPU) make the same updates as one process, for every family.
 
-The data are such that in each epoch one update has a single batch, so that one of the two processes has none (fairseq
-gives it a dummy batch, which must count for nothing), and that one batch is smaller than the rest. Validation has one
-batch, so that a process has none there either.
+In each epoch, one update has a single batch, so one of the two processes has no batch. fairseq gives it a dummy batch,
+which must not count. One batch is smaller than the rest. Validation has one batch, so again one process has none.
 
-Every training is a real fairseq-train; but one process runs one after another, because most of the time of a command
-goes into starting it.
+Every training is a real fairseq-train. One process runs all trainings one after another, because starting a command
+takes most of its time.
 """
 
 import json
@@ -49,7 +48,7 @@ COMMON += ["--log-format", "json", "--log-interval", 1, "--source-lang", "src", 
 ADAM = ("--optimizer", "adam", "--adam-eps", 1e-4)
 TWO = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
 
-# Dropout has other masks in other batches.
+# Dropout is off, because it has other masks in other batches.
 UNITS = ("--embed-dim", 8, "--hidden-size", 8)
 LSTM = (*UNITS, "--dropout", 0)
 LAYER = ("--num-layers", 1)
@@ -270,7 +269,8 @@ def bf16(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_bf16_trains_on_a_cpu_as_float32_does(families: Path, bf16: Path, name: str) -> None:
     found, expected = (logged(folder / "one.log", name)["loss"] for folder in (bf16, families))
-    # bfloat16 has 8 bits: a rounding error is at most 1/256 of a number, and a loss accumulates many of them.
+    # bfloat16 has 8 significant bits, so a rounding error is at most 1/256 of a number. A loss accumulates many of
+    # them.
     assert found == pytest.approx(expected, rel=0.02)
     for parameter in parameters(bf16 / f"one/{name}/checkpoint_last.pt").values():  # fairseq writes them as float32
         assert torch.equal(parameter, parameter.to(torch.bfloat16).to(parameter.dtype))

@@ -1,7 +1,7 @@
 """References in the documents are valid: links and anchors, files, commands with options, variables, tests, recipes.
 
-Every Markdown file is found by itself. Commands are read by the very parsers that would read them on a command line;
-those that are cheap are run as well, in test_docs_run.py. Addresses elsewhere are checked for their form only.
+Every Markdown file is found automatically. Commands are parsed by the parsers of the programs. Cheap commands are also
+run, in test_docs_run.py. Only the form of external addresses is checked.
 """
 
 import contextlib
@@ -145,7 +145,7 @@ def test_every_recipe_is_listed():
 
 
 def test_recipes_of_a_row_need_what_it_says():
-    """docs/recipes.md: the command of a row gives every variable without which its recipe stops."""
+    """The command of each row in docs/recipes.md sets every variable that its recipe requires."""
     table = next(iter(markdown.tables(read(ROOT / "docs/recipes.md"))))
     commands = [markdown.simple_commands(markdown.code_spans(row[1])[0])[0] for row in table[1:]]
     assert {command.words[1].removeprefix("examples/") for command in commands} == recipes()
@@ -179,7 +179,7 @@ def test_equations_name_functions_and_tests_that_exist():
 
 
 def test_the_citation_is_complete():
-    """CITATION.cff 1.2.0: the fields that the format requires, and a reference for each system's paper."""
+    """CITATION.cff has the fields that format 1.2.0 requires, and a reference for each system's paper."""
     citation = yaml.safe_load(read(ROOT / "CITATION.cff"))
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert citation["cff-version"] == "1.2.0"

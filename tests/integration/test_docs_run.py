@@ -52,7 +52,7 @@ def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
     """Run a script as a reader of the page would, from the project's folder.
 
     Raises:
-        AssertionError: with everything it said, if one of its commands fails.
+        AssertionError: if one of its commands fails. The message has its complete output.
     """
     ours = {"PATH": search_path(folder / "bin"), "PYTHONPATH": str(folder)}
     # pytest in a page must not be a worker of this run, or it would share fixtures of another copy of the project.
@@ -136,7 +136,7 @@ def tutorial(prepared: Path) -> tuple[Path, str]:
 
 
 def test_the_tutorial_prepares_text(prepared: Path):
-    """Tests the preparation. Most of the later commands need a training and are in the slow test."""
+    """This tests only the preparation. Most of the later commands need a training and are in the slow test."""
     mine = prepared / "runs" / "mine"
     counts = {split: (mine / "text" / f"{split}.src").read_text("utf-8").count("\n") for split in ("valid", "test")}
     assert counts == {"valid": 60, "test": 80}
@@ -167,7 +167,7 @@ def test_the_tutorial_leads_to_a_report(tutorial: tuple[Path, str]):
 
 
 def test_commands_of_the_troubleshooting_page(prepared: Path, tmp_path: Path):
-    """Sort outputs without our tools; prepare new text with the dictionary of a training."""
+    """The commands sort outputs without our tools, and prepare new text with the dictionary of a training."""
     mine = prepared / "runs" / "mine"
     (in_order,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "grep" in block.text]
     (new_text,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "--srcdict" in block.text]

@@ -24,7 +24,7 @@ PAPER_SIZE = {"ppg/essay": "paper"}  # the widths of its vectors differ from all
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """{train,valid,test}.{src,tgt}: topics and essays."""
+    """Write topics and essays to {train,valid,test}.{src,tgt}."""
     for seed, (split, size) in enumerate({"train": 90, "valid": 20, "test": 12}.items()):
         write_pairs(tmp_path / "data" / split, *essays(size, seed))
     return tmp_path / "data"
@@ -47,8 +47,8 @@ def test_missing_data_is_one_sentence(recipe, tmp_path):
         ({"SYSTEMS": "pc_san gpt"}, "there is no system gpt here; choose from "),
         ({"BERT": "nowhere"}, "there is no directory nowhere: set BERT to"),
         ({"VECTORS": "nowhere"}, "there is no nowhere. Set VECTORS to"),
-        ({"VECTORS": "{narrow}"}, "has 3 numbers a word, but pc_san reads 768"),
-        ({"SYSTEMS": "ppg", "SIZE": "small", "VECTORS": "{narrow}"}, "has 3 numbers a word, but ppg reads 128"),
+        ({"VECTORS": "{narrow}"}, "has 3 numbers per word, but pc_san reads 768"),
+        ({"SYSTEMS": "ppg", "SIZE": "small", "VECTORS": "{narrow}"}, "has 3 numbers per word, but ppg reads 128"),
         ({"SIZE": "large"}, "SIZE must be paper or small, but is large."),
         ({"OPTIMISER": "sgd"}, "OPTIMISER must be adam or adadelta, but is sgd."),
     ],

@@ -50,7 +50,7 @@ def test_registered_scorer_in_fairseq_generate(nbest: Result) -> None:
 
 
 def test_nbest_log_gives_exact_match_topics_and_sentence_values(log: Path, text: Path, tmp_path: Path) -> None:
-    """The second best outputs as references: no best output is one, all are among the three best."""
+    """The references are the second best outputs, so no best output matches, and one of the three best always does."""
     outputs, sources = tagged(log.read_text("utf-8"), "D"), lines(text / "test.src")
     second = tmp_path / "second"
     second.write_text("".join(f"{outputs[number][1]}\n" for number in sorted(outputs)), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Test checkpoints that would run code: every command refuses them in one sentence, and nothing runs.
 
-Each command gets another kind; all kinds through all readers are in tests/unit/checkpoints. The plugin's own commands
-are called in this process. They also refuse a truncated checkpoint.
+Each command gets another kind of attack. tests/unit/checkpoints tests all kinds with all readers. The plugin's own
+commands are called in this process. They also refuse a truncated checkpoint.
 """
 
 import os

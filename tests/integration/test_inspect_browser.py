@@ -294,7 +294,7 @@ def test_an_output_is_copied_as_running_text(watched: Watched):
 
 
 def test_words_are_coloured_by_granularity(watched: Watched, systems: dict[str, System]):
-    """By the mean of the layers, by one of them, or not."""
+    """Words are coloured by the mean of the layers, by one layer, or not at all."""
     watched.decode("kept1 said2", first="granular")
     told = decode(systems["granular"], question("kept1 said2"))["source"][0]["granularity"]
     word = watched.page.locator(".source .word").first
@@ -385,7 +385,7 @@ def test_hostile_text_is_text(watched: Watched):
 
 @pytest.mark.parametrize("sign", ["\u202e", "\u05e9\u05dc\u05d5\u05dd", "\u0000", "\ud83d"])
 def test_odd_signs_do_no_harm(watched: Watched, sign: str):
-    """Right to left, by a control character and by letters; NUL; half a character."""
+    """Right-to-left text (by a control character and by letters), NUL and half a character are harmless."""
     written = json.dumps(f"{sign}kept1 said2")
     watched.page.evaluate(f"() => {{ document.getElementById('text').value = {written}; }}")
     watched.page.press("#text", "Enter")

@@ -39,7 +39,7 @@ def test_the_cells_are_python_and_name_what_there_is():
 
 
 def test_the_notebook_is_stored_with_its_outputs():
-    """A reader sees them without running anything. No path of the machine that made them is among them."""
+    """Readers see the outputs without running anything. The outputs contain no path of the machine that wrote them."""
     cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
     silent = [cell for cell in cells if not cell.outputs]
     assert [cell.source.split()[0] for cell in silent] == ["import"], "only the imports print nothing"

@@ -21,7 +21,7 @@ SMALL = {"WIDTH": "8", "RATE": "0.02", "EPOCHS": "2", "TEST": "6"}
 
 
 def write_table(path: Path, mark: str, essay: str, topics: str) -> None:
-    """Rows of two topics, with ``mark`` between them, and their essay."""
+    """Write rows of two topics, with ``mark`` between them, and their essay."""
     pairs = itertools.permutations(topics.split(), 2)
     rows = [f"{first}{mark}{second}\t{essay.format(first, second)}\n" for first, second in pairs]
     path.write_text("topics\ttext\n" + "".join(rows), encoding="utf-8")

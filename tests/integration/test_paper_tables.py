@@ -23,7 +23,7 @@ def run(**variables: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module", name="document")
 def render(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The document is the only file written, so no model was trained or decoded."""
+    """Render the document, and check that it is the only file written, so no model was trained or decoded."""
     folder = tmp_path_factory.mktemp("tables")
     done = run(OUTPUT=folder / "all.md")
     assert done.returncode == 0, done.stderr
@@ -37,7 +37,7 @@ def sections(document: str) -> list[str]:
 
 
 def test_every_published_number_is_there(document: str) -> None:
-    """One section a data set. In it, line by line, the numbers of the data and the system they belong to."""
+    """There is one section per data set, with the numbers of each system of this data set, line by line."""
     parts = iter(sections(document))
     for table in PUBLISHED_TABLES.values():
         for rows in table.rows.values():

@@ -131,7 +131,7 @@ def test_each_seed_has_a_run_and_scores_of_its_own(run, tmp_path):
 
 @pytest.mark.parametrize("references", ["aa", "ab"], ids=["one test set", "one of each seed"])
 def test_the_seeds_are_scored_together(tmp_path, references):
-    """One word is right in one of two runs, so the result is 50 ± 71 % (the standard deviation with n - 1)."""
+    """One word is correct in one of two runs, so the result is 50 ± 71 % (the standard deviation with n - 1)."""
     for seed, output, reference in ((4, "a", references[0]), (7, "b", references[1])):
         folder = tmp_path / f"seed{seed}/set"
         for name, text in (("first/test.txt", output), ("text-test/test.src", "s"), ("text-test/test.tgt", reference)):
@@ -282,7 +282,7 @@ def test_all_tries_of_a_system_have_the_same_other_options(run, tmp_path):
 
 
 def test_only_the_best_rate_is_trained_to_the_end(run, tmp_path):
-    """Each rate is trained for TRY_EPOCHS; the stand-in notes each start."""
+    """Each rate is trained for TRY_EPOCHS. The replacement of fairseq-train records each start."""
     assert run(SYSTEMS="first", RATES="0.001 0.002", TRY_EPOCHS=1, EPOCHS=4).returncode == 0
     found = trainings(tmp_path / "run")["first"]
     assert {name: (one["end"], one["schedule"]) for name, one in found["tries"].items()} == {
@@ -321,7 +321,7 @@ def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_other
 
 
 def test_a_data_set_is_binarised_anew_after_a_system_that_has_data_of_its_own(tmp_path):
-    """``fset`` reads pairs. The next set of the table begins with its own text."""
+    """``fset`` reads text with retrieved pairs. The next data set of the table must start from its own text."""
     recipes = f'source "{ROOT}/examples/lib/recipe.sh"; source "{ROOT}/examples/granularity_transformer/systems.sh"'
     others = "remember prepare test_of_text train generate without_pieces samples score known_sentences say python"
     stubs = f'for name in {others} decay_linearly; do eval "$name() {{ :; }}"; done; schedule=()'

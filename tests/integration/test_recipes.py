@@ -117,7 +117,7 @@ def test_progress_reports_what_it_cannot_use_in_one_sentence(tmp_path, arguments
 
 
 def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys):
-    """Ten updates took 70 seconds and ten of 2 epochs of 25 are left: 70 seconds, for any updates before this start."""
+    """Ten updates took 70 s, and ten are left of 2 epochs of 25, so 70 s remain, whatever ran before this start."""
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     progress = Progress("wean", 0, "", 2)
@@ -202,7 +202,7 @@ def write_pairs(folder, split, pairs, ends=("src", "tgt")):
 
 
 def sentences(number, seed):
-    """Return pairs of a tiny language: the target says less."""
+    """Return pairs of a tiny language, in which the target omits words."""
     rng = random.Random(seed)
     words = "the a red old big dog cat house saw left found in on near town".split()
     lines = [[rng.choice(words) for _ in range(rng.randint(4, 9))] for _ in range(number)]

@@ -61,7 +61,7 @@ def test_a_report_of_a_real_run(recipe: Path, tmp_path: Path):
 
 
 def test_the_script_reports_the_runs_that_it_is_given(recipe: Path, tmp_path: Path):
-    """Nothing is trained."""
+    """The script reports the given runs, and trains nothing."""
     output = tmp_path / "page"
     done = run_recipe("quora_report", tmp_path, FAMILIES="", RUNS=recipe, OUTPUT=output)
     assert done.returncode == 0, done.stderr

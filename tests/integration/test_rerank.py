@@ -13,7 +13,7 @@ RANKS = (1, 2)
 
 
 def texts(log: str) -> dict[int, list[str]]:
-    """The n-best lists of a log by sentence."""
+    """Return the n-best lists of a log by sentence."""
     found: dict[int, list[str]] = {}
     for number, text in re.findall(r"^D-(\d+)\t\S+\t(.*)$", log, flags=re.MULTILINE):
         found.setdefault(int(number), []).append(text)
@@ -22,7 +22,7 @@ def texts(log: str) -> dict[int, list[str]]:
 
 @pytest.fixture(scope="module", name="logs")
 def search(data: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The validation and the test set, searched with two beams and two entries of their n-best lists."""
+    """Decode the validation and the test set with two beams, and n-best lists of two entries."""
     folder = tmp_path_factory.mktemp("logs")
     for split in ("valid", "test"):
         for beam in BEAMS:

@@ -13,7 +13,8 @@ from tests.integration.observed import assert_same_end, assert_same_random_numbe
 from tests.reliability import Reliability
 from wean_fairseq.checkpoints.resume import updates_of
 
-# 63 updates an epoch (see conftest.py), the default dropout of 0.4. --eval-bleu puts arrays into the checkpoints.
+# There are 63 updates per epoch (see conftest.py). Dropout is the default 0.4. --eval-bleu stores arrays in
+# checkpoints.
 SETTINGS = ["--lr", 0.003, "--max-epoch", 2, "--log-interval", 1, "--no-epoch-checkpoints"]
 BLEU = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 10}', "--best-checkpoint-metric", "bleu"]
 BLEU += ["--maximize-best-checkpoint-metric"]

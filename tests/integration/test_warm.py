@@ -112,7 +112,7 @@ def test_an_interrupted_command_ends_as_by_its_signal(stub: list[str]) -> None:
 
 
 def test_a_command_sees_what_a_new_interpreter_sees(stub: list[str], tmp_path: Path) -> None:
-    """Its module path and its way to start workers are those of a script in the environment's folder of programs."""
+    """Its module path and its way to start workers are the same as for a script in the environment's bin folder."""
     given = environment(stub)
     code, out, _ = warm.run([*stub, "show"], "", tmp_path, given | {"ONLY_HERE": "yes"}, 60)
     script = "import multiprocessing, sys; print(multiprocessing.get_start_method(), *sys.path[1:], sep='\\n')"

@@ -41,7 +41,7 @@ from unittest import mock
 _FOREIGN = ("WEAN_TRACEBACK", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_NODELIST")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _FOREIGN} | {
     "OMP_NUM_THREADS": "1",
-    "CUDA_VISIBLE_DEVICES": "",  # the same machine everywhere: one without a GPU
+    "CUDA_VISIBLE_DEVICES": "",  # hide GPUs, so that the tests behave the same on every machine
     "PYTHONIOENCODING": "utf-8",
 }
 # Command -> its function, as entry points name it. The last commands belong to tests.
@@ -110,7 +110,7 @@ def _start(
     environment: Mapping[str, str],
     prepare: Callable[[], object] = dict,
 ) -> Any:
-    """Start a command of ``COMMANDS``. Returns its process."""
+    """Start a command of ``COMMANDS``. Return its process."""
     function = COMMANDS[Path(line[0]).name]
     inherited = [_Inherited(stream) for stream in streams]
     arguments = (function, list(line), inherited, cwd, dict(environment), _module_path(), prepare)

@@ -1,1 +1,1 @@
-"""Naive, slow, obviously right versions of the mechanisms, written from the papers only: the oracles of the tests."""
+"""Naive, slow and simple versions of the mechanisms, written only from the papers, as oracles of the tests."""

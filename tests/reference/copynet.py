@@ -13,7 +13,7 @@ EOS = 2
 
 
 def distribution(model: torch.nn.Module, source: list[int], previous: list[int], num_slots: int) -> Tensor:
-    """Probabilities of base words and slots after each of ``previous``: shape (T, V + K)."""
+    """Return the probabilities of base words and slots after each of ``previous``, shape (T, V + K)."""
     decoder, encoder = model.decoder, model.encoder
     base, unk = decoder.num_base, decoder.unk_index
     embed = lambda word: encoder.embed_tokens.weight[word if word < base else unk]  # noqa: E731
@@ -82,7 +82,7 @@ def attend(decoder: torch.nn.Module, hidden: Tensor, memory: list[Tensor], cover
 
 
 def selective_read(word: int, source: list[int], memory: list[Tensor], copy_scores: list[Tensor] | None) -> Tensor:
-    """zeta of eq. 9: the memory where ``word`` stands, weighted by how it was copied from there."""
+    """Return zeta of eq. 9, the memory at the positions of ``word``, weighted by their copy probabilities."""
     zeta = torch.zeros_like(memory[0])
     places = [position for position, other in enumerate(source) if other == word and other != EOS]
     if copy_scores is None or not places:
@@ -94,7 +94,7 @@ def selective_read(word: int, source: list[int], memory: list[Tensor], copy_scor
 
 
 def mix(generate: Tensor, copy_scores: list[Tensor] | None, source: list[int], base: int, num_slots: int) -> Tensor:
-    """eq. 4-8: one normaliser over all words and all positions."""
+    """Apply eq. 4 to 8, with one normaliser over all words and all positions."""
     places = [] if copy_scores is None else [place for place, word in enumerate(source) if word != EOS]
     normaliser = torch.exp(generate).sum() + sum(torch.exp(copy_scores[place]) for place in places)
     probabilities = torch.zeros(base + num_slots)

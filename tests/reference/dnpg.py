@@ -25,7 +25,7 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 def at_position(words: Tensor, word: int, position: float) -> Tensor:
-    """sqrt(D) e(word) + sin, cos of position / 10000^(2k / D)."""
+    """Return sqrt(D) e(word) + sin, cos of position / 10000^(2k / D)."""
     dim = words.size(1)
     out = words[word] * math.sqrt(dim)
     for k in range(dim // 2):
@@ -39,7 +39,7 @@ def one_hot(size: int, place: int) -> Tensor:
 
 
 def separate(separator: Any, source: list[int], temperature: float) -> Tensor:
-    """P(z_l | X), (S, 2)."""
+    """Return P(z_l | X), (S, 2)."""
     hidden = separator.cell.hidden_size
     zero = torch.zeros(hidden // 2)
     read, _ = run_lstm(separator.reader, [separator.words.weight[word] for word in source], [(zero, zero)] * 2)

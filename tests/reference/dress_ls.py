@@ -10,7 +10,7 @@ from tests.reference.wean_lstm import run_lstm
 
 
 def log_softmax(scores: Tensor) -> Tensor:
-    """log (exp s_i / sum exp s_j)."""
+    """Return log (exp s_i / sum exp s_j)."""
     return scores - torch.log(sum(torch.exp(score) for score in scores))
 
 

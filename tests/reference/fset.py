@@ -14,7 +14,7 @@ START = 0  # the word before p
 
 
 def run(model: Any, source: list[int], previous: list[int], separator: int) -> tuple[Tensor, Tensor]:
-    """Probabilities of all words (T, V), and the mean weights of the last layer over the source (T, S)."""
+    """Return the probabilities of all words (T, V), and the last layer's mean weights over the source (T, S)."""
     x, p, q = cut(source, separator)
     network, provider = model.encoder.network, model.encoder.provider
     memory = encode(network, x)
@@ -39,7 +39,7 @@ def run(model: Any, source: list[int], previous: list[int], separator: int) -> t
 
 
 def cut(source: list[int], separator: int) -> list[list[int]]:
-    """x, p and q, each with its end symbol."""
+    """Return x, p and q, each with its end symbol."""
     parts: list[list[int]] = [[]]
     for word in source[:-1]:
         if word == separator:
@@ -50,12 +50,12 @@ def cut(source: list[int], separator: int) -> list[list[int]]:
 
 
 def encode_pair(provider: Any, embedding: Any, words: list[int]) -> list[Tensor]:
-    """h of one side of the pair."""
+    """Return h of one side of the pair."""
     return encode(SimpleNamespace(embedding=embedding, layers=provider.encoder_layers), words)
 
 
 def compare(provider: Any, embedding: Any, p: list[int], q: list[int]) -> tuple[list[Tensor], Tensor]:
-    """o_1, o_2, ... of the words of p, and tanh(W_0 o_0)."""
+    """Return o_1, o_2, ... of the words of p, and tanh(W_0 o_0)."""
     read = encode_pair(provider, embedding, q)
     states = embed(embedding, [START, *p])
     for layer in provider.decoder_layers:

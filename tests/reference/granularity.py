@@ -1,6 +1,6 @@
 """C-DNPG for one sentence pair, computed one word and one head at a time from raw weights (Gu et al., eq. 4 to 9).
 
-``settings`` are those of the layers: ``kind``, ``normalize``, and the lengths N that replace the true ones, or 0.
+``settings`` are the options of the layers: ``kind``, ``normalize``, and lengths N that replace the true ones, or 0.
 """
 
 import math
@@ -101,7 +101,7 @@ def decoder_step(layer: Any, states: list[Tensor], source: list[Tensor], setting
 
 
 def probabilities(model: Any, source: list[int], previous: list[int], settings: Settings) -> Tensor:
-    """Probabilities of all words at every step: source words, words before each step -> (T, V)."""
+    """Return the probabilities of all words at every step, (T, V), from source words and previous words."""
     memory = encode(model.encoder.network, source, settings)
     rows = []
     for state in decode(model.decoder.network, previous, memory, settings):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def run(model: torch.nn.Module, topics: list[int], previous: list[int], length: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Probabilities after each of ``previous`` (T, V), the attention (T, number of topics), and phi."""
+    """Return the probabilities after each of ``previous`` (T, V), the attention (T, number of topics), and phi."""
     decoder = model.decoder
     embed = decoder.embed_tokens.weight
     layers, size = decoder.lstm.num_layers, decoder.lstm.hidden_size
@@ -44,7 +44,7 @@ def run(model: torch.nn.Module, topics: list[int], previous: list[int], length: 
 
 
 def start(decoder: torch.nn.Module, vectors: list[Tensor], layers: int, size: int) -> tuple[list[Tensor], list[Tensor]]:
-    """TAV: h_0 of every layer, then c_0 of every layer, from the mean topic."""
+    """Return TAV's h_0 of every layer, then c_0 of every layer, from the mean topic."""
     mean = sum(vectors) / len(vectors)
     flat = torch.tanh(decoder.start_proj.weight @ mean + decoder.start_proj.bias)
     parts = [flat[index * size : (index + 1) * size] for index in range(2 * layers)]

@@ -10,7 +10,7 @@ from tests.reference.transformer import layer_norm, linear
 
 
 def alphas(mixture: Any, kind: str) -> list[list[Tensor]]:
-    """alpha_jl of every mixture j and layer l of BERT."""
+    """Return alpha_jl of every mixture j and layer l of BERT."""
     if kind == "free":
         return [list(row) for row in mixture.weights]
     rows = [[torch.exp(logit) for logit in row] for row in mixture.logits]
@@ -23,7 +23,7 @@ def mixed(layers: list[Tensor], weights: list[Tensor]) -> Tensor:
 
 
 def memories(encoder: Any, topics: list[int], features: Tensor | None, options: dict[str, Any]) -> list[list[Tensor]]:
-    """H_j for each decoder layer j (eq. 3): topic ids, and of each topic its states (k, L, H)."""
+    """Return H_j for each decoder layer j (eq. 3), from topic ids and the states of each topic (k, L, H)."""
     vectors = [encoder.words.weight[topic] for topic in topics]
     bert_layers, number = options["bert_layers"], options["decoder_layers"]
     if bert_layers == "none":
@@ -48,7 +48,7 @@ def memories(encoder: Any, topics: list[int], features: Tensor | None, options: 
 
 
 def sinusoid(position: int, dim: int) -> Tensor:
-    """PE of AIAYN, section 3.5, the first word being at position 0."""
+    """Return PE of AIAYN, section 3.5, with the first word at position 0."""
     values = []
     for unit in range(dim):
         angle = position / 10_000 ** (2 * (unit // 2) / dim)
@@ -63,7 +63,7 @@ def context_mean(states: list[Tensor], place: int, *, inclusive: bool) -> Tensor
 
 
 def mixed_query(module: Any, state: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-    """Q^ and lambda of one position (eq. 10, 11)."""
+    """Return Q^ and lambda of one position (eq. 10, 11)."""
     query, context = linear(module, state), linear(module.context_proj, mean)
     gate = 1 / (1 + torch.exp(-(linear(module.query_gate, query) + linear(module.context_gate, context))))
     return (1 - gate) * query + gate * context, gate

@@ -10,7 +10,7 @@ EOS = 2
 
 
 def run(model: torch.nn.Module, topics: list[int], essay: list[int], chunk_symbol: int) -> tuple[Tensor, Tensor]:
-    """Probabilities at each step of ``essay``, which ends with EOS, (T, V); and how far each step attends to h_0."""
+    """Return the probabilities (T, V) at each step of ``essay``, which ends with EOS, and the attention to h_0."""
     decoder = model.decoder
     embed = decoder.embed_tokens.weight
     chunks, written = cut(essay, chunk_symbol), []

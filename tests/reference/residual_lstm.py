@@ -12,7 +12,7 @@ SCORES = {"LinearScore": "linear", "GeneralScore": "general", "DotScore": "dot",
 
 
 def run_stack(stack: Any, inputs: list[Tensor], starts: list[State]) -> tuple[list[Tensor], list[State]]:
-    """x_l for l = 1 ... L: the LSTM's output, plus x_(l-n) where n divides l; and the last state of every layer."""
+    """Return x_l for l = 1 ... L (the LSTM's output, plus x_(l-n) if n divides l), and all layers' last states."""
     n = stack.residual_every
     layers = [(block, layer) for block in stack.blocks for layer in range(block.num_layers)]
     below = [inputs]  # x_0, x_1, ...

@@ -33,7 +33,7 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
 
 
 def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], Tensor]:
-    """h_1 ... h_n of source words (S,), and the decoder's state before the first step."""
+    """Return h_1 ... h_n of source words (S,), and the decoder's state before the first step."""
     encoder = model.encoder
     embed, weights = encoder.embed_tokens.weight, dict(encoder.gru.named_parameters())
     directions = []

@@ -1,6 +1,6 @@
-"""SARI's three readings as loops over words, without counters or arrays.
+"""SARI's definitions as loops over words, without counters or arrays.
 
-`corpus` is the reading of Alva-Manchego et al. (2019), `sentence` that of Xu's own program (2016).
+`corpus` follows Alva-Manchego et al. (2019), and `sentence` follows Xu's own program (2016).
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ def ngrams(words: Words, order: int) -> Ngrams:
 
 
 def harmonic(precision: float, recall: float) -> float:
-    """F1; 0 where both are 0."""
+    """Return F1. It is 0 if both are 0."""
     return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
 
 def share(right: float, of: float) -> float:
-    """Division; 0 where there is nothing to divide by."""
+    """Return the quotient, or 0 if the divisor is 0."""
     return right / of if of else 0.0
 
 
 def added(source: Ngrams, output: Ngrams, pooled: Ngrams) -> tuple[int, int, int]:
-    """Right, proposed and wanted additions: different n-grams."""
+    """Return the numbers of right, proposed and wanted additions among distinct n-grams."""
     proposed = {ngram for ngram in output if ngram not in source}
     wanted = {ngram for ngram in pooled if ngram not in source}
     return len(proposed & wanted), len(proposed), len(wanted)
@@ -34,7 +34,7 @@ def added(source: Ngrams, output: Ngrams, pooled: Ngrams) -> tuple[int, int, int
 def counts(
     source: Ngrams, output: Ngrams, pooled: Ngrams, weight: int
 ) -> list[tuple[tuple[int, int, int], tuple[int, int, int]]]:
-    """For every different n-gram of the source: (right, proposed, wanted) keeps, then deletions."""
+    """Return (right, proposed, wanted) keeps and deletions for every distinct n-gram of the source."""
     found = []
     for ngram in set(source):
         given, written, asked = weight * source.count(ngram), weight * output.count(ngram), pooled.count(ngram)
@@ -45,7 +45,7 @@ def counts(
 
 
 def corpus(lines: Sequence[tuple[Words, Words, Sequence[Words]]], weight: int | None = None) -> list[float]:
-    """Add, keep, delete: F1 of counts that are summed over (source, output, references), mean over four orders."""
+    """Return the F1 of add, keep and delete, from counts summed over the corpus, as the mean over four orders."""
     scores = [0.0, 0.0, 0.0]
     for order in (1, 2, 3, 4):
         sums = [[0, 0, 0] for _ in scores]

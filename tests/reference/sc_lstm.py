@@ -1,6 +1,6 @@
 """SC-LSTM (Wen et al., 2015), computed one essay and one step at a time, with a keyword vector of dictionary size.
 
-Gates, reading and the loss are plain formulas here; no row of any weight is left out.
+Gates, reading and the loss are plain formulas here, which use all rows of every weight.
 """
 
 import itertools
@@ -12,7 +12,7 @@ ETA, XI, ALPHA = 1e-4, 100.0, 0.5
 
 
 def run(model: torch.nn.Module, topics: list[int], previous: list[int]) -> tuple[Tensor, list[Tensor]]:
-    """Probabilities after each of ``previous`` (T, V), and d_0 ... d_T, each (V,)."""
+    """Return the probabilities after each of ``previous`` (T, V), and d_0 ... d_T, each (V,)."""
     decoder = model.decoder
     layers, size = decoder.lstm.num_layers, decoder.lstm.hidden_size
     read_hidden = decoder.gate.hidden_read.weight.split(size, dim=1)  # W_hr of each layer, (V, H)

@@ -11,7 +11,7 @@ from tests.reference.wean_lstm import lstm_step
 
 
 def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], tuple[Tensor, Tensor]]:
-    """h_1 ... h_n and the last state of source words (S,)."""
+    """Return h_1 ... h_n and the last state of source words (S,)."""
     weights = dict(model.encoder.lstm.named_parameters())
     zero = torch.zeros(model.decoder.lstm.hidden_size)
     state, outputs = (zero, zero), []

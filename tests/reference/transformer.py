@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 def lively(network: Any, seed: int = 7) -> Any:
-    """Give a network, for a test, weights that are large enough for attention to be far from even."""
+    """Set a network's weights to values large enough for attention to be far from uniform."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -104,7 +104,7 @@ def generation_scores(decoder: Any, state: Tensor) -> list[Tensor]:
 def probabilities(
     model: Any, source: list[int], previous: list[int], *, num_base: int, num_slots: int, unk: int, special: set[int]
 ) -> Tensor:
-    """Probabilities of all words and slots at every step: source words, words before each step -> (T, V + K)."""
+    """Return the probabilities of all words and slots at every step, (T, V + K), from source and previous words."""
 
     def known(words: list[int]) -> list[int]:
         return [word if word < num_base else unk for word in words]

@@ -34,7 +34,7 @@ class Dropped(NamedTuple):
             ``BETWEEN_LAYERS``, ``SELF_ATTENTION`` or ``CROSS_ATTENTION``.
         width: units of each vector; for attention the number of heads.
         a_word: number of vectors per word of the side, for parallel and stepwise computation alike.
-        option: the option that is the rate.
+        option: name of the option with the dropout rate.
     """
 
     side: str
@@ -58,14 +58,14 @@ def uniform(bound: float) -> Start:
 
 @functools.cache
 def normal(std: float) -> Start:
-    """N(0, std)."""
+    """Return the distribution N(0, std)."""
     start = scipy.stats.norm(0, std)
     return lambda module, parameter: start
 
 
 @functools.cache
 def truncated_normal(std: float) -> Start:
-    """N(0, std), drawn again beyond two standard deviations."""
+    """Return N(0, std), with numbers beyond two standard deviations drawn again."""
     start = scipy.stats.truncnorm(-2, 2, scale=std)
     return lambda module, parameter: start
 

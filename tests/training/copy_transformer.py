@@ -1,4 +1,4 @@
-"""The Transformer of the C-DNPG table, with and without copying: its released code, which is BERT's in both."""
+"""The Transformer of the C-DNPG table, with and without copying. The released code uses BERT's settings for both."""
 
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, normal, pytorch
 
@@ -11,7 +11,7 @@ SETTINGS = {
 }
 SLOTS = 64
 SIZES = {"embed_dim": 6, "ffn_dim": 14, "attention_heads": 3, "encoder_layers": 1, "decoder_layers": 2}
-# Dropout falls on the normalised embedding, the weights of every attention, and the output of every part.
+# Dropout applies to the normalised embedding, the weights of every attention, and the output of every sublayer.
 PARTS = [
     Dropped(ENCODER, "layer_norm", 6),
     Dropped(ENCODER, SELF_ATTENTION, 3, 1, "attention_dropout"),

@@ -2,7 +2,7 @@
 
 from . import DECODER, ENCODER, Case, Dropped, normal, uniform
 
-# The release's.
+# The sizes of the release.
 SETTINGS = {"drgd": {"embed_dim": 350, "hidden_size": 500, "latent_dim": 0, "kl_weight": 1.0}}
 DROPPED = [Dropped(ENCODER, "embedding", 6), Dropped(DECODER, "embedding", 6), Dropped(DECODER, "tanh", 10)]
 STARTS = {r".*embed_tokens\.weight": normal(1.0), r".*attention\.vector": uniform(5**-0.5)}

@@ -1,13 +1,13 @@
 """FSET has the dropout and the initialisation of the other Transformers, and dropout on the edit vector.
 
-The sources here have no pair, so that p and q are an end symbol each: in addition to the sentence of 6 tokens the
-pair's encoder reads two sentences of 1 token, and its decoder two of 2, in one layer each.
+The sources here have no pair, so p and q are one end symbol each. In addition to the sentence of 6 tokens, the pair's
+encoder reads two sentences of 1 token, and its decoder reads two sentences of 2 tokens, in one layer each.
 """
 
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped
 from .copy_transformer import SIZES, STARTS
 
-# Those of its authors' research code.
+# The sizes of its authors' research code.
 FSET = {"embed_dim": 128, "ffn_dim": 512, "encoder_layers": 6, "decoder_layers": 6, "attention_heads": 8}
 FSET |= {
     "edit_layers": 4,

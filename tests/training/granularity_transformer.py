@@ -1,9 +1,9 @@
-"""C-DNPG: the Transformer of its table; the heads of granularity start as all maps of the release, z about 1/2."""
+"""C-DNPG: the Transformer of its table. Granularity heads start like all maps of the release, with z about 1/2."""
 
 from . import Case
 from .copy_transformer import PARTS, SIZES, STARTS, TABLE2
 
-# Section 4 and the released code.
+# The sizes are from section 4 and the released code.
 GRANULARITY = {"ga_length": "true", "ga_cross": "none", "ga_start_layer": 1, **TABLE2}
 GRANULARITY |= {"ga_encoder_length": 20, "ga_decoder_length": 19}  # of the code, read with "padded" alone
 SETTINGS = {

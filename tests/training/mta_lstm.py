@@ -1,8 +1,8 @@
-"""MTA-LSTM (Feng et al., uniform +-0.04; dropout on inputs and every layer's output, as in the authors' code)."""
+"""MTA-LSTM (Feng et al.) starts uniform in +-0.04, with dropout on inputs and layer outputs as in the authors' code."""
 
 from . import BETWEEN_LAYERS, DECODER, Case, Dropped, uniform
 
-# Section 4.2. We chose the small sizes.
+# The sizes are from section 4.2. We chose the small sizes.
 LSTM = {"embed_dim": 300, "hidden_size": 800, "num_layers": 2, "dropout": 0.5, "init_range": 0.04}
 TOPICS = LSTM | {"coverage_loss_weight": 0.1, "topic_slots": 5}
 SETTINGS = {

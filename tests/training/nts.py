@@ -2,10 +2,11 @@
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal, uniform
 
-# Section 2 of NTS. The authors' code does not reverse the source and initialises word vectors like other weights.
+# The sizes are from section 2 of NTS. Its code does not reverse the source, and initialises words like other weights.
 NTS = {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"}
 NTS |= {"reverse_source": False, "local_dim": 0, "missing_vector_std": 0.0, "init_range": 0.1, "lexical_share": 0.1}
-# EncDecA, section 5 (Zhang and Lapata, EMNLP 2017); DRESS-LS by the release's train_lexical_simp.sh and run_std.sh.
+# EncDecA follows section 5 of Zhang and Lapata (EMNLP 2017). DRESS-LS follows the released train_lexical_simp.sh and
+# run_std.sh.
 DRESS = NTS | {"embed_dim": 300, "hidden_size": 256, "dropout": 0.2, "dropout_input": True}
 DRESS |= {"attention_score": "dot", "reverse_source": True}
 SETTINGS = {

@@ -1,4 +1,4 @@
-"""PC-SAN: dropout 0.1 throughout, as in Vaswani et al.; words N(0, 1 / D), maps Glorot's, biases 0."""
+"""PC-SAN has dropout 0.1 everywhere, as in Vaswani et al. Words start from N(0, 1 / D), maps as Glorot's, biases 0."""
 
 from tests.unit.models.test_pc_san import build_with_features, features
 

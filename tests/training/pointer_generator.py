@@ -1,10 +1,10 @@
-"""Pointer-generator (See et al.) has no dropout. The initialisation is that of the authors' code."""
+"""Pointer-generator (See et al.) has no dropout. The initialisation follows the authors' code."""
 
 from torch import Tensor, nn
 
 from . import Case, constant, glorot, normal, truncated_normal, uniform
 
-# Section 5.
+# The sizes are from section 5.
 POINTER = {"embed_dim": 128, "hidden_size": 256, "attention_dim": 512, "coverage": False, "coverage_weight": 1.0}
 SETTINGS = {
     "pointer_generator": POINTER,
@@ -17,7 +17,7 @@ SMALL = truncated_normal(1e-4)
 
 
 def not_checked(module: nn.Module, parameter: Tensor) -> None:
-    """The bias is 1 for forget gates and 0 for others, which ``test_pointer_generator.py`` checks."""
+    """Accept any bias. ``test_pointer_generator.py`` checks that it is 1 for forget gates and 0 for others."""
 
 
 CASES = [

@@ -1,4 +1,4 @@
-"""PPG: we chose dropout and initialisation, see ``models/ppg.py``. 0 = the initialisation of PyTorch."""
+"""PPG: we chose dropout and initialisation, see ``models/ppg.py``. 0 selects the initialisation of PyTorch."""
 
 from . import DECODER, Case, Dropped, uniform
 

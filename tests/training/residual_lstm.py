@@ -1,8 +1,8 @@
-"""Residual LSTM (Prakash et al., section 4.2: dropout after every layer). The start is that of Sutskever et al."""
+"""Residual LSTM (Prakash et al.) has dropout after every layer (section 4.2). It starts as in Sutskever et al."""
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, uniform
 
-# Section 3.2.
+# The sizes are from section 3.2.
 STACK = {"embed_dim": 512, "hidden_size": 512, "num_layers": 4, "dropout": 0.5, "residual_recurrent": False}
 STACK |= {"init_range": 0.08}
 SETTINGS = {"residual_lstm": {"residual_every": 2, **STACK}, "stacked_lstm": {"residual_every": 0, **STACK}}

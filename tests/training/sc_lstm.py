@@ -3,7 +3,7 @@
 from . import DECODER, Case, Dropped, uniform
 from .mta_lstm import LSTM
 
-# Section 4.2 of MTA-LSTM's paper. We chose the small sizes.
+# The sizes are from section 4.2 of MTA-LSTM's paper. We chose the small sizes.
 SETTINGS = {
     "sc_lstm": {"control_loss_weight": 0.0, **LSTM},
     "sc_lstm_small": {**LSTM, "embed_dim": 128, "hidden_size": 256},

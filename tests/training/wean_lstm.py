@@ -1,8 +1,8 @@
-"""WEAN: spec of the paper's section 3.1.3 and of its two releases, whose ``param_init`` is never read."""
+"""WEAN follows section 3.1.3 of the paper and the two releases, whose ``param_init`` is never read."""
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal
 
-# Sections 3.1.3 (PWKP, EW-SEW) and 3.2.3 (LCSTS). The baseline differs only in the output layer.
+# The sizes are from sections 3.1.3 (PWKP, EW-SEW) and 3.2.3 (LCSTS). The baseline differs only in the output layer.
 ENGLISH = {"embed_dim": 256, "hidden_size": 256, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.4}
 CHINESE = {"embed_dim": 512, "hidden_size": 512, "encoder_layers": 2, "decoder_layers": 1, "dropout": 0.0}
 CHINESE |= {"attention_tanh": True}

@@ -283,7 +283,7 @@ def test_idle_is_the_same_for_all_variants(training_step, monkeypatch):
 
 
 def test_memory_is_the_median_of_the_processes(training_step, monkeypatch):
-    """Idle and peak are those of the process whose peak above idle is the median."""
+    """Idle and peak come from the process whose peak above idle is the median."""
     answers = [{"idle_mib": 1.0, "peak_mib": 1.0 + above, "above_idle_mib": above} for above in (7.0, 2.0, 3.0)]
     left = iter(answers)
     monkeypatch.setattr(training_step.harness, "run_child", lambda script, words: next(left))

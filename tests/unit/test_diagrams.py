@@ -23,7 +23,7 @@ def test_a_figure_is_a_small_svg_with_a_title_and_a_description(name):
 
 
 def test_the_dot_plot_shows_the_recorded_scores():
-    """Read from results/, without the functions of the script."""
+    """The expected scores are read from results/, without the functions of the script."""
     expected = []
     shown = tomllib.loads((diagrams.ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))["score"]
     for entry in shown:

@@ -1,4 +1,4 @@
-"""The generated tables of README.md and docs/ are up to date, and their scores are those of the result files."""
+"""The generated tables of README.md and docs/ are up to date, and their scores equal the result files' scores."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def test_the_documents_written_by_hand_have_at_most_25_000_words():
 
 
 def test_a_measured_score_is_that_of_its_file():
-    """Read from results/few_pairs_10000.json, without the functions of the script."""
+    """The expected scores are read from results/few_pairs_10000.json, without the functions of the script."""
     entry = {"on": "pairs", "metric": "bleu", "result": "few_pairs_10000", "systems": ["copynet"]}
     path = doc_tables.ROOT / "results" / "few_pairs_10000.json"
     scores = json.loads(path.read_text(encoding="utf-8"))["evaluation"]["systems"]

@@ -1,4 +1,4 @@
-"""The list of mutants fits the current package. ``make mutants`` runs the mutants."""
+"""The list of mutants matches the current package. ``make mutants`` runs the mutants."""
 
 import ast
 import importlib.util

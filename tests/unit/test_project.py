@@ -168,7 +168,7 @@ def lines_without_docstring(node: ast.Module | ast.FunctionDef | ast.AsyncFuncti
 
 
 def test_files_and_functions_are_short():
-    """CONTRIBUTING.md: functions under 60 lines, files under 400, docstrings not counted."""
+    """CONTRIBUTING.md limits functions to 60 lines and files to 400 lines, not counting docstrings."""
     offences = []
     for path in python_files(PACKAGE, ROOT / "preprocess"):
         text = path.read_text(encoding="utf-8")
@@ -228,7 +228,7 @@ def test_the_image_has_the_packages_of_the_page_and_is_set_up_by_a_user():
 
 
 def test_readme_is_a_first_screen_and_its_links():
-    """At most 750 words, as wc counts them. Longer texts belong in docs/."""
+    """The README has at most 750 words, as counted by wc. Longer texts belong in docs/."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 750
 
 

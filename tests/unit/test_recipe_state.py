@@ -213,7 +213,7 @@ def test_trained_epochs_are_a_number_or_none(tmp_path, content, epochs):
 
 
 def test_a_state_file_that_cannot_be_written_stays_as_it_was(tmp_path):
-    """With files limited to 1 kB, the new content fails, the old one stays, and no partial file is left."""
+    """With files limited to 1 kB, writing the new content fails, the old file stays, and no partial file is left."""
     (tmp_path / "state").write_text("old\n")
     done = bash(tmp_path, "trap '' XFSZ; head -c 5000 /dev/zero | write_state state", limit=1000)
     assert "state cannot be written: make room" in done.stderr

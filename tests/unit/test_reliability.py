@@ -14,7 +14,7 @@ ENDS = {"exit": 0, "passed": 5, "failed": 0, "error": 0, "skipped": 1}
 
 @pytest.fixture
 def record(tmp_path):
-    """Two processes have counted."""
+    """Write the record of a run in which two processes have counted."""
     for numbers in ((1, 1200), (2, 3)):
         counter = Reliability(tmp_path / "record")
         for kind, number in zip(("kills survived", "bad inputs tried"), numbers, strict=True):

@@ -27,7 +27,7 @@ LISTS = {
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """Return a copy of package and tests without DNPG and SRB."""
+    """Return a copy of the package and the tests without DNPG and SRB."""
     copy = tmp_path_factory.mktemp("checkout")
     for folder in ("wean_fairseq", "tests"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))

@@ -312,7 +312,7 @@ def test_a_margin_lets_a_system_count_as_equally_good(write):
 
 
 def test_a_relative_published_difference_is_a_share_of_the_lower_system(write):
-    """10 % of 30 are 3.0."""
+    """A published difference of 10 % is 3.0 for a lower system at 30."""
     write(p=0.001)
     item = {"result": "made_up", "above": "new", "below": "old", "published_percent": 10.0}
     assert verdicts.published_difference(item, verdicts.measure(item, "bleu")) == pytest.approx(3.0)

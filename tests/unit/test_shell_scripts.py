@@ -1,4 +1,4 @@
-"""Shell scripts never evaluate text that they read from a file: a search for the places where bash would run it.
+"""Shell scripts never evaluate text that they read from a file. The test finds the places where bash would run it.
 
 In arithmetic, in an array subscript and in ``${!name}`` bash evaluates the value of a variable, and ``a[$(command)]``
 there runs the command. A variable counts as read from a file if it is assigned by ``read``, ``mapfile`` or a

@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_cost_schedule_and_threads_are_recorded(folder):
-    """61 seconds of the first process and 40 of the resumed one."""
+    """The CPU time is the sum of 61 s for the first process and 40 s for the resumed one."""
     found = trainings.describe_system(folder)
     assert (found["cpu_seconds"], found["threads"], found["schedule"]) == (101, 2, 9)
     assert (found["seed"], found["parameters"], found["end"]) == ("7", 1234, "cut")

@@ -1,4 +1,4 @@
-"""Restarting a training: partial files, remembered state, and whether updates are left."""
+"""Test the restart of a training: partial files, remembered state, and whether updates are left."""
 
 import fcntl
 import logging
@@ -102,7 +102,7 @@ def test_two_writers_of_one_file_write_two_files_of_which_the_last_stays(tmp_pat
 
 
 def test_a_file_of_the_user_with_a_similar_name_stays(tmp_path):
-    """Even if it is the input, as in ``wean-generate --input OUT.tmp --output OUT``."""
+    """The file must stay even if it is the input, as in ``wean-generate --input OUT.tmp --output OUT``."""
     for name in ("out.tmp", "out.part", ".out"):
         (tmp_path / name).write_bytes(b"mine")
     write_whole(tmp_path / "out", lambda file: file.write(b"new"))
@@ -295,7 +295,7 @@ def test_a_training_that_is_done_is_not_gone_on_with(values, updates, waited, do
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
-    """Load a checkpoint of a training that was ended by both limits. Returns what may stop the next one."""
+    """Load a checkpoint of a training that was ended by both limits. Return what may stop the next training."""
     writing.save({"model": {}}, tmp_path / "checkpoint_best.pt")
 
     def load(is_older=False, **options):
@@ -347,7 +347,7 @@ class Task(guarded.GuardedTask):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The numbers drawn in the batches of ``updates``, each of two batches, by trainings that begin with them."""
+    """Return the numbers drawn in the two batches of each of ``updates`` by trainings that start there."""
     numbers = []
 
     def draw(*_, **__):
@@ -374,4 +374,4 @@ def test_an_update_draws_the_same_numbers_whatever_came_before(drawn):
     random.random()
     assert drawn([2]) == straight[4:]
     for kind in zip(*straight, strict=True):
-        assert len(set(kind)) == 6  # the second batch of an update draws others than the first
+        assert len(set(kind)) == 6  # the second batch of an update draws other numbers than the first

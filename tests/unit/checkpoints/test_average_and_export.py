@@ -1,4 +1,4 @@
-"""Test averages against the closed form; exports load back bit by bit. Both refuse incompatible input."""
+"""Test averages against the closed form, and that exports load back bit by bit. Both refuse incompatible input."""
 
 import json
 import re
@@ -246,7 +246,7 @@ def test_an_export_without_checksums_is_refused_where_it_is_no_export(exported, 
 
 
 def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
-    """Without its codes or its search a model would give other output."""
+    """Without its codes or its search, a model would produce other output."""
     folder = tmp_path / "export"
     export(saved(tmp_path / "a.pt"), folder, data, prepared)
     names = [path.name for path in folder.iterdir() if path.name != "checksums.sha256"]
@@ -264,7 +264,7 @@ def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
 
 @pytest.mark.parametrize("content", [None, ""])
 def test_an_export_that_lost_its_checksums_and_steps_is_named(tmp_path, data, prepared, caplog, content):
-    """Without its steps a model gives other output. Only checksums show that they are missing."""
+    """Without its text steps, a model produces other output. Only the checksums show that they are missing."""
     folder = tmp_path / "export"
     export(saved(tmp_path / "a.pt"), folder, data, prepared)
     read_export(folder)
@@ -285,7 +285,7 @@ def test_an_export_that_lost_its_checksums_and_steps_is_named(tmp_path, data, pr
 
 @pytest.mark.parametrize("change", [{"truecase": None}, {"bpe": 8}, {"bpe": ""}, {"later": 1}, {"unit": GONE}])
 def test_the_steps_of_an_export_are_complete_and_known(tmp_path, data, prepared, change):
-    """A missing or unknown step was left out silently, which changed the output."""
+    """A missing or unknown step must be an error. It was skipped silently, which changed the output."""
     export(saved(tmp_path / "a.pt"), tmp_path / "export", data, prepared)
     (tmp_path / "export" / "checksums.sha256").unlink()
     path = tmp_path / "export" / "text.json"
@@ -407,7 +407,7 @@ def doubled(times):
     ],
 )
 def test_members_that_an_export_cannot_hold_are_refused(tmp_path, data, changes, said):
-    """They would take hours to write, end in a traceback, or make a folder that cannot be read."""
+    """Such members would take hours to write, end in a traceback, or create a folder that cannot be read."""
     torch.save(state() | changes, tmp_path / "odd.pt")
     with pytest.raises(UserError, match=said):
         export(tmp_path / "odd.pt", tmp_path / "model", data)
@@ -432,7 +432,7 @@ def test_dictionaries_are_always_there(tmp_path, data, source_lang):
 
 @pytest.fixture
 def prepared(tmp_path, data):
-    """Return the text that the data was made from, as fairseq-preprocess notes it."""
+    """Return the source text of the data, which fairseq-preprocess has recorded."""
     text = tmp_path / "text"
     text.mkdir()
     options = {"unit": "moses", "lowercase": True, "bpe": 5, "limit": 0}
@@ -481,7 +481,7 @@ def unloaded(monkeypatch):
 
 @pytest.mark.parametrize("name", ["valid.src", "manifest.json", "bpe.codes"])
 def test_a_foreign_text_cannot_lead_to_a_file_elsewhere(tmp_path, data, prepared, name):
-    """A link in it would export a line of a private file, or all of it."""
+    """A link in the text folder would export a line of a private file, or the whole file."""
     foreign = tmp_path / "downloads"
     foreign.mkdir()
     data, prepared = data.rename(foreign / "data"), prepared.rename(foreign / "text")
@@ -519,7 +519,7 @@ UNUSABLE = [with_other_shape, without_a_parameter, with_a_parameter_more, of_no_
 
 @pytest.mark.parametrize("spoil", [None, *UNUSABLE], ids=lambda spoil: spoil and spoil.__name__)
 def test_the_command_writes_only_models_that_can_be_loaded(tmp_path, capsys, spoil):
-    """Each of these was exported with exit status 0, and refused by every command that the model was given to."""
+    """Each of these models was exported with exit status 0, but no command could load it."""
     folder = data_folder(tmp_path)
     path = save_random_model(folder, "copynet", ["--task", "paraphrase", "--arch", "copynet", "--hidden-size", "4"])
     if spoil is not None:
@@ -547,7 +547,7 @@ def test_a_link_out_of_a_folder_is_no_example(tmp_path, name):
 
 
 def test_a_foreign_log_cannot_name_a_text_elsewhere(tmp_path, data, prepared, caplog):
-    """One of its lines would be exported as an example."""
+    """Otherwise a line of that text would be exported as an example."""
     foreign = (tmp_path / "downloads" / "data").parent
     foreign.mkdir()
     data = data.rename(foreign / "data")
@@ -580,7 +580,7 @@ def test_a_search_option_that_is_not_finite_is_named(tmp_path, value, capsys):
     ("option", "value", "most"), [("beam", 10**6, 200), ("min-len", 9999, 2000), ("max-len-a", 50.0, 10)]
 )
 def test_a_search_that_takes_days_is_not_stored(tmp_path, option, value, most, capsys):
-    """Of a model folder from elsewhere, one sentence would take all memory."""
+    """With a model folder from elsewhere, decoding one sentence would take all memory."""
     assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), f"--{option}", str(value)]) == 2
     assert f"a stored --{option} must be at most {most}, but is {value}." in capsys.readouterr().err
 
@@ -610,7 +610,7 @@ def test_an_export_knows_its_search(tmp_path, data):
 
 @pytest.mark.usefixtures("unloaded")
 def test_an_export_takes_over_the_search_that_was_kept_beside_its_checkpoint(tmp_path, data):
-    """As recipes keep it, the file also has unrelated options. Options on the command line have precedence."""
+    """The file that recipes store also has unrelated options. Options on the command line have precedence."""
     saved(tmp_path / "a.pt")
     kept = "--search-preset\nwean\n--replace-unk\n--beam 5\n--copy-provenance\n'a file'\n--max-len-b\n10\n"
     (tmp_path / SEARCH_FILE).write_text(kept)

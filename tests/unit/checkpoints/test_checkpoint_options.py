@@ -1,4 +1,4 @@
-"""Test the configuration of a checkpoint: fairseq's own content is read unchanged, anything else is refused by name."""
+"""The configuration of a checkpoint is read unchanged if fairseq wrote it. Anything else is refused by name."""
 
 import ast
 import collections
@@ -97,7 +97,7 @@ def test_what_fairseq_does_not_write_is_refused(tmp_path, options, why, reader):
 
 @pytest.mark.parametrize("reader", ["own", "fairseq's"])
 def test_a_name_of_bytes_is_refused_before_it_is_made(tmp_path, reader):
-    """Protocol 2 of pickle makes bytes by a call, so that their hash could be chosen."""
+    """Pickle protocol 2 creates bytes by a function call, so a file could choose their hash."""
     path = tmp_path / "hostile.pt"
     torch.save(state(cfg={"model": {b"a": 2}}), path)
     with pytest.raises(Damaged, match="has a pickle with keys that are neither texts nor numbers"):
@@ -142,7 +142,8 @@ def nested(containers):
     return {"a": nested(containers - 1)} if containers > 1 else {}
 
 
-# The largest options that are read, far more than fairseq writes: how they are made, their size, and the error beyond.
+# The largest options that are read, which are far larger than fairseq writes: a function, their size, and the error
+# beyond it.
 LIMITS = {
     "containers": (nested, 21, "nested in each other without end"),
     "values": (lambda size: {str(number): 0 for number in range(size)}, 9_999, "more than 10000 values"),

@@ -46,7 +46,7 @@ def make_model(arch: str, options: dict[str, Any]) -> Any:
 
 
 def words(tokens: torch.Tensor) -> list[str]:
-    """Without padding and end, which CTranslate2 adds by itself."""
+    """Return words without padding and end symbol, which CTranslate2 adds by itself."""
     return [TASK.target_dictionary.symbols[token] for token in tokens.tolist() if token not in (PAD, EOS)]
 
 

@@ -1,4 +1,4 @@
-"""Data that has changed, is cut off or does not fit is refused by name before a training has begun."""
+"""Data that has changed, is truncated or does not fit is refused by name before a training starts."""
 
 import logging
 import os
@@ -56,7 +56,7 @@ def make_task(data):
 
 class Model:
     def set_epoch(self, epoch):
-        """The calls of the task."""
+        """Make the same calls as the task."""
 
 
 def begin_training(data):
@@ -257,7 +257,7 @@ def test_a_word_that_no_dictionary_has_is_refused(data):
     ids=["magic", "version", "no type", "float", "unknown type", "sentences", "negative size", "position"],
 )
 def test_an_index_with_other_numbers_than_fairseq_writes_is_refused(data, place, value):
-    """The layout is that of fairseq's MMapIndexedDataset. There, such numbers are tracebacks or give wrong words."""
+    """The layout follows fairseq's MMapIndexedDataset, where such numbers cause tracebacks or wrong words."""
     path = data / "train.src-tgt.tgt.idx"
     content = bytearray(path.read_bytes())
     content[place : place + len(value) or None] = value

@@ -1,4 +1,4 @@
-"""``--path a.pt:b.pt`` for every family: the search's scores are those of the mean of the models' probabilities.
+"""With ``--path a.pt:b.pt``, the search scores equal the scores of the models' mean probabilities in every family.
 
 The oracle runs each model over the output with teacher forcing and takes log((p + q) / 2) word by word.
 """

@@ -1,4 +1,4 @@
-"""Test pipes and devices under the name of an input file: one sentence immediately, without waiting for a writer."""
+"""Pipes and devices instead of an input file are refused in one sentence at once, without waiting for a writer."""
 
 import contextlib
 import os

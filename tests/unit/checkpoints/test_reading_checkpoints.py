@@ -1,4 +1,4 @@
-"""A fault of a checkpoint is one sentence. A checkpoint that would run code is refused, and no code runs."""
+"""A faulty checkpoint is reported in one sentence. A checkpoint that would run code is refused, and no code runs."""
 
 import argparse
 import os
@@ -60,7 +60,7 @@ class Nested:
 
 
 class InStorage(Nested):
-    """As ``Nested``, through torch's own function for the storage of old tensors."""
+    """Like ``Nested``, through torch's own function that loads the storage of old tensors."""
 
     def __reduce__(self):
         return torch.storage._load_from_bytes, (self.content,)
@@ -113,7 +113,7 @@ def test_an_attack_in_a_file_of_old_torch_is_refused(tmp_path):
 
 
 def old_with_an_archive_behind(attack: Any, path: Path) -> None:
-    """torch goes by the first bytes of a file, zipfile by the last."""
+    """Return an old checkpoint followed by an archive. torch uses the first bytes of a file, zipfile the last."""
     torch.save(attack, path, _use_new_zipfile_serialization=False)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("harmless", b"")
@@ -296,7 +296,7 @@ def rewritten(path: Path, **options: Any) -> None:
 
 
 def with_overlaps(path: Path) -> None:
-    """Two names for the same bytes, as in the archives that grow to petabytes ("A better zip bomb", Fifield 2019)."""
+    """Add a second name for the same bytes, as in archives that grow to petabytes (Fifield, "A better zip bomb")."""
     with zipfile.ZipFile(path, "a") as archive:
         first = archive.infolist()[0]
         second = zipfile.ZipInfo("archive/data/9")
@@ -329,7 +329,7 @@ def twice_the_same(path: Path) -> None:
 
 
 def with_two_directories(path: Path) -> None:
-    """``zipfile`` finds the directory before the end record, and torch the one that the end record names."""
+    """Add a second directory. ``zipfile`` reads the one before the end record, and torch the one that it names."""
     rewritten(path, compression=zipfile.ZIP_STORED)
     content = path.read_bytes()
     end = content.rindex(b"PK\x05\x06")
@@ -338,7 +338,7 @@ def with_two_directories(path: Path) -> None:
 
 
 def renamed(path: Path, old: str, new: str) -> None:
-    """Rename the pickle in the two places where an archive has its name. ``old`` and ``new`` have the same length."""
+    """Rename the pickle in the two places where an archive stores its name. Both names have the same length."""
     rewritten(path, compression=zipfile.ZIP_STORED)
     path.write_bytes(path.read_bytes().replace(old.encode(), new.encode()))
 
@@ -374,7 +374,7 @@ def test_an_archive_that_would_take_hours_is_refused_before_a_member_is_read(tmp
 
 
 def of_a_later_version(content: bytearray) -> None:
-    """Let the members need version 9.9 of the format, at which ``zipfile`` gives up, and torch does not look."""
+    """Let the members require version 9.9 of the format. ``zipfile`` rejects this version, and torch ignores it."""
     start = content.find(b"PK\x01\x02")
     while start >= 0:
         content[start + 6] = 99
@@ -388,7 +388,7 @@ def longer(content: bytearray) -> None:
 
 @pytest.mark.parametrize("spoil", [of_a_later_version, longer])
 def test_an_archive_whose_directory_zipfile_cannot_read_is_not_given_to_torch(tmp_path, monkeypatch, spoil):
-    """Not even with a manifest, which its author can write: torch may find members in it that were not checked."""
+    """A manifest must not help, because its author can write it. torch may find members that were not checked."""
     path = good(tmp_path)
     rewritten(path, compression=zipfile.ZIP_STORED)
     content = bytearray(path.read_bytes())
@@ -417,7 +417,7 @@ def test_the_archive_in_a_file_that_torch_takes_for_none_is_not_read(tmp_path, m
 def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(
     tmp_path, monkeypatch, in_archive, length, error
 ):
-    """torch takes a time that grows with the square of the length of the name: minutes for a million characters."""
+    """torch's time grows with the square of the length of the name. A million characters take minutes."""
     path = good(tmp_path)
     pickled = b"\x80\x02c" + b"a" * length + b"\nf\n."
     path.write_bytes(pickled)
@@ -474,7 +474,7 @@ DANGEROUS_PICKLES = {
 
 @pytest.mark.parametrize(("pickled", "said"), DANGEROUS_PICKLES.values(), ids=DANGEROUS_PICKLES)
 def test_a_pickle_of_which_few_bytes_make_gigabytes_or_hours_is_not_loaded(tmp_path, monkeypatch, pickled, said):
-    """Read in Python's documentation of the operations: no file here has more than 20,000, except for 1 MB of text."""
+    """Python documents the pickle operations. No file here has more than 20,000 operations, except for 1 MB of text."""
     with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
         archive.writestr("archive/data.pkl", b"\x80\2" + pickled + b".")
     monkeypatch.setattr(torch, "load", None)
@@ -483,7 +483,7 @@ def test_a_pickle_of_which_few_bytes_make_gigabytes_or_hours_is_not_loaded(tmp_p
 
 
 def test_values_may_be_shared(tmp_path):
-    """As text, sizes and options are in the checkpoints of fairseq."""
+    """fairseq's checkpoints share values, such as text, sizes and options."""
     shared = {"lr": [0.1], "text": "a" * 100}
     torch.save(state(extra_state={str(n): shared for n in range(100)}), tmp_path / "a.pt")
     assert read_checkpoint(tmp_path / "a.pt")["extra_state"]["99"] == shared
@@ -530,7 +530,7 @@ def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
 
 @pytest.mark.parametrize("lazily", [False, True])
 def test_a_checkpoint_whose_name_is_not_utf8_is_intact(tmp_path, lazily):
-    """torch maps no such file into memory, and wean-average said that the second checkpoint was damaged."""
+    """torch cannot memory-map such a file. wean-average reported the second checkpoint as damaged."""
     torch.save(state(), tmp_path / "c\udcff.pt")
     assert read_checkpoint(tmp_path / "c\udcff.pt", lazily)["model"].keys() == state()["model"].keys()
 

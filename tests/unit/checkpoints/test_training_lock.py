@@ -1,4 +1,4 @@
-"""Only one training can use a folder: the second is refused and names the first, and a killed one blocks no other."""
+"""Only one training can use a folder. A second one is refused and names the first. A killed one blocks no other."""
 
 import contextlib
 import os

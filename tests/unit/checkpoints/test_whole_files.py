@@ -27,7 +27,7 @@ def checkpoint(value=1.0):
 
 
 def write_to_full_disk(file, piece):
-    """Replacement for ``HashedFile.write`` with room for 1000 bytes."""
+    """Replacement for ``HashedFile.write`` on a disk with room for 1000 bytes."""
     if file._file.tell() + len(piece) > 1000:
         file.error = OSError(errno.ENOSPC, "No space left on device")
         raise file.error
@@ -138,7 +138,7 @@ def test_a_checkpoint_copied_to_another_name_is_intact_and_data_is_not(tmp_path)
 
 
 def test_what_another_process_writes_meanwhile_is_kept(tmp_path):
-    """``wean-average`` during a training: each has read the manifest before the other one writes."""
+    """If ``wean-average`` runs during a training, each may read the manifest before the other one writes it."""
     for name in ("a", "b"):
         (tmp_path / name).write_bytes(OLD)
     first, second = Manifest(tmp_path), Manifest(tmp_path)
@@ -197,7 +197,7 @@ def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
 
 
 def test_every_flipped_byte_of_the_parameters_is_seen(tmp_path):
-    """The archive has the CRC-32 of each part. torch, which does not compare it, loads all of these."""
+    """The archive has the CRC-32 of each part. torch does not check it, so it loads all these damaged files."""
     path = tmp_path / "checkpoint.pt"
     torch.save(checkpoint(), path)
     whole = path.read_bytes()

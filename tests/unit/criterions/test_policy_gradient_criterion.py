@@ -1,4 +1,4 @@
-"""Test criterion ``policy_gradient``: sentences drawn from every family, their loss and their rewards."""
+"""Test the criterion ``policy_gradient``: sentences sampled from every family, their loss and their rewards."""
 
 import itertools
 import math
@@ -56,12 +56,12 @@ def gradients(model):
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
 
 
-# --- sentences that are drawn ---------------------------------------------------------------------------------------
+# --- sampled sentences ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", families.families())
 def test_every_family_is_trained_and_validated(family):
-    """A word is given and the others drawn. Every number is finite and the decoder learns. The mode stays."""
+    """With one given word and the others sampled, all numbers are finite, the decoder learns, and the mode is kept."""
     dictionary = make_dictionary()
     model = build_model(family, make_task(dictionary), **families.tiny(family)).train()
     sources, targets = unpad(make_batch())
@@ -94,14 +94,14 @@ def test_what_is_given_stands_at_the_beginning_and_what_is_too_short_is_given_wh
     targets = unpad(make_batch())[1]
     assert [len(target) for target in targets] == [5, 7, 2]  # end symbols included
     assert words[2].tolist()[2:] == [PAD] * (words.size(1) - 2)
-    for row in words.tolist():  # one end, then only padding; or no end if the sentence was too long
+    for row in words.tolist():  # one end symbol and then only padding, or no end symbol if the sentence was too long
         end = row.index(EOS) if EOS in row else len(row)
         assert set(row[end + 1 :]) <= {PAD}
         assert PAD not in row[:end]
 
 
 def test_words_are_drawn_by_their_probabilities():
-    """First words of 4,000 draws: each frequency within five standard deviations of its probability."""
+    """In 4,000 draws, the frequency of each first word is within five standard deviations of its probability."""
     model = make_wean()
     batch = collate([torch.tensor([4, 9, EOS])] * 4000, [torch.tensor([5, EOS])] * 4000)
     scores = model(batch["src_tokens"][:1], batch["src_lengths"][:1], batch["prev_output_tokens"][:1, :1])
@@ -115,7 +115,7 @@ def test_words_are_drawn_by_their_probabilities():
 
 
 def test_greedy_words_are_the_most_probable_ones():
-    """Each word is the best by the scores of the words before it, which have no dropout."""
+    """Each word has the highest score, computed from the words before it without dropout."""
     model = build_model("wean_lstm", make_task(DICTIONARY), **SIZES | {"dropout": 0.9}).train()
     sample = make_sample(None)
     words = draw(model, sample["net_input"], sample["target"], given=0, longest=6, greedy=True)
@@ -129,7 +129,7 @@ def test_greedy_words_are_the_most_probable_ones():
 
 
 def test_targets_that_are_given_whole_cost_what_they_always_do():
-    """The expected values come from fairseq's cross entropy, loss and gradients. No sentence has a reward."""
+    """The expected loss and gradients come from fairseq's cross entropy, because no sentence has a reward."""
     model, sample = make_wean(), make_sample(None)
     expected, _, _ = CrossEntropyCriterion(make_task(DICTIONARY), False)(model, sample)
     expected.backward()
@@ -144,7 +144,7 @@ def test_targets_that_are_given_whole_cost_what_they_always_do():
 
 @pytest.mark.parametrize(("epoch", "given"), [(1, 4), (2, 2), (3, 0)])
 def test_the_loss_of_what_was_drawn_is_that_of_a_loop(epoch, given):
-    """The oracle adds up word by word, with the mean reward of the other sentences that have drawn words."""
+    """The oracle sums over words. The baseline is the mean reward of the other sentences with sampled words."""
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(epoch, given_words=4, fewer_words=2, fewer_every=1)
     torch.manual_seed(5)
@@ -174,7 +174,7 @@ def sample_batch(sample, words):
 
 
 def test_a_learnt_baseline_is_taken_off_and_learns_the_reward_while_features_do_not():
-    """The oracle adds up (r - b_t) log P(y_t), which is the model's part, and (b_t - r)^2 / 2, word by word."""
+    """The oracle sums (r - b_t) log P(y_t), which trains the model, and (b_t - r)^2 / 2, word by word."""
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(given_words=0, baseline_width=8)
     assert not any(parameter.any() for parameter in criterion.parameters())  # the baseline starts at 0
@@ -205,7 +205,7 @@ def test_a_learnt_baseline_is_taken_off_and_learns_the_reward_while_features_do_
 
 
 def test_a_baseline_begins_anew_after_another_criterion():
-    """The checkpoint of one without parameters has ``None`` in its place, see fairseq's trainer."""
+    """If a criterion has no parameters, the checkpoint contains ``None`` instead, see fairseq's trainer."""
     criterion = make_criterion(baseline_width=4)
     criterion.load_state_dict(None, strict=True)
     criterion.load_state_dict({"baseline.weight": torch.ones(1, 4), "baseline.bias": torch.ones(1)}, strict=True)
@@ -213,7 +213,7 @@ def test_a_baseline_begins_anew_after_another_criterion():
 
 
 def test_means_of_rewards_are_over_the_sentences_of_all_workers_that_have_some():
-    """By hand: (1 + 4) / (1 + 2), in four digits. Batches without drawn words or without rewards do not count."""
+    """By hand, the mean is (1 + 4) / (1 + 2) in four digits. Batches without sampled words or rewards do not count."""
     common = {"loss": 1.0, "nll_loss": 1.0, "ntokens": 1, "nsentences": 2, "sample_size": 2}
     logs = [
         {**common, "reward:reward": 1.0, "rewarded": 1},
@@ -356,7 +356,7 @@ def test_relevance_is_the_cosine_of_the_last_states_whatever_the_padding():
 
 
 def test_rewards_are_weighted_and_no_gradient_comes_from_them(monkeypatch):
-    """By hand: 2 * 0.5 + 0.25 * (-1) + 0.5 * 0.1. The reward models are not part of the criterion."""
+    """By hand, the reward is 2 * 0.5 + 0.25 * (-1) + 0.5 * 0.1. The reward models are not part of the criterion."""
     encoder = build_model("residual_lstm", make_task(DICTIONARY), embed_dim=6, hidden_size=8, num_layers=1)
     table = torch.nn.Parameter(torch.zeros(len(DICTIONARY), len(DICTIONARY)))
     made = {
@@ -407,14 +407,14 @@ def test_the_smallest_and_largest_values_of_options_are_accepted():
 
 
 def test_the_defaults_are_those_of_the_authors():
-    """Weights of the rewards, and 24 given words, 3 fewer every second epoch: train_dress.sh."""
+    """The authors' train_dress.sh has the reward weights, and 24 given words, with 3 fewer every second epoch."""
     cfg = PolicyGradientConfig()
     assert (cfg.simplicity_weight, cfg.relevance_weight, cfg.fluency_weight, cfg.sari_forward) == (1.0, 0.25, 0.5, 0.1)
     assert (cfg.given_words, cfg.fewer_words, cfg.fewer_every, cfg.baseline_width) == (24, 3, 2, 0)
 
 
 def test_a_sample_has_at_most_a_fifth_more_words_than_the_longest_target(monkeypatch):
-    """Of 7 words 8.4, rounded."""
+    """For a target of 7 words, the maximum is 8.4, rounded."""
     monkeypatch.setattr(policy_gradient, "draw", lambda model, net_input, target, given, longest, greedy: longest)
     assert make_criterion()._draw(None, make_sample(None), given=0) == 8
 

@@ -105,10 +105,11 @@ def test_sentence_average_counts_sentences():
 
 @pytest.mark.parametrize(("sizes", "loss"), [((2, 6), 5), ((1, 3), 10)], ids=["by token", "by sentence"])
 def test_reduction_divides_the_sums_of_all_workers_once(sizes, loss):
-    """In closed form, (8 + 24) nats over (2 + 6) tokens is 4 nats, 4 / ln 2 bits. Mean of means would differ.
+    """In closed form, (8 + 24) nats over (2 + 6) tokens are 4 nats or 4 / ln 2 bits. A mean of means would differ.
 
-    The loss of 10 + 30 nats is divided by the tokens, or with ``--sentence-avg`` by 1 + 3 sentences. Losses are
-    rounded to three digits, other sums, which a batch may lack, to four: 1.2345 / 8 = 0.1543125 copied words.
+    The loss of 10 + 30 nats is divided by the tokens, or with ``--sentence-avg`` by 1 + 3 sentences. Losses are rounded
+    to three digits. Other sums, which a batch may lack, are rounded to four, such as 1.2345 / 8 = 0.1543125 copied
+    words.
     """
     logs = [
         {"loss": 10.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": sizes[0]},

@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def copy(folder, tmp_path):
-    """Copy a BERT that the test damages."""
+    """Return a copy of a BERT, which the test damages."""
     return shutil.copytree(folder, tmp_path / "copy")
 
 
@@ -47,7 +47,7 @@ def features(bert, topics):
 
 @torch.no_grad()
 def one_by_one(folder, words, separator="[PAD]", masked=()):
-    """Return the naive reference: one sentence, no padding, a loop over words: shape (k, L, H)."""
+    """Return the naive features of one sentence without padding, from a loop over words, shape (k, L, H)."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokens, places = ["[CLS]"], []
@@ -65,7 +65,7 @@ def one_by_one(folder, words, separator="[PAD]", masked=()):
 
 @pytest.mark.parametrize("separator", ["[PAD]", "[SEP]", "[unused1]", ""])
 def test_features_are_the_layers_outputs_of_the_joint_sequence(folder, separator):
-    """In one batch of sentences of different lengths, against each alone: batch padding must not be attended."""
+    """Sentences of different lengths have the same features in a batch as alone, because padding is not attended."""
     for words, rows in zip(TOPICS, features(FrozenBert(str(folder), separator), TOPICS), strict=True):
         assert rows.shape == (len(words), LAYERS, WIDTH)
         np.testing.assert_allclose(rows, one_by_one(folder, words, separator), **HALF)
@@ -111,7 +111,7 @@ def test_more_sentences_than_a_batch_come_out_in_their_places(folder):
 
 
 def test_bert_is_frozen(folder):
-    """No weight requires a gradient, and the calls agree, which they would not in training mode because of dropout."""
+    """No weight requires a gradient. Repeated calls agree, so dropout is off and BERT is not in training mode."""
     bert = FrozenBert(str(folder))
     first, second = features(bert, TOPICS), features(bert, TOPICS)
     assert not any(weight.requires_grad for weight in bert._model.parameters())
@@ -176,7 +176,7 @@ def test_a_config_of_something_else_is_refused(copy, text):
         ({"num_labels": 10**8}, r"Expected `int` <= 1000 - at `\$.num_labels`"),
         ({"id2label": {str(number): "x" for number in range(10**5)}}, "does not describe a BERT"),
         ({"hidden_size": "10"}, r"Expected `int`, got `str` - at `\$.hidden_size`"),
-        # Their sizes are none of those that are checked: 10^9 words around each word, 100,000 languages.
+        # The check does not cover these sizes: 10^9 words around each word, and 100,000 languages.
         ({"model_type": "longformer", "attention_window": [10**9] * LAYERS}, "Invalid enum value 'longformer'"),
         ({"model_type": "xmod", "languages": ["a"] * 10**5}, "Invalid enum value 'xmod'"),
         ({"hidden_size": 0}, r"Expected `int` >= 1 - at `\$.hidden_size`"),

@@ -64,7 +64,7 @@ def entries(cache):
 
 @pytest.mark.parametrize("left_pad", [True, False])
 def test_features_stand_where_their_words_do(folder, cache, left_pad):
-    """Each sentence's rows, found by a loop, are those of BERT. Everything else is 0."""
+    """Each sentence's rows, found by a loop, equal BERT's features. All other rows are 0."""
     features, _ = prepared(folder, cache)
     sentences = [TOPICS[2], TOPICS[1], TOPICS[0]]
     src_tokens = ids(*sentences, left_pad=left_pad)
@@ -94,7 +94,7 @@ def test_bert_reads_distinct_topics_once_and_never_again(folder, cache):
 
 
 def test_topics_that_nobody_prepared_are_read_at_once(folder, cache):
-    """fairseq-interactive needs this; the numbers equal the stored ones."""
+    """fairseq-interactive needs this. The numbers equal the stored ones."""
     features, _ = prepared(folder, cache)
     known, new = ids(TOPICS[2], ("w6", "w7"), left_pad=True), ids(("w6", "w7"), left_pad=False)
     fresh = StoredFeatures(FrozenBert(str(folder)), cache)

@@ -97,7 +97,7 @@ def test_slots_by_hand():
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_slots_equal_the_naive_loop(slots, left, data):
-    """The oracle is a dictionary of slots, filled word by word. The batch has any sentences, padded on either side."""
+    """The oracle is a dictionary of slots, filled word by word. Batches are random and padded on either side."""
     words = st.sampled_from([*KNOWN, *"UVWXYZ"])
     sides = st.tuples(st.lists(words, max_size=9), st.lists(words, max_size=9))
     pairs = data.draw(st.lists(sides, min_size=1, max_size=4))
@@ -151,7 +151,7 @@ def test_words_read_later_still_fold_case():
 
 
 def test_ids_are_spelt_with_one_look_at_a_gpu():
-    """The expected values come from fairseq's own text, for which every id is looked at."""
+    """The expected text comes from fairseq, which reads every id separately."""
     dictionary = extended()
     ids = dictionary.encode_line("the new a new")
     with SimulatedGpu() as gpu:

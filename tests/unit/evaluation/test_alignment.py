@@ -1,4 +1,4 @@
-"""Test the comparison of texts line by line: shares of words in closed form, and the sizes from which it judges."""
+"""Test the line-by-line comparison of texts: shares of words in closed form, and the minimum sizes for a warning."""
 
 import numpy as np
 import pytest
@@ -15,9 +15,9 @@ def test_words_are_those_between_other_characters_or_pairs_of_a_script_without_s
 
 
 def test_shares_are_weighted_by_the_rarity_of_words():
-    """In 3 lines a word of two weighs log(4/2), and one of a single line 2 log 2. x is in none and weighs 0.
+    """In 3 lines, a word in two lines weighs log(4/2), a word in one line 2 log 2, and x, which is in no line, 0.
 
-    A line is compared with its own, and with the line that is half of the text further on.
+    A line is compared with its own line, and with the line that is half of the text further on.
     """
     alignment = Anchors("source", ["a b", "a c", "d"]).align(["a b", "a b", "d a x"])
     np.testing.assert_allclose(alignment.own, [1, 1 / 3, 2 / 3])
@@ -31,7 +31,7 @@ def test_about_300_lines_are_compared(lines, looked_at):
 
 
 def numbered(lines: int) -> list[str]:
-    """Lines of three words that no other line has."""
+    """Return lines of three words that occur in no other line."""
     return [f"a{number} b{number} c{number}" for number in range(lines)]
 
 
@@ -86,7 +86,7 @@ def test_a_fault_needs_enough_misplaced_lines(looked_at, moved, fault):
 
 @pytest.mark.parametrize(("nearer", "unrelated"), [(24, False), (23, True)])
 def test_lines_are_related_if_they_are_nearer_by_two_standard_errors(nearer, unrelated):
-    """Of 36 distances 1 or -1, 24 times 1 has the mean 0.333 and the standard error 0.157, 23 times 0.278 and 0.160."""
+    """With 24 of 36 distances 1 and the others -1, mean and error are 0.333 and 0.157, with 23 0.278 and 0.160."""
     own = np.array([1.0] * nearer + [0.0] * (36 - nearer))
     assert Alignment("source", {}, own, 1 - own).is_unrelated == unrelated
 

@@ -43,7 +43,7 @@ def test_signatures_say_what_was_done() -> None:
 
 
 def test_sentence_scores_use_effective_order() -> None:
-    """A three-word copy: plain BLEU-4 of one sentence would be 0 (no 4-gram), with effective order it is 100."""
+    """A three-word copy has sentence BLEU 100 with effective order. Plain BLEU-4 would be 0, without any 4-gram."""
     metric = Bleu()
     metric.prepare([["a b c"]])
     rows = metric.rows(["a b c"])

@@ -1,4 +1,4 @@
-"""``wean-evaluate`` from the outside: tables, JSON, Markdown, and an error in one sentence for every bad input."""
+"""Test ``wean-evaluate`` as a command: tables, JSON, Markdown, and an error in one sentence for every bad input."""
 
 import csv
 import hashlib
@@ -330,7 +330,7 @@ def test_json_has_no_nan(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pipe_is_hashed_as_it_is_read(run: Run) -> None:
-    """A pipe, as of ``--hyp X=<(...)``, can be read once."""
+    """A pipe, as in ``--hyp X=<(...)``, can be read only once."""
     content = Path("hyp").read_bytes()
     end, start = os.pipe()
     os.write(start, content)
@@ -367,7 +367,7 @@ def test_an_input_without_an_end_is_refused(run: Run, monkeypatch: pytest.Monkey
 
 
 def test_runs_of_one_system_have_mean_and_deviation(run: Run) -> None:
-    """exact@1 of the runs of X is 100, 0 and 0, of Y 0 and 100: standard deviations 57.735 and 70.711 (n - 1)."""
+    """exact@1 is 100, 0, 0 for X and 0, 100 for Y, so the deviations are 57.735 and 70.711 (with n - 1)."""
     runs = ["--hyp", "X=ref", "X=hyp", "X=other", "--hyp", "Y=other", "Y=ref", "Z=hyp"]
     status, out, _ = run(*runs, "--ref", "ref", "--metric", "exact@1", "--json", "out.json")
     assert status == 0
@@ -388,7 +388,7 @@ def test_one_file_given_twice_is_said(run: Run) -> None:
 
 
 def test_several_test_sets(run: Run) -> None:
-    """Each test set has the scores that it has by itself."""
+    """Each test set has the same scores as in an evaluation of this set alone."""
     options = ["--metric", "bleu", "exact@1"]
     sets = {"one": ["--hyp", "X=hyp", "--ref", "ref"], "two": ["--hyp", "X=other", "--ref", "src", "--lowercase"]}
     alone = {name: run(*own, *options, "--json", f"{name}.json")[1] for name, own in sets.items()}
@@ -492,7 +492,7 @@ def test_ter_refuses_sentences_that_it_would_take_minutes_for(run: Run, role: st
 
 
 def test_ter_warns_of_long_sentences_before_it_starts(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    """Lines of 900 shuffled words take 36 s each, equal ones none."""
+    """Lines of 900 shuffled words take 36 s each, but equal lines take almost no time."""
     for role in ("ref", "hyp"):
         Path(role).write_text("a\n" + "x " * 201 + "\n" + "y " * 900 + "\n", encoding="utf-8")
     assert run("--hyp", "X=hyp", "--ref", "ref", "--metric", "ter")[0] == 0

@@ -133,7 +133,8 @@ def test_json_lines_of_wean_generate_are_read(tmp_path: Path) -> None:
     assert read_plain("A", outputs_of_generate(tmp_path, 1)).hypotheses == [*TEXTS[:2], "", TEXTS[3]]
 
 
-#: Numbers that Python's reader of JSON takes, or answers with a ValueError, and that JSON does not have.
+#: Numbers that must not be accepted. NaN and -Infinity are not JSON, 1e999 overflows to infinity, and Python refuses
+#: integers of 6,000 digits.
 NUMBERS = ["NaN", "-Infinity", "1e999", "9" * 6000]
 
 

@@ -1,4 +1,4 @@
-"""Test pictures and means of z from a dump: joined pieces, kinds of words, and refusal of files that are not dumps."""
+"""Test figures and means of z from a dump: joined pieces, kinds of words, and refusal of files that are not dumps."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_pieces_are_joined_and_special_symbols_left_out(dump):
 
 
 def test_a_picture_is_written_and_the_means_of_function_and_content_words(dump):
-    """By hand: "is" and "in" are function words, "cat" is content, numbers and non-words are neither."""
+    """Function words are "is" and "in", "cat" is a content word, and numbers and non-words are neither, by hand."""
     assert main(["granularity", "--dump", dump, "--number", "1", "--output", dump]) == 0
     assert Path(f"{dump}.png").read_bytes().startswith(b"\x89PNG")
     lines = [line.split("\t") for line in Path(f"{dump}.tsv").read_text(encoding="utf-8").splitlines()]
@@ -47,7 +47,7 @@ def test_a_picture_is_written_and_the_means_of_function_and_content_words(dump):
 
 
 def test_the_standard_error_is_that_of_a_difference_of_means():
-    """By hand: variances 0.02 and 0.08 of two numbers each, so the root of 0.01 + 0.04."""
+    """Two numbers each have the variances 0.02 and 0.08, so by hand the error is the root of 0.01 + 0.04."""
     assert granularity.standard_error([0.1, 0.3], [0.2, 0.6]) == pytest.approx(0.05**0.5)
 
 

@@ -150,7 +150,7 @@ def test_other_cells_stay_as_they_are(text: str) -> None:
 
 
 def test_likert_statistics_by_hand(tmp_path: Path) -> None:
-    """Two raters, three sentences. Secret gets (5, 3) everywhere: mean 4, no spread. Hidden gets (4, 2): mean 3.
+    """Two raters give Secret (5, 3) for each of three sentences, with mean 4 and no spread, and Hidden (4, 2), mean 3.
 
     Every sentence differs by exactly 1, so the t statistic is infinite and p = 0.
     """
@@ -176,10 +176,10 @@ def test_likert_statistics_by_hand(tmp_path: Path) -> None:
 
 
 def test_interval_and_t_test_by_hand(tmp_path: Path) -> None:
-    """One rater. Secret 1, 2, 3: mean 2, s = 1, t(0.975, 2) = 4.302653, half width 4.302653/sqrt(3) = 2.484138.
+    """One rater gives Secret 1, 2, 3, with mean 2, s = 1 and half width t(0.975, 2) / sqrt(3) = 4.302653 / sqrt(3).
 
-    Hidden 2, 2, 5, differences 1, 0, 2: mean 1, s = 1, t = sqrt(3), two-sided p with 2 degrees of freedom
-    = 1 - t/sqrt(t^2 + 2) = 1 - sqrt(3/5) = 0.225403.
+    The half width is 2.484138. Hidden gets 2, 2, 5. The differences 1, 0, 2 have mean 1, s = 1 and t = sqrt(3). The
+    two-sided p with 2 degrees of freedom is 1 - t/sqrt(t^2 + 2) = 1 - sqrt(3/5) = 0.225403.
     """
     design = study(tmp_path, raters=1)
     ordered = sorted(design.items, key=lambda item: item.sentence)
@@ -194,10 +194,10 @@ def test_interval_and_t_test_by_hand(tmp_path: Path) -> None:
 
 
 def test_comparison_statistics_by_hand(tmp_path: Path) -> None:
-    """Three raters, six pairs, S = Secret preferred, H = Hidden preferred, 0 = tie.
+    """Three raters compare six pairs. S means that Secret is preferred, H that Hidden is preferred, and 0 a tie.
 
-    More raters prefer Secret for the last four sentences and none is lost, so the sign test has p = 2/16. Counting the
-    judgements (10 wins, 2 losses) would give p = 0.039.
+    Most raters prefer Secret for the last four sentences, and Secret loses no sentence, so the sign test has p = 2/16.
+    Counting the judgements (10 wins, 2 losses) would give p = 0.039.
     """
     design = study(tmp_path, kind=COMPARE, raters=3, sentences=6)
     paths = []
@@ -354,7 +354,7 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", [LIKERT, COMPARE])
 def test_a_changed_key_is_refused(kind: str, tmp_path: Path) -> None:
-    """Every member with values of other types, and members that do not belong together. The seed is not used again."""
+    """Members with values of other types, and members that contradict each other, are refused. The seed is not used."""
     study(tmp_path, kind, count=3)
     path, whole = tmp_path / "changed.json", json.loads((tmp_path / "key.json").read_text("utf-8"))
     path.write_text(json.dumps(whole), encoding="utf-8")

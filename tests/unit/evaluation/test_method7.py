@@ -41,7 +41,7 @@ def test_current_version_equals_installed_nltk() -> None:
 
 
 def test_one_matching_word_by_hand() -> None:
-    """Output "a b", reference "a c", legacy, BLEU-2.
+    """The legacy BLEU-2 of output "a b" and reference "a c" is computed by hand.
 
     p = 1/2, then zero orders p_n = 1 / ((n-1) + 5/ln 2); p_5 = 0; m_0 = 3/2, m_1 = (m_0 + p_1 + p_2)/3, m_2 = (m_1 +
     p_2 + p_3)/3.

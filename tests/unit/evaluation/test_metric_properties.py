@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from wean_fairseq.evaluation.metrics import METRICS, EvaluationMetric, MetricSettings, build_metric
 
-#: Needs data, a model or a package that tests may not have.
+#: Metrics that need data, a model or a package that may not be available in tests.
 MODELS = {"bertscore", "similarity-reference", "similarity-source"}
 UNAVAILABLE = {"meteor", "bleu-nltk", *MODELS} | (set() if find_spec("readability") else {"fkgl"})
 NAMES = [name for name in METRICS if name not in UNAVAILABLE]
-#: Not bounded by 0 and 100: differences, ratios, and method 7, which exceeds 100 by design.
+#: Metrics that are not bounded by 0 and 100: differences, ratios, and method 7, which exceeds 100 by design.
 RATIOS = {"length-ratio", "compression", "compression-characters", "sentence-splits", "levenshtein"}
 UNBOUNDED = {name for name in NAMES if "ibleu" in name or "m7" in name} | RATIOS | {"ter", "fkgl"}
-#: 100 for output = reference, for any text (BLEU needs 4 words; METEOR and SARI do not reach 100 on short text).
+#: Metrics that are 100 for output = reference and any text (BLEU needs 4 words, METEOR and SARI need longer text).
 PERFECT = ["bleu", "bleu2", "rouge-1", "rouge-2", "rouge-l", "rouge-l-beta", "exact@1", "exact@10"]
 
 WORDS = st.sampled_from(["a", "b", "the", "Cat", "ox.", "苹果", "é", "x-y", "&amp;", "<unk>", "12"])
@@ -34,7 +34,7 @@ def make(name: str, sources: list[str], tokenize: str = "13a") -> EvaluationMetr
 
 @st.composite
 def corpora(draw: st.DrawFn) -> tuple[list[str], list[list[str]], list[str]]:
-    """Return outputs, three reference files, sources."""
+    """Draw outputs, three reference files and sources."""
     size = draw(st.integers(1, 4))
     lines = st.lists(SENTENCES, min_size=size, max_size=size)
     return draw(lines), [draw(lines) for _ in range(3)], draw(lines)

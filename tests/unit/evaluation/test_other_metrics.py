@@ -38,32 +38,32 @@ def test_copy_rate() -> None:
 
 
 def test_length_ratios() -> None:
-    """Outputs 2 + 3 tokens, references 4 + 1, sources 5 + 5."""
+    """The expected ratios use outputs of 2 + 3 tokens, references of 4 + 1 and sources of 5 + 5."""
     outputs, references, sources = ["a b", "c d e"], ["a b c d", "e"], ["v w x y z"] * 2
     assert corpus(LengthRatio(), outputs, references, sources) == 1.0
     assert corpus(SourceLengthRatio(), outputs, references, sources) == 0.5
 
 
 def test_length_ratio_takes_the_closest_reference() -> None:
-    """Length 3 lies between 2 and 4: the shorter counts, as in BLEU. Of 1 and 4, 4 is closer."""
+    """For length 3, the references 2 and 4 are equally close, so the shorter counts, as in BLEU. 4 is closer than 1."""
     assert LengthRatio().sentence_score("a b c", ["a b c d", "a b"]).score == 1.5
     assert LengthRatio().sentence_score("a b c", ["a", "a b c d"]).score == 0.75
 
 
 def test_novelty() -> None:
-    """Output a a b c over source a b: surplus a and c are new, 2 of 4. Bigrams aa, bc are new, 2 of 3."""
+    """The output a a b c of source a b has 2 of 4 new words (a second a, and c), and 2 of 3 new bigrams (aa, bc)."""
     assert corpus(Novelty(order=1), ["a a b c"], ["x"], ["a b"]) == 50
     assert corpus(Novelty(order=2), ["a a b c"], ["x"], ["a b"]) == pytest.approx(100 * 2 / 3)
 
 
 def test_diversity_is_per_essay() -> None:
-    """PC-SAN eq. 14: 2/4 and 1/1, mean 3/4. An empty essay counts 0."""
+    """By PC-SAN's eq. 14, the essays have 2/4 and 1/1, so the mean is 3/4. An empty essay counts as 0."""
     assert Diversity().corpus_score(["a b a b", "a"], [["", ""]]).score == 75
     assert Diversity().corpus_score(["a b a b", ""], [["", ""]]).score == 25
 
 
 def test_distinct_is_over_the_corpus() -> None:
-    """Words a b a / a c: 3 different of 5. Bigrams ab, ba / ac: 3 of 3. Sentence values: 2/3 and 2/2."""
+    """The words a b a / a c have 3 different of 5, and the bigrams ab, ba / ac 3 of 3. Sentences have 2/3 and 2/2."""
     metric = Distinct(order=1)
     for _ in range(2):  # no state is kept from one corpus to the next
         assert metric.corpus_score(["a b a", "a c"], [["", ""]]).score == 60
@@ -73,14 +73,14 @@ def test_distinct_is_over_the_corpus() -> None:
 
 
 def test_exact_at_k() -> None:
-    """n-best lists, one entry a line: the first input is solved at rank 2, the second at rank 1, the third never."""
+    """With n-best lists, the first input is solved at rank 2, the second at rank 1, and the third never."""
     nbest, references = ["x\na b\ny", "c\nd", "e\nf"], [["a  b", "c", "g"]]
     assert ExactMatch(k=1).corpus_score(nbest, references).score == pytest.approx(100 / 3)
     assert ExactMatch(k=2).corpus_score(nbest, references).score == pytest.approx(200 / 3)
 
 
 def test_topic_coverage() -> None:
-    """Topics found: 1 of 2 and 1 of 1, so 2 of 3. English topics must be words, Chinese ones may be inside."""
+    """1 of 2 and 1 of 1 topics occur, so 2 of 3. English topics must be words, Chinese ones may be inside."""
     outputs, sources = ["a Cat sat", "cats"], ["cat dog", "cats"]
     assert corpus(TopicCoverage(), outputs, ["", ""], sources) == pytest.approx(200 / 3)
     assert corpus(TopicCoverage(), ["cats"], [""], ["cat"]) == 0
@@ -89,7 +89,7 @@ def test_topic_coverage() -> None:
 
 
 def test_meteor_exact_stem_by_hand() -> None:
-    """Output "the cats sat", reference "the cat sat down": all 3 match (cats by its stem) in one chunk.
+    """All 3 words of "the cats sat" match the reference "the cat sat down" in one chunk (cats by its stem).
 
     P = 1, R = 3/4, F = P R / (0.9 P + 0.1 R) = 0.75 / 0.975, penalty = 0.5 * (1/3)^3.
     """
@@ -138,7 +138,7 @@ class _WordNet:
 
 
 def test_meteor_with_synonyms_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Output "the car", reference "the auto": both match in one chunk, F = 1, penalty 0.5 * (1/2)^3 = 1/16."""
+    """Both words of "the car" match the reference "the auto" in one chunk, so F = 1, penalty 0.5 * (1/2)^3 = 1/16."""
     pytest.importorskip("nltk")
     monkeypatch.setattr("nltk.corpus.wordnet", _WordNet())
     metric = Meteor("METEOR", synonyms=True)
@@ -199,7 +199,7 @@ def test_bertscore_refuses_a_model_without_its_tokenizer(tmp_path: Path) -> None
 
 
 def test_greedy_matching_by_hand() -> None:
-    """Unit vectors e1, e2 against e1: precision (1 + 0)/2, recall 1, F1 = 2/3 (BERTScore eqs. 1 and 2).
+    """The unit vectors e1, e2 have precision (1 + 0)/2 and recall 1 against e1, so F1 = 2/3 (BERTScore eqs. 1, 2).
 
     A special token e2 of the reference is matched with e2 (precision 1), but is not itself to be matched.
     """

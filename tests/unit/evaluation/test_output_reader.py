@@ -101,7 +101,7 @@ def test_tokens_of_a_log_without_them_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_odd_about_a_log_is_counted(tmp_path: Path) -> None:
-    """Id 0 has one hypothesis where id 1 has two. Ten outputs are the targets of the log, in the second one nine."""
+    """Id 0 has one hypothesis and id 1 has two. Ten outputs equal their targets, and nine in the second log."""
     assert read_generated("X", write(tmp_path / "gen.log", LOG)).notes == [
         "1 sentences have fewer than 2 hypotheses (id 0)."
     ]
@@ -129,7 +129,7 @@ def test_copied_words_are_put_back(tmp_path: Path) -> None:
 
 
 def test_copied_words_where_the_log_shows_unk(tmp_path: Path) -> None:
-    """The k-th different unknown word has slot k: Zork is 0 both times, Blip is 1."""
+    """The k-th different unknown word has slot k, so Zork has slot 0 both times, and Blip has slot 1."""
     path = write(tmp_path / "gen.log", "S-0\t<unk> met <unk> and <unk>\nH-0\t-1.0\t<oov-1> <oov-0> <oov-2>\n")
     output = read_generated("X", path, oov_source=["Zork met Zork and Blip"])
     assert output.hypotheses == ["Blip Zork <unk>"]
@@ -181,5 +181,5 @@ def test_undo_bpe(pieces: str, text: str) -> None:
 
 
 def test_undo_sentencepiece() -> None:
-    """As fairseq's --remove-bpe sentencepiece: pieces are joined, ▁ becomes the space."""
+    """As with fairseq's --remove-bpe sentencepiece, pieces are joined, and ▁ becomes a space."""
     assert join_pieces("▁hy po thesis ▁of ▁two", "sentencepiece") == "hypothesis of two"

@@ -47,7 +47,7 @@ def keep(name: str, systems: Mapping[str, Mapping[str, float]], **facts: object)
 
 
 def lines(text: str) -> list[list[str]]:
-    """Return the cells of all lines of tables, without the overview's. A blank system is the one above."""
+    """Return the cells of all table lines except the overview's. A blank system is the same as in the line above."""
     found: list[list[str]] = []
     for line in text.split("\n## ", 1)[1].splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
@@ -57,12 +57,12 @@ def lines(text: str) -> list[list[str]]:
 
 
 def legend(text: str) -> dict[str, str]:
-    """Return mark -> origin of a document with one table."""
+    """Return the origin of each mark in a document with one table."""
     return dict(re.findall(r"^- ([A-Z]\d+): (.*)$", text, flags=re.MULTILINE))
 
 
 def test_of_each_system_published_measured_and_missing_numbers_stand_apart(run: Run) -> None:
-    """Published: WEAN's Table 1. Ours: two made-up results, of which one has the released outputs of DRESS."""
+    """The published table is WEAN's Table 1. Of our two made-up results, one has the released outputs of DRESS."""
     copy = {PWKP: 49.0, "sari": 22.0}
     keep("my_pwkp", {"copy-source": copy, "wean_lstm": {PWKP: 36.394, "sari": 30.0, "bleu": 1.0}}, note="Other data.")
     keep("published_pwkp", {"copy-source": copy, "Dress": {PWKP: 34.53, "sari": 40.0}})
@@ -104,7 +104,7 @@ def test_of_each_system_published_measured_and_missing_numbers_stand_apart(run: 
 
 
 def test_a_number_of_the_other_preset_stands_in_only_where_it_is_the_same(run: Run) -> None:
-    """BLEU and ROUGE are alike in both presets of C-DNPG, iBLEU is not: without `compat` it was not scored."""
+    """BLEU and ROUGE are equal in both presets of C-DNPG, but iBLEU differs, and without `compat` it was not scored."""
     fixed = {"iBLEU": 1.0, "BLEU-2": 2.0, "BLEU-4": 3.0, "ROUGE-L": 4.0, "METEOR-es": 5.0}
     keep("x_quora", {"transformer": {f"paper:cdnpg-fixed/{name}": score for name, score in fixed.items()}})
     keep("y_quora", {"transformer": {f"paper:cdnpg-compat/{name}": score + 10 for name, score in fixed.items()}})
@@ -135,7 +135,7 @@ def test_a_result_of_which_little_is_known_says_no_more(run: Run) -> None:
 
 
 def test_a_row_may_have_results_of_its_own(run: Run) -> None:
-    """WEAN's Table 4 has RNNs by words and by characters: each is looked up in the results of its unit."""
+    """WEAN's Table 4 has RNNs by words and by characters. Each is looked up in the results of its unit."""
     rouge = {f"paper:wean-lcsts/ROUGE-{kind}": 20.0 for kind in "12L"}
     keep("rnn_lcsts_char", {"enc_dec_lcsts": rouge})
     _, text, _ = run("--table", "wean-table4")
@@ -148,7 +148,7 @@ def test_a_row_may_have_results_of_its_own(run: Run) -> None:
 
 
 def test_weights_are_counted(run: Run) -> None:
-    """In closed form, V d + V with 4 special symbols more, and 2 d^2 + d; 50,004 * 257 = 12.85 million."""
+    """The closed forms are V d + V with 4 additional special symbols (50,004 * 257 = 12.85 million), and 2 d^2 + d."""
     _, text, _ = run("--table", "wean-table5")
     assert [cells for cells in lines(text) if cells[1] == "ours"] == [
         ["Seq2seq", "ours", "12.85", "12.85", "2.05", "C1"],

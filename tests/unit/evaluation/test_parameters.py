@@ -7,7 +7,7 @@ from wean_fairseq.evaluation.parameters import SETTINGS, TABLE, count_parameters
 
 @pytest.mark.parametrize("place", range(len(SETTINGS)), ids=lambda place: SETTINGS[place].name)
 def test_counts_are_those_of_the_paper(place):
-    """Closed forms: V d for the baseline's matrix, 2 d^2 + d for concat, rounded as printed."""
+    """The closed forms are V d for the baseline's matrix and 2 d^2 + d for concat, rounded as in the paper."""
     setting, published = SETTINGS[place], TABLE.rows["output layer"]
     bias = setting.words
     matrix = count_parameters("linear", setting.words, setting.width, specials=0) - bias

@@ -1,4 +1,4 @@
-"""Oddities of a text are reported with a count and a cause, or refused. Plain texts are neither."""
+"""Oddities of a text are reported with a count and a cause, or refused. Plain texts are accepted silently."""
 
 import random
 import re
@@ -216,7 +216,7 @@ def test_marks_of_outputs_alone(change: Callable[[str], str], named: str) -> Non
 
 @pytest.mark.parametrize("change", ["{} </s>", "<s> {} </s>", "{} <pad> <pad>", "[CLS] {} [SEP]", "{}<|endoftext|>"])
 def test_symbols_of_a_model(change: str) -> None:
-    """A few are reported, many are refused."""
+    """A few symbols are reported. Many symbols are refused."""
     with pytest.raises(UserError, match=r"A: 36 outputs hold symbols of a model .* remove them"):
         found([change.format(line) for line in OUTPUTS])
     (text,) = found([change.format(OUTPUTS[0]), *OUTPUTS[1:]])
@@ -302,7 +302,7 @@ def test_wrong_files_are_named(
 
 
 def test_texts_of_another_test_set() -> None:
-    """The words are those of the references, but no line is nearer to its own than to another one."""
+    """The words occur in the references, but no line is closer to its own reference than to another one."""
     words = [word for line in REFERENCES for word in line.split()]
     outputs = [" ".join(random.Random(n).sample(words, 5 + n % 5)) for n in range(36)]
     (text,) = found(outputs)

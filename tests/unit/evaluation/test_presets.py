@@ -1,4 +1,4 @@
-"""A paper's preset is that paper's protocol, for all other settings, and must not change unnoticed."""
+"""A preset follows the protocol of its paper, whatever the other settings are, and must not change unnoticed."""
 
 import re
 from pathlib import Path
@@ -163,7 +163,7 @@ def test_without_punkt_the_error_says_where_it_comes_from(monkeypatch: pytest.Mo
 
 
 def test_copynet_scores_forty_characters_and_wean_all() -> None:
-    """Forty characters are equal, five more are not: R = P = 40/45 without the limit, not counting white space."""
+    """Of 45 characters without white space, the first forty are equal, so R = P = 40/45 without the limit."""
     same, rest, other = "今天天气很好我们去" * 4 + "公园散步", "你好吗朋友", "再见了先生"
     limited, unlimited = (
         columns_of("paper:copynet-lcsts", MetricSettings()),

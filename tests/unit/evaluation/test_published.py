@@ -1,6 +1,6 @@
 """The published numbers are complete and agree with each other as their papers state.
 
-Relations between numbers catch what a second copy of them would not: a digit mistyped while reading.
+Relations between numbers detect a mistyped digit, which a second copy of the numbers would not.
 """
 
 import json
@@ -58,7 +58,7 @@ def test_every_scorer_is_used() -> None:
 
 
 def kept_scores(experiment: str, key: str) -> dict[str, str]:
-    """System -> a score of a kept result, as papers print it."""
+    """Return a score of each system in a kept result, in the precision of papers."""
     content = json.loads((ROOT / "results" / f"{experiment}.json").read_text(encoding="utf-8"))
     cells = content["evaluation"]["systems"]
     return {name: f"{cells[name][key]['score']:.2f}" for name in cells if name != "copy-source"}
@@ -109,7 +109,7 @@ def test_reported_rows_are_those_that_are_not_implemented() -> None:
 
 
 def test_the_lcsts_rows_of_wean_are_those_of_copynet() -> None:
-    """WEAN's Table 4 copies CopyNet's Table 3, which copies its RNN rows itself."""
+    """WEAN's Table 4 copies CopyNet's Table 3, whose RNN rows are also copied."""
     table = rows("wean-table4", "lcsts")
     for unit, ending in (("characters", ""), ("words", "-W")):
         copied = rows("copynet-table3", f"lcsts by {unit}")
@@ -159,7 +159,7 @@ def test_weights_of_the_output_layer() -> None:
 
 
 def test_headline_numbers() -> None:
-    """The headline numbers of the papers. PC-SAN's tables were not read."""
+    """The headline numbers come from the papers. PC-SAN's tables were not read."""
     assert rows("wean-table1", "pwkp")["WEAN"].scores == (54.54,)
     assert rows("wean-table2", "ew-sew")["WEAN"].scores == (94.45,)
     assert rows("wean-table4", "lcsts")["WEAN"].scores == (37.8, 25.6, 35.2)

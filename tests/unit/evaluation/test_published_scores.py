@@ -1,6 +1,6 @@
 """Test published numbers and measured anchors on real data, which is not part of the project.
 
-Set WEAN_DATA to the data folder; the default is ``../shared/data`` next to the checkout. Skipped where there is none.
+Set WEAN_DATA to the data folder (default: ``../shared/data`` next to the checkout). Without data, tests are skipped.
 """
 
 import json
@@ -57,7 +57,7 @@ def test_kept_scores_of_released_outputs_are_measured_again(
 
 
 def test_copy_row_of_pwkp_beats_published_seq2seq() -> None:
-    """ecosystem survey: copy-input BLEU 49.07 (13a, cased), above the paper's Seq2seq 48.26."""
+    """The ecosystem survey measured copy-input BLEU 49.07 (13a, cased), above the paper's Seq2seq 48.26."""
     pwkp = folder("published_outputs/pwkp")
     corpus = read_corpus([pwkp / "Reference"], pwkp / "Complex")
     evaluation = evaluate(
@@ -68,9 +68,9 @@ def test_copy_row_of_pwkp_beats_published_seq2seq() -> None:
 
 
 def test_copying_on_turkcorpus() -> None:
-    """Copy-input BLEU 99.37 (13a, tokenised files, 8 references), measured with sacreBLEU; SARI about EASSE's 26.29.
+    """Copy-input BLEU 99.37 (13a, tokenised files, 8 references) was measured with sacreBLEU. SARI is close to 26.29.
 
-    EASSE's 26.29 is on its own re-cased version of the same 359 sentences, hence the tolerance.
+    EASSE measured 26.29 on its own re-cased version of the same 359 sentences, hence the tolerance.
     """
     turk = folder("turkcorpus")
     source = turk / "test.8turkers.tok.norm"
@@ -123,7 +123,7 @@ def cdnpg_test_set(name: str, ending: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("version", ["legacy", "current"])
 @COPY_SETS
 def test_copy_anchors_of_cdnpg(name: str, ending: str, tolerance: float, version: str) -> None:
-    """iBLEU is put together here from the means of its parts. The metrics of that name are tested with method 7."""
+    """iBLEU is computed here from the means of its parts. The metrics of that name are tested with method 7."""
     sources, references = cdnpg_test_set(name, ending)
     scores = []
     for metric in (
@@ -147,7 +147,7 @@ def test_copy_anchor_of_rouge(name: str, ending: str, tolerance: float) -> None:
 
 
 def test_chinese_summaries_score_by_characters() -> None:
-    """A reference scored against itself is 100 in every ROUGE, which word-based tools deny on this data."""
+    """A reference scored against itself has 100 in every ROUGE. Word-based tools give less on this data."""
     lcsts = folder("lcsts")
     references = read_lines(lcsts / "test.tgt")
     for variant in "12L":
@@ -155,7 +155,7 @@ def test_chinese_summaries_score_by_characters() -> None:
 
 
 def test_sari_of_the_human_simplification() -> None:
-    """Regression test only: Simple Wikipedia against 8 Turk references, with our own first measurement."""
+    """This is only a regression test of Simple Wikipedia against 8 Turk references. We measured the value ourselves."""
     turk = folder("turkcorpus")
     metric = Sari()
     metric.sources = read_lines(turk / "test.8turkers.tok.norm")

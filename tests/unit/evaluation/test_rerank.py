@@ -56,7 +56,7 @@ def chosen(path: str = "choice.json") -> tuple[str, int]:
 
 
 def test_the_pair_that_is_best_on_the_tuning_set_is_applied_to_the_test_set(run: Run) -> None:
-    """Hypotheses 2 of search 5 are the references: BLEU is 100. Of the test set they are the "right" ones."""
+    """Hypotheses 2 of search 5 are the references, so BLEU is 100. In the test set they are the "right" outputs."""
     status, out, _ = run(*BOTH, "--json", "choice.json")
     lines = out.splitlines()
     assert status == 0
@@ -104,7 +104,7 @@ def test_the_choice_scores_at_least_as_high_as_any_single_reading(run: Run, metr
 
 
 def test_metrics_can_disagree(run: Run) -> None:
-    """SARI of a copy is low where BLEU of a copy is high: hypotheses 1 of search 12 are copies of the source."""
+    """Hypotheses 1 of search 12 are copies of the source, for which SARI is low and BLEU is high."""
     write_log("t5", [["rain", "cat down"], ["rain", "dog fast"], ["rain", "rain roof"]])
     assert run(*TUNE, "--json", "choice.json")[0] == 0
     assert chosen() == ("12", 1)
@@ -113,7 +113,7 @@ def test_metrics_can_disagree(run: Run) -> None:
 
 
 def test_nothing_of_the_test_set_moves_the_choice(run: Run) -> None:
-    """With swapped outputs and T- lines of the test set the choice and the scores stay, and T- lines have no effect."""
+    """If outputs and T- lines of the test set are swapped, the choice and the scores stay. T- lines have no effect."""
     _, before, _ = run(*BOTH)
     written = Path("out").read_text(encoding="utf-8")
     write_log("e5", TEST_FIVE, target="one wrong")
@@ -126,7 +126,7 @@ def test_nothing_of_the_test_set_moves_the_choice(run: Run) -> None:
 
 
 def test_of_equal_scores_the_first_wins(run: Run) -> None:
-    """All four candidates are the same text; the default search stands first, and its rank 1 before its rank 2."""
+    """All four candidates are the same text. The default search comes first, and its rank 1 before its rank 2."""
     write_log("t5", [[text, text] for text in TUNE_REFERENCES])
     write_log("t12", [[text, text] for text in TUNE_REFERENCES])
     run(*TUNE, "--json", "choice.json")
@@ -136,7 +136,7 @@ def test_of_equal_scores_the_first_wins(run: Run) -> None:
 
 
 def test_a_sentence_with_fewer_hypotheses_keeps_its_last(run: Run) -> None:
-    """The first sentence has one hypothesis, its reference: rank 2 is still right everywhere, so BLEU is 100."""
+    """The first sentence has only its reference as a hypothesis, so rank 2 is right everywhere and BLEU is 100."""
     write_log("t5", [FIVE[0][1:], FIVE[1], FIVE[2]])
     write_log("e5", [["only"], ["two wrong", "two right"]])
     _, out, _ = run(*BOTH)
@@ -145,7 +145,7 @@ def test_a_sentence_with_fewer_hypotheses_keeps_its_last(run: Run) -> None:
 
 
 def test_copied_words_and_pieces_are_put_back_before_scoring(run: Run) -> None:
-    """With its slot and its pieces joined hypothesis 1 is the reference, so it beats the plain hypothesis 2."""
+    """With restored slot and joined pieces, hypothesis 1 equals the reference, so it beats the plain hypothesis 2."""
     Path("ref").write_text("Zork walks\n", encoding="utf-8")
     Path("src").write_text("Zork is walking\n", encoding="utf-8")
     Path("test.src").write_text("Blip is walking\n", encoding="utf-8")

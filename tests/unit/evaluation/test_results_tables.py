@@ -190,7 +190,7 @@ def test_a_rate_is_the_first_number_of_the_option_or_a_dash(option: str, rate: s
 
 
 def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
-    """By hand: the deviation of 12 and 12.69 is 0.69 over the root of 2."""
+    """The deviation of 12 and 12.69 is 0.69 over the root of 2, by hand."""
     cells = {
         "bleu": {"score": 12.345, "runs": [12.0, 12.69], "deviation": 0.488, "ci": [11.0, 13.0], "signature": "s"},
         "d": {"score": None, "ci": None, "signature": "s"},

@@ -1,4 +1,4 @@
-"""ROUGE on hand counts, also in Chinese, where the usual tools are wrong."""
+"""Test ROUGE against hand counts, including Chinese text, for which the usual tools are wrong."""
 
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
@@ -12,7 +12,7 @@ def rouge(output: str, reference: str, variant: str, tokenize: str = "words", **
 
 
 def test_repeated_words_are_counted_not_collected() -> None:
-    """Output "a a a b", reference "a a c": two of four words match (clipped), R = 2/3, F1 = 2*(1/2)*(2/3)/(7/6) = 4/7.
+    """Of the output "a a a b", two of four words match "a a c" (clipped). R = 2/3, F1 = 2*(1/2)*(2/3)/(7/6) = 4/7.
 
     The packages rouge and rouge-chinese treat n-grams as a set and give 1/2 of 2.
     """
@@ -20,13 +20,13 @@ def test_repeated_words_are_counted_not_collected() -> None:
 
 
 def test_bigrams_and_subsequence_by_hand() -> None:
-    """Output "a b c d", reference "a c d": bigram "c d" is 1 of 3 and 1 of 2. The LCS "a c d" is 3 of 4 and 3 of 3."""
+    """For "a b c d" against "a c d", bigram "c d" is 1 of 3 and 1 of 2, and the LCS "a c d" is 3 of 4 and 3 of 3."""
     assert rouge("a b c d", "a c d", "2") == pytest.approx(100 * 2 / 5)
     assert rouge("a b c d", "a c d", "L") == pytest.approx(100 * 6 / 7)
 
 
 def test_beta_by_hand() -> None:
-    """P = 3/4, R = 1, beta = 1.2: (1 + 1.44) * 0.75 / (1 + 1.44 * 0.75)."""
+    """With P = 3/4, R = 1 and beta = 1.2, F is (1 + 1.44) * 0.75 / (1 + 1.44 * 0.75)."""
     assert rouge("a b c d", "a c d", "L", beta=1.2) == pytest.approx(100 * 2.44 * 0.75 / (1 + 1.44 * 0.75))
 
 
@@ -50,7 +50,7 @@ def test_mixed_chinese_by_hand() -> None:
 
 
 def test_length_limit() -> None:
-    """Three of the first three words match. Without the limit one of four output words is wrong."""
+    """All of the first three words match. Without the limit, one of four output words is wrong."""
     assert rouge("a b c x", "a b c", "1", max_tokens=3) == pytest.approx(100)
     assert rouge("a b c x", "a b c", "1") == pytest.approx(100 * 6 / 7)
 

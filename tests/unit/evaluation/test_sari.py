@@ -38,7 +38,7 @@ def test_single_sentence_golden_values(output: str, operations: tuple[float, ...
 
 
 def test_readme_example_of_easse() -> None:
-    """Two sentences, three references. EASSE's README prints 33.17472563619544."""
+    """EASSE's README has 33.17472563619544 for these two sentences and three references."""
     metric = Sari()
     metric.sources = ["About 95 species are currently accepted.", "The cat perched on the mat."]
     references = [
@@ -52,7 +52,7 @@ def test_readme_example_of_easse() -> None:
 
 
 def test_hand_count() -> None:
-    """Source "a b", output "a c", reference "a c": counted on paper.
+    """The counts for source "a b", output "a c" and reference "a c" are by hand.
 
     Order 1: add {c} right/proposed/wanted 1/1/1, keep {a} 1/1/1, delete {b} 1/1/1: F1 = 1 each.
     Order 2: add {ac} 1/1/1, keep 0/0/0 -> 0, delete {ab} 1/1/1. Orders 3 and 4 are empty -> 0.
@@ -89,7 +89,7 @@ def scored(metric: EvaluationMetric, lines: list) -> float:
 @given(lines=LINES)
 @settings(max_examples=60, deadline=None)
 def test_every_reading_is_its_loop(lines: list) -> None:
-    """13a takes "d." apart. A legacy source is not taken apart, Xu's text never is, and an empty text has one word.
+    """13a splits "d.", except in a legacy source. Xu's program never splits it, and an empty text has one word.
 
     An empty reference does not count, unless the sentence has no other.
     """

@@ -38,8 +38,8 @@ METRICS = [
     "copy-rate",
     "novelty-1",
 ]
-SENTENCES = 77  # no multiple of 8 or 32: blocks of random bits must not depend on it
-RESAMPLES, TRIALS = 150, 200  # no multiple of the block size
+SENTENCES = 77  # not a multiple of 8 or 32, because blocks of random bits must not depend on it
+RESAMPLES, TRIALS = 150, 200  # not multiples of the block size
 
 
 def noisy(sentences: list[str], rate: float, seed: int) -> list[str]:
@@ -120,13 +120,13 @@ def test_a_system_does_not_differ_from_itself(corpus: Corpus) -> None:
 
 
 def test_p_value_counts_by_hand() -> None:
-    """Three of four statistics are at least 0.5, one of them equal: (3 + 1) / (4 + 1)."""
+    """Three of four statistics are at least 0.5 (one is equal), so p is (3 + 1) / (4 + 1)."""
     assert p_value(np.array([0.1, 0.5, 0.6, 0.9]), 0.5) == pytest.approx(4 / 5)
     assert p_value(np.array([0.1]), float("nan")) == 1.0  # nothing was observed
 
 
 def test_bootstrap_p_by_hand() -> None:
-    """Differences 1, -1, 3 are 0.5, 2.5 and 1.5 from the observed 1.5, two of them at least 1.5: (2 + 1) / (3 + 1)."""
+    """Two of the differences 1, -1, 3 are at least 1.5 away from the observed 1.5, so p is (2 + 1) / (3 + 1)."""
     assert bootstrap_p(np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 6.0]), 1.5) == pytest.approx(3 / 4)
 
 
@@ -150,7 +150,7 @@ def test_few_differing_sentences_against_all_swaps(corpus: Corpus, name: str, di
 
 
 def test_two_of_many_sentences_are_no_evidence() -> None:
-    """Two systems apart in 2 of 359 sentences: p is 0.5 with all four swaps."""
+    """For two systems that differ in 2 of 359 sentences, all four swaps give p = 0.5."""
     first, second = np.ones((359, 2)), np.ones((359, 2))
     second[[17, 230], 0] = 0.0
     metric = columns_for([], ["exact@1"], MetricSettings())[0].metric
@@ -198,7 +198,7 @@ def rejections(name: str, rate: float, repetitions: int, draws: Draws) -> tuple[
 @pytest.mark.parametrize("rate", [0.03, 0.1, 0.3, 1.0])
 @pytest.mark.parametrize("name", ["rouge-l", "sari"])
 def test_both_tests_hold_their_level(name: str, rate: float) -> None:
-    """Test a sentence metric and a corpus metric on 300 pairs of equal systems that differ in 3 sentences up to all."""
+    """Test a sentence metric and a corpus metric on 300 pairs of equal systems that differ in 3 to all sentences."""
     found = rejections(name, rate, 300, Draws(101, 300, 300))
     assert max(found) <= most_rejections(300), found
 
@@ -214,9 +214,9 @@ def test_both_tests_hold_their_level_on_a_larger_set(name: str, rate: float) -> 
 @pytest.mark.parametrize("runs", [2, 3, 5])
 @pytest.mark.parametrize(("of_runs", "of_sentences"), [(0.0, 1.0), (0.5, 1.0), (2.0, 0.2), (0.2, 0.2)])
 def test_the_test_of_several_runs_holds_its_level(runs: int, of_runs: float, of_sentences: float) -> None:
-    """Equal systems, 300 pairs: scores are a run's part, a sentence's part for each system, and noise of both.
+    """Scores of 300 pairs of equal systems are the sum of a run's part, a sentence's part for each system, and noise.
 
-    A test of the first run alone is the witness that the runs' part matters: it calls far too many different.
+    A test of the first run alone shows that the runs' part matters, because it calls far too many pairs different.
     """
     generator = np.random.default_rng(runs)
     sentences, draws = 60, Draws(60, 200, 0)
@@ -268,7 +268,7 @@ def test_holm_equals_statsmodels(p_values: list[float]) -> None:
 
 
 def test_holm_corrects_within_a_metric(corpus: Corpus) -> None:
-    """By hand: two systems against A, so the smaller p-value of each metric and test is doubled."""
+    """Two systems are compared with A, so by hand the smaller p-value of each metric and test is doubled."""
     systems = [
         system(name, noisy(corpus.references[0], rate, 3)) for name, rate in (("A", 0.1), ("B", 0.12), ("C", 0.5))
     ]
@@ -283,7 +283,7 @@ def test_holm_corrects_within_a_metric(corpus: Corpus) -> None:
 
 
 def test_the_numbers_of_resamples_and_trials_are_those_of_sacrebleu() -> None:
-    """The defaults of its options --paired-bs-n and --paired-ar-n, and its seed."""
+    """The expected values are the defaults of sacreBLEU's options --paired-bs-n and --paired-ar-n, and its seed."""
     assert Resampling() == Resampling(1000, 10_000, 12345, all_pairs=False, correction=None)
 
 

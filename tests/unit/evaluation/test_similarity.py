@@ -289,7 +289,7 @@ def test_pinc_by_loops(output: str, source: str) -> None:
 
 
 def test_pinc_by_hand() -> None:
-    """Of 5 words 4 are in the source, of 4 bigrams 2, of 3 trigrams and 2 4-grams none: (1/5 + 1/2 + 1 + 1) / 4."""
+    """The source has 4 of 5 words, 2 of 4 bigrams and no longer n-gram, so PINC is (1/5 + 1/2 + 1 + 1) / 4."""
     metric = build_metric("pinc", MetricSettings(tokenize="none"))
     assert metric.sentence_score("a b q d e", ["r"], "a b x d e").score == pytest.approx(100 * 2.7 / 4)
     assert metric.sentence_score("A b", ["r"], "a B").score == 0  # case is ignored
@@ -319,7 +319,7 @@ def test_levenshtein_similarity_of_empty_texts_is_that_of_equal_ones() -> None:
 
 
 def test_ibleu_with_less_reward_for_copies() -> None:
-    """A copy of the source that is the reference too: 0.7 * 100 - 0.3 * 100 = 40."""
+    """A copy of the source that also equals the reference has 0.7 * 100 - 0.3 * 100 = 40."""
     metric = build_metric("ibleu-0.7", MetricSettings(alpha=0.9))
     assert metric.sentence_score("a b c d", ["a b c d"], "a b c d").score == pytest.approx(40)
     assert "alpha:0.7" in metric.get_signature().format()
@@ -342,7 +342,7 @@ def test_the_beginning_of_a_source(source: str, length: int, characters: bool, e
 
 
 def test_lead_rows_are_scored_beside_the_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """lead-2 is the reference, so it has 100. Systems are compared with each other, not with it."""
+    """lead-2 equals the reference, so it has 100. Systems are compared with each other, not with the lead."""
     lines = {"src": "a b c d\ne f g h\n", "ref": "a b\ne f\n", "x": "a c\ne f\n", "y": "a b\ng h\n"}
     for name, text in lines.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -40,7 +40,7 @@ def test_features_are_those_of_easse(name: str) -> None:
 
 
 def test_features_by_hand() -> None:
-    """Output "a b ! b" over source "a c d .": 7 of 7 characters, 2 of 1 sentences, b b ! is new, c d . is gone."""
+    """The output "a b ! b" of "a c d ." has 7 of 7 characters and 2 of 1 sentences. b b ! is new, and c d . is gone."""
     found = [score(name, ["a b ! b"], ["a c d ."]) for name in FEATURES]
     assert found == pytest.approx([1, 2, 0, 75, 75])
     assert [score(name, [""], [""]) for name in FEATURES] == [0, 0, 100, 0, 0]
@@ -70,7 +70,7 @@ def test_fkgl_is_that_of_easse() -> None:
 
 
 def test_fkgl_by_hand() -> None:
-    """6 words (with the period), 1 sentence; the 1, bananas 3 each, "see" 0 by the rule, "." 0: 10 syllables."""
+    """One sentence has 6 words (with ".") and 10 syllables: 1 for "the", 3 per "bananas", and 0 for "see" and "."."""
     pytest.importorskip("readability")
     assert score("fkgl", ["The bananas bananas see bananas."]) == pytest.approx(0.39 * 6 + 11.8 * 10 / 6 - 15.59)
     assert score("fkgl", ["See."]) == score("fkgl", [""]) == 0

@@ -1,4 +1,4 @@
-"""wean-generate and model folders: one output line per input line for any text, also after stopping and resuming."""
+"""wean-generate writes one output line per input line for any text and model, even after stopping and resuming."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Search with CTranslate2: outputs, attention and options are those of this package."""
+"""Search with CTranslate2 has the same outputs, attention and options as the search of this package."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ PADDING = 4 + len(WORDS)  # the last entry of the dictionary, added by fairseq
 
 @pytest.fixture
 def padding(monkeypatch):
-    """The dictionary ends with an entry that fairseq adds to fill it up."""
+    """Let the dictionary end with a padding entry, which fairseq adds to fill it up."""
     dictionary = words_dictionary()
     dictionary.add_symbol("madeupword0000", n=0)
     monkeypatch.setattr("tests.unit.generation.models.words_dictionary", lambda: dictionary)

@@ -400,7 +400,7 @@ def test_whole_numbers_of_numpy_are_accepted(tmp_path: Path):
 
 
 def test_printed_models_and_results_are_short(tmp_path: Path):
-    """They are one line without arrays. The number of parameters is that of the weights."""
+    """The printed text is one line without arrays. It states the number of the model's weights."""
     model = build(tmp_path, "copynet", MOSES)
     named = TextModel(Loaded(model.model, model.task, model.search_options, "copynet_full"), model.text)
     assert repr(named).startswith("TextModel(copynet_full, ")

@@ -1,4 +1,4 @@
-"""Which errors of fairseq are shown as one sentence, and which keep their traceback."""
+"""Test which errors of fairseq are shown as one sentence, and which keep their traceback."""
 
 import ast
 import errno
@@ -80,7 +80,7 @@ def test_assertions_about_a_schedule_are_a_sentence(options, reason):
 
 
 def test_a_missing_gpu_and_a_missing_package_are_a_sentence(monkeypatch):
-    """As --profile and --use-plasma-view report them where there is neither."""
+    """--profile needs a GPU and --use-plasma-view a package. Without them, each gives one sentence."""
     monkeypatch.setitem(vars(plasma_utils), "PYARROW_AVAILABLE", False)
     said = sentence_of(raised(plasma_utils.PlasmaStore.start, None))
     assert said is not None and "needs what is not here: please run pip install pyarrow to use" in said
@@ -104,7 +104,7 @@ def test_an_error_of_the_operating_system_names_the_file(tmp_path):
 
 
 def test_overrides_that_are_no_dictionary_are_a_sentence():
-    """As fairseq-generate reads --model-overrides."""
+    """fairseq-generate reads --model-overrides in this way."""
     for text in ("__import__('os')", "{", "{'beam': 10**9}"):
         said = sentence_of(raised(ast.literal_eval, text))
         assert said.startswith("--model-overrides must be a dictionary, such as {'beam': 4} ("), text

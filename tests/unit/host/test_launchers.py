@@ -66,7 +66,7 @@ def training(cpu=True, size=1, no_spawn=False):
     [
         (TORCHRUN, True, ("gloo", "legacy_ddp")),
         ({"SLURM_NTASKS": "2"}, True, ("gloo", "legacy_ddp")),
-        ({}, True, ("nccl", "pytorch_ddp")),  # one process, whose recorded options stay the same
+        ({}, True, ("nccl", "pytorch_ddp")),  # a single process keeps its recorded options
         (TORCHRUN, False, ("nccl", "pytorch_ddp")),
     ],
 )

@@ -48,7 +48,7 @@ def test_every_patch_names_a_test_that_exists(patch):
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """A module of fairseq that is not imported yet."""
+    """Write a module of fairseq that is not imported yet."""
     name = "fairseq.patched_module"
     source = (
         'def add(a, b):\n    """Add."""\n    return a + b\n\n\n'
@@ -78,7 +78,7 @@ def rewrite(path: Path, text: str) -> None:
 
 
 def source_digests() -> dict[str, str]:
-    """Digests of the functions of the module ``host``, as ``digest`` gives them for the unpatched module."""
+    """Return the digests of the functions of the unpatched module ``host``."""
     module = importlib.import_module("fairseq.patched_module")
     functions = {"add": module.add, "Files_copy": module.Files.copy, "Files_size": module.Files.size}
     del sys.modules["fairseq.patched_module"]

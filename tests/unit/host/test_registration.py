@@ -1,4 +1,4 @@
-"""When the plugin is registered, and that texts are scored without it.
+"""Test when the plugin is registered, and that texts are scored without it.
 
 Most tests use a small package: the real ``wean_fairseq/__init__.py`` with parts, fairseq and torch of one line each.
 """
@@ -181,7 +181,7 @@ def test_modules_that_recipes_run_import_neither_torch_nor_fairseq() -> None:
 
 
 def test_checksums_of_data_are_written_without_torch_and_fairseq(tmp_path: Path) -> None:
-    """Every recipe waits for them."""
+    """Every recipe waits for these checksums, so writing them must be fast."""
     (tmp_path / "dict.src.txt").write_text("word 1\n", encoding="utf-8")
     code = (
         "import sys\nfrom wean_fairseq.storage.cli import main_checksum\n"

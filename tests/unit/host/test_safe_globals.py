@@ -66,7 +66,7 @@ def test_the_allow_list_is_exactly_this():
 
 
 class Dtype:
-    """Pickled as a dtype of NumPy with a state of the file's choice, which NumPy itself does not write."""
+    """Pickled as a NumPy dtype with a state that the file chooses and that NumPy itself does not write."""
 
     def __init__(self, code, *state):
         self.code = code
@@ -179,7 +179,7 @@ def test_counts_of_another_size_or_kind_are_refused(state):
     ],
 )
 def test_no_call_multiplies_the_bytes_of_a_file(tmp_path, call, why):
-    """Twenty-five times hex on 64 bytes took 37 s and 3.4 GB."""
+    """Calling hex 25 times on 64 bytes took 37 s and 3.4 GB."""
     torch.save({"state": call}, tmp_path / "checkpoint.pt")
     with pytest.raises((ValueError, pickle.UnpicklingError), match=why):
         torch.load(tmp_path / "checkpoint.pt", weights_only=True)

@@ -1,4 +1,4 @@
-"""Test the answer to the page for every kind of model, with random weights: the same search as that of the task."""
+"""The answer to the page uses the same search as the task, for every kind of model with random weights."""
 
 import json
 import math

@@ -20,7 +20,7 @@ def build(mode: str = "gate", slots: int = SLOTS, **options: Any) -> torch.nn.Mo
 
 
 def slot_batch(left_pad_source: bool = True) -> dict[str, torch.Tensor]:
-    """Slots once and twice in the source, a word twice, and <unk> next to them. Slots are copied or not."""
+    """Return sources with slots once and twice, a word twice, and <unk>. The targets copy some of the slots."""
     sources = [[5, BASE, 9, 5, BASE, EOS], [7, EOS], [BASE, UNK, BASE + 1, 6, BASE + 2, 8, EOS]]
     targets = [[BASE, 5, 12, EOS], [7, UNK, EOS], [BASE + 2, 8, BASE + 1, UNK, EOS]]
     return collate([torch.tensor(row) for row in sources], [torch.tensor(row) for row in targets], left_pad_source)
@@ -81,7 +81,7 @@ def test_generation_steps_equal_teacher_forcing_with_slots(mode):
 
 
 def test_a_closed_gate_generates_and_an_open_one_copies():
-    """With an extreme bias rho is 0 or 1: the network without copying, or words of the source only."""
+    """With an extreme bias rho is 0 or 1, so the model only generates or only copies words of the source."""
     batch = slot_batch()
     model, plain = build("gate"), build("none")
     plain.load_state_dict(model.state_dict(), strict=False)
@@ -100,7 +100,7 @@ def test_a_closed_gate_generates_and_an_open_one_copies():
 
 
 def test_a_word_that_is_hardly_ever_copied_still_gets_a_gradient():
-    """With rho = exp(-200), which is 0 in float32, the slot can only be copied: the gradient on the bias is -1."""
+    """With rho = exp(-200), which is 0 in float32, the slot can only be copied, so the gradient of the bias is -1."""
     model = build("gate")
     with torch.no_grad():
         model.decoder.copy_gate.weight.zero_()
@@ -128,7 +128,7 @@ def test_without_copying_a_slot_counts_as_unk():
     ],
 )
 def test_with_and_without_copying_the_network_is_the_same(mode, copying):
-    """The two networks have the same parameters, except for copying, and the same values from one seed."""
+    """The two networks have the same parameters except for copying. The same seed gives them the same values."""
     with_copying = build_model("copy_transformer", copy_mode=mode, **TINY).state_dict()
     without = build_model("paraphrase_transformer", **TINY).state_dict()
     assert set(with_copying) - set(without) == copying
@@ -143,7 +143,7 @@ def test_no_parameter_depends_on_the_number_of_slots(mode):
 
 
 def test_the_defaults_are_those_of_the_cdnpg_table():
-    """Spec 3.1. The count is by hand: d = 450, F = 1024, 512 positions, V = 23."""
+    """The defaults are in spec 3.1. The count is by hand for d = 450, F = 1024, 512 positions and V = 23."""
     model = build_model("paraphrase_transformer")
     d, inner, words = 450, 1024, 23
     attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * inner + inner + inner * d + d
@@ -218,7 +218,7 @@ def test_two_dictionaries_are_refused():
 
 
 def test_the_loss_under_autocast_is_close_to_the_one_without():
-    """bfloat16 has 8 bits: 2% of the loss, 5% of each gradient's length where the gradient is not rounding itself."""
+    """bfloat16 has 8 significant bits, so the loss may differ by 2%, and gradients above rounding error by 5%."""
     batch, results = slot_batch(), {}
     for enabled in (False, True):
         model = build_model("copy_transformer", copy_task(), **TINY)

@@ -85,10 +85,10 @@ def fix_copy_scores(decoder, scores):
     ],
 )
 def test_the_four_branches_of_eq_5_and_6(word, expected):
-    """By hand, source "slot-0 w7 slot-0 </s>".
+    """The probabilities are computed by hand for the source "slot-0 w7 slot-0 </s>".
 
-    Generating weighs 2 for <unk>, 3 for word 9, 1 for word 7 and eight others, together 14; copying weighs 2, 4 and 8,
-    together 14; </s> is not copied, with any weight.
+    Generating has the weights 2 for <unk>, 3 for word 9, and 1 each for word 7 and eight others, in total 14. Copying
+    has the weights 2, 4 and 8, in total 14. </s> is never copied, whatever its weight.
     """
     model = build_model("copynet", copy_task(), **TINY)
     decoder = model.decoder
@@ -104,7 +104,7 @@ def test_the_four_branches_of_eq_5_and_6(word, expected):
 
 
 def test_a_word_that_is_hardly_ever_copied_still_gets_a_gradient():
-    """A copy score 200 below the rest: its probability is 0 in float32, its log-probability and gradient are not."""
+    """A copy score 200 below the rest has probability 0 in float32, but its log-probability and gradient are not 0."""
     model = build_model("copynet", copy_task(), **TINY)
     scores = torch.tensor([[-200.0, 0.0, 0.0, 0.0]], requires_grad=True)
     fix_copy_scores(model.decoder, scores)
@@ -132,7 +132,7 @@ def test_what_does_not_copy_takes_slots_for_unknown_words():
 
 
 def test_the_papers_sizes():
-    """Section 5.1: embeddings 150, hidden 300. Parameters counted by hand from the equations."""
+    """Section 5.1 has embeddings of 150 and 300 hidden units. The parameters are counted by hand from the equations."""
     words = 1000 + 4
     model = build_model("copynet", make_task(make_dictionary(1000)))
     embed = words * 150

@@ -33,7 +33,7 @@ def build(slots: int = SLOTS, **options: Any) -> torch.nn.Module:
 
 
 def labels_of(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return weak labels: a word with an odd id is of the phrase level. Padding has none."""
+    """Return weak labels that assign words with odd ids to the phrase level. Padding has no label."""
 
     def labelled(tokens: torch.Tensor) -> torch.Tensor:
         return (1 - tokens % 2).masked_fill(tokens == PAD, -1)
@@ -91,7 +91,7 @@ def test_probabilities_and_labels_are_those_of_the_equations(options, left_pad_s
 @pytest.mark.parametrize("chunk", [None, 2])
 @pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}])
 def test_the_loss_in_chunks_is_that_of_all_words_at_once(options, chunk, monkeypatch):
-    """The expected result is the log of the mixture of all words, which copying decoders without products take."""
+    """The expected result is the log of the mixture over all words, as in copying decoders without such chunks."""
     model, batch = build(**options).eval(), copy_batch()
     model.decoder.phrase_output.chunk_size = chunk
     found = []
@@ -138,9 +138,9 @@ def test_the_loss_with_weak_labels_is_the_papers_sum():
 
 
 def test_weak_labels_can_stand_for_the_aggregators_in_training():
-    """The expected result is the reference with given labels. tau = 1e6 makes the drawn labels even.
+    """The expected result is the reference with given labels.
 
-    The words' do not change.
+    tau = 1e6 makes the drawn labels even, but does not change the labels of the words.
     """
     options = {"decoder_labels": "weak", "dropout": 0.0, "attention_dropout": 0.0, "temperature": 1e6}
     model, batch = build(**options), copy_batch()
@@ -169,7 +169,7 @@ def test_weak_labels_can_stand_for_the_aggregators_in_training():
 
 
 def test_words_that_are_no_sentence_words_are_invisible_to_the_sentence_level():
-    """With P(z = 1) of a source word next to 0, another word in its place changes nothing at the sentence level."""
+    """If P(z = 1) of a source word is almost 0, replacing the word changes nothing at the sentence level."""
     model, network = build(), build().encoder.network
     tokens = torch.tensor([[5, 6, 7, 8, EOS]])
     other = torch.tensor([[5, 6, 9, 8, EOS]])
@@ -184,7 +184,7 @@ def test_words_that_are_no_sentence_words_are_invisible_to_the_sentence_level():
 
 
 def test_the_phrase_level_reads_two_words_to_each_side():
-    """One layer: a change at place 4 is seen by the encoder at places 2 to 6, by the decoder at 4 to 6."""
+    """With one layer, the encoder sees a change at position 4 at positions 2 to 6, and the decoder at 4 to 6."""
     model = build(encoder_layers=1, decoder_layers=1)
     first, second = torch.full((1, 9), 5), torch.full((1, 9), 5)
     second[0, 4] = 6
@@ -203,7 +203,7 @@ def test_the_phrase_level_reads_two_words_to_each_side():
 
 
 def test_only_the_phrase_level_copies():
-    """With the separator's and the aggregator's labels fixed by their bias: no slot is possible at level 1."""
+    """If the biases fix the labels of separator and aggregator, no slot is possible at level 1."""
     model, batch = build(), copy_batch()
     with torch.no_grad():
         model.decoder.network.aggregator.label_proj.weight.zero_()
@@ -238,7 +238,7 @@ def test_each_side_draws_labels_in_training_and_where_generation_is_to_be_noisy(
 
 
 def test_temperature_and_label_weight_fall_after_three_epochs():
-    """DN-P section 3.2: tau 1 and lambda 1 for three epochs, then 0.9 and 0.01."""
+    """The paper (section 3.2) uses tau 1 and lambda 1 for three epochs, then 0.9 and 0.01."""
     model, batch = build(), copy_batch()
     weak, found = labels_of(batch), []
     for epoch in (1, 3, 4, 9):
@@ -274,7 +274,7 @@ def test_training_without_weak_labels_is_refused_unless_asked_for():
 @pytest.mark.parametrize("decoder_labels", ["aggregator", "weak"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_training_with_labels_has_finite_gradients_everywhere(decoder_labels, dtype):
-    """All source words of the phrase level, sharp labels, and a sentence with nothing but its end among them."""
+    """Sharp labels, sources of phrase-level words alone and a sentence without words give no infinite gradient."""
     model = build(decoder_labels=decoder_labels, temperature=0.05).train().to(dtype)
     sources = [torch.tensor([7, 9, 11, EOS]), torch.tensor([EOS])]
     targets = [torch.tensor([7, 9, 5, EOS]), torch.tensor([5, EOS])]
@@ -288,7 +288,7 @@ def test_training_with_labels_has_finite_gradients_everywhere(decoder_labels, dt
 
 
 def test_the_loss_under_autocast_is_close_to_the_one_without():
-    """bfloat16 has 8 bits: 2% of the loss, 5% of each gradient's length where the gradient is not rounding itself."""
+    """bfloat16 has 8 significant bits, so the loss may differ by 2%, and gradients above rounding error by 5%."""
     batch, results = copy_batch(), {}
     for enabled in (False, True):
         model = build_model("dnpg", copy_task(), **TINY)
@@ -303,7 +303,7 @@ def test_the_loss_under_autocast_is_close_to_the_one_without():
 
 
 def test_the_defaults_are_those_of_the_paper():
-    """Spec 4.5, counted by hand for V = 23: 3 layers a level, widths 300 and 150, FFN of 4 widths."""
+    """Spec 4.5 has 3 layers per level, widths 300 and 150, and FFNs of 4 widths. V = 23 is counted by hand."""
     model = build_model("dnpg")
 
     def layer(d: int, attentions: int) -> int:

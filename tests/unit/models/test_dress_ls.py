@@ -42,7 +42,7 @@ def test_scores_are_those_of_a_loop(share):
 
 
 def test_with_a_frozen_base_the_loss_is_that_of_the_lexical_model():
-    """True in training and in validation. The scores are still those of the mixture."""
+    """This holds in training and in validation. The scores still come from the mixture."""
     model, batch = build_model("dress_ls", **TINY, dropout=0.0), make_batch()
     mixed, lexical = (sum(part.sum() for part in parts) for parts in zip(*expected(model, batch), strict=True))
     torch.testing.assert_close(model(**batch).loss, -mixed, rtol=1e-5, atol=1e-4)
@@ -82,7 +82,7 @@ def test_a_criterion_that_would_train_the_mixture_is_refused_beside_a_base():
 
 
 def test_the_releases_sizes_and_start():
-    """train_lexical_simp.sh: 2 layers of 256, embeddings 256, dropout 0.2, all uniform in [-0.1, 0.1]."""
+    """train_lexical_simp.sh has 2 layers of 256, embeddings 256, dropout 0.2, and weights in [-0.1, 0.1]."""
     model = build_model("dress_ls")
     lexical, output = model.encoder.lexical, model.decoder.output.lexical.score.out_proj
     assert (lexical.lstm.input_size, lexical.lstm.hidden_size, lexical.lstm.num_layers) == (256, 256, 2)
@@ -139,9 +139,9 @@ def fit(model, *batches, updates):
 
 
 def test_the_lexical_model_changes_words_from_the_second_one_on():
-    """The base has learnt that six of ten words are copied, the others synonyms; the lexical model, synonyms alone.
+    """The base has learnt to copy six of ten words and to replace the others. The lexical model knows only synonyms.
 
-    So the base copies. Mixed, the second word becomes a synonym, and the first, which may not change, stays.
+    So the base alone copies. In the mixture, the second word becomes a synonym. The first word may not change.
     """
     options = {"embed_dim": 16, "hidden_size": 32, "dropout": 0.0, "init_range": 0.0}
     base = build_model("enc_dec_a", **options).train()

@@ -11,7 +11,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.models.base import StepDecoder
 
 SIZES = {"embed_dim": 6, "hidden_size": 8, "attention_dim": 5, "latent_dim": 7}
-TINY = SIZES | {"kl_weight": 0.0}  # with which the loss is the likelihood
+TINY = SIZES | {"kl_weight": 0.0}  # without the divergence, the loss is the likelihood
 
 
 class TestDrgdContract(ModelContract):
@@ -76,7 +76,7 @@ def test_a_divergence_of_its_whole_weight_is_the_default():
 
 
 def test_the_defaults_are_the_sizes_of_the_release():
-    """Counted by hand: embeddings 350, 500 units, 500 latent ones, 23 words."""
+    """The count is by hand for embeddings of 350, 500 units, 500 latent units and 23 words."""
     embed, width, latent, words = 350, 500, 500, 23
     gru = lambda given: 3 * (given * width + width * width + 2 * width)  # noqa: E731
     attention = 2 * width * width + width * width + width + width

@@ -26,7 +26,7 @@ ARCHS = {
 
 @pytest.fixture(params=["vectors.txt", "vectors.vec.gz"])
 def file(request, tmp_path):
-    """Vectors of two words of the dictionary, whose ids are 7 and 9, and of one that it does not have."""
+    """Write vectors of two words of the dictionary, whose ids are 7 and 9, and of a word that it does not have."""
     path = tmp_path / request.param
     with (gzip.open if path.suffix == ".gz" else open)(path, "wt", encoding="utf-8") as file:
         file.write("3 6\nw3 1 2 3 4 5 6 \nelsewhere 9 9 9 9 9 9\nw5 6 5 4 3 2 1\n")

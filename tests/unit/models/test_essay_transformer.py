@@ -24,7 +24,7 @@ def build(arch: str, **options: Any) -> torch.nn.Module:
 
 @pytest.mark.parametrize("arch", SIZES)
 def test_the_sizes_are_those_of_the_decoder_of_pc_san(arch):
-    """Spec 6.10. The count is by hand, with one embedding of 23 words for topics, essay and output."""
+    """The sizes are in spec 6.10. The count is by hand, with one embedding of 23 words for topics, essay and output."""
     d, inner, layers, heads = SIZES[arch]
     model = build(arch)
     attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * inner + inner + inner * d + d

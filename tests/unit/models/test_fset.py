@@ -87,7 +87,7 @@ def test_padding_and_neighbours_change_nothing_where_there_are_pairs(left_pad_so
 
 @pytest.mark.parametrize("left", [False, True])
 def test_a_source_is_parted_at_its_separators(left):
-    """By hand: each part ends with the end symbol, one that is missing is an empty sentence."""
+    """By hand, each part ends with the end symbol, and a missing part is an empty sentence."""
     parts = split_pairs(make_pairs(left)["src_tokens"], PAD, EOS, PAIR)
     words = [
         [[token for token in row.tolist() if token != PAD] for row in part]
@@ -160,9 +160,9 @@ def test_heads_that_do_not_divide_the_decoders_width_are_refused():
 
 
 def test_it_learns_what_only_the_pair_tells():
-    """p is a word and q this word and a new one; y is x and the new one, of which x tells nothing.
+    """p is a word, q is this word and a new word, and y is x and the new word, which x does not determine.
 
-    The model is right on nearly every next word of unseen sentences. Without the pair it is right on a quarter.
+    The model predicts nearly every next word of unseen sentences. Without the pair, it predicts a quarter of them.
     """
     rows = [(x, p, new) for x in range(4, 11) for p in range(4, 11) for new in range(12, 16) if x != p]
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(4)).tolist()

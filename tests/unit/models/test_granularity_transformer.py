@@ -63,7 +63,7 @@ def test_the_probabilities_are_those_of_the_equations(case, left_pad_source):
 
 
 def test_without_heads_it_is_the_plain_transformer():
-    """The table's "Transformer": the same names, numbers and starting values. The rest are heads, D + 1 each."""
+    """The table's "Transformer" has the same names, sizes and initial values. C-DNPG adds heads of D + 1 numbers."""
     plain = build_model("paraphrase_transformer", **TINY).state_dict()
     none = build_model(ARCH, **TINY, ga_variant="none").state_dict()
     assert list(none) == list(plain)
@@ -202,7 +202,7 @@ def test_impossible_options_are_refused(options, message):
 
 
 def test_the_loss_under_autocast_is_close_to_the_one_without():
-    """bfloat16 has 8 bits: 2% of the loss."""
+    """bfloat16 has 8 significant bits, so the tolerance is 2% of the loss."""
     losses = []
     for enabled in (False, True):
         model = build_model(ARCH, **TINY)

@@ -60,7 +60,7 @@ def test_coverage_changes_the_attention():
 
 @pytest.mark.parametrize("weight", [0.1, 0.7])
 def test_the_coverage_loss_is_that_of_a_loop_whatever_the_padding(weight):
-    """The expected values come from the loops of the reference, over the topics and steps that there are."""
+    """The expected values come from loops of the reference over all real topics and steps."""
     model = build_model("mta_lstm", **TINY, coverage_loss_weight=weight)
     expected = torch.zeros(())
     for topics, essay in zip(TOPICS, ESSAYS, strict=True):
@@ -98,7 +98,7 @@ def test_each_mode_has_only_the_parameters_it_needs():
 
 
 def test_the_papers_sizes_and_initialisation():
-    """Embeddings 300, 2 x 800, uniform in [-0.04, 0.04]. Parameters counted by hand from the equations."""
+    """The paper has embeddings 300, 2 x 800 units, and weights in [-0.04, 0.04]. Parameters are counted by hand."""
     words = 96 + 4
     model = build_model("mta_lstm", make_task(make_dictionary(96)))
     lstm = 4 * 800 * (600 + 800 + 2) + 4 * 800 * (800 + 800 + 2)

@@ -10,7 +10,7 @@ from tests.model_contract import PAD, ModelContract, build_model, make_batch, ma
 from tests.reference import nts as reference
 from wean_fairseq.errors import UserError
 
-# A wide start: with weights in +-0.1 and tiny layers every output would be near 0.
+# The initial weights are large, because with weights in +-0.1 and tiny layers every output would be near 0.
 TINY = {"embed_dim": 6, "hidden_size": 8, "init_range": 0.7, "local_dim": 0}
 LEXICAL = {**TINY, "lexical_dim": 5}
 
@@ -94,7 +94,7 @@ def test_nts_has_dropout_between_layers_and_on_the_state_that_words_are_scored_f
 
 
 def test_enc_dec_a_feeds_the_state_before_dropout_and_drops_what_is_read():
-    """EncDecA's release: three dropouts a step, the first on what the step before gave, before its own dropout."""
+    """EncDecA's release has three dropouts per step. The first one reads the previous state before its dropout."""
     model = build_model("enc_dec_a", **TINY | {"dropout": 0.5}).train()
     features, calls = features_and_dropouts(model)
     assert len(calls) == 3 * features.size(1)  # the fed state; layer 1 to layer 2; the attentional state
@@ -174,7 +174,7 @@ def test_embeddings_start_from_global_and_local_vectors_side_by_side(tmp_path):
 
 @pytest.mark.parametrize(("std", "low", "high"), [(0.9, 0.85, 0.95), (0.0, 0.0, 0.06)])
 def test_words_without_a_global_vector_are_drawn(tmp_path, std, low, high):
-    """2,000 missing words of 4 numbers: the standard deviation is within 0.9 +- 5 / sqrt(2 * 8000) * 0.9."""
+    """For 2,000 missing words of 4 numbers, the standard deviation is within 0.9 +- 5 / sqrt(2 * 8000) * 0.9."""
     task = make_task(make_dictionary(2001))
     path = write_vectors(tmp_path / "global", ["w0"], 4, 10)
     model = build_model(
@@ -187,7 +187,7 @@ def test_words_without_a_global_vector_are_drawn(tmp_path, std, low, high):
 
 
 def test_frozen_words_keep_their_vectors_and_others_learn(tmp_path):
-    """EncDecA: w0 and w1 (4, 5) have vectors. They stay in SGD with momentum. A word without a vector does not."""
+    """The vectors of w0 and w1 (ids 4 and 5) stay fixed in SGD with momentum. A word without a vector is trained."""
     path = write_vectors(tmp_path / "global", ["w0", "w1"], 6, 1)
     model = build_model("enc_dec_a", **TINY, global_vectors=path, freeze_vectors=True)
     batch = make_batch()

@@ -101,7 +101,7 @@ class TestPcSanContract(ModelContract):
         torch.testing.assert_close(sums.nll_loss, expected[1], rtol=1e-5, atol=1e-5)
 
     def test_a_word_changes_nothing_before_it(self, model):
-        """A changed word changes all later scores."""
+        """A changed word changes all later scores and no earlier score."""
         batch = make_batch()
         before = log_probs(lively(model), batch)
         batch["prev_output_tokens"][:, 3] = 4 + (batch["prev_output_tokens"][:, 3] - 3) % 19
@@ -222,7 +222,7 @@ def test_another_bert_is_refused_at_load():
 
 
 def test_the_digest_survives_half_precision_and_an_average_of_checkpoints():
-    """fairseq's script sums the tensors of a name and divides whole numbers as such: 20 times a byte is above 255."""
+    """fairseq's script sums tensors and divides with integer division, so a sum of 20 bytes must not overflow."""
     digest = build().state_dict()["encoder.bert_states.digest"]
     half = build().half().state_dict()["encoder.bert_states.digest"]
     assert torch.equal(sum(half.clone() for _ in range(20)) // 20, digest)
@@ -264,7 +264,7 @@ def test_topics_and_essays_may_have_dictionaries_of_their_own():
 
 
 def test_the_defaults_are_those_of_the_paper():
-    """Spec 6.2 and 6.3. The count is by hand: d = 768, F = 3072, L = 12, V = 23, one embedding."""
+    """The defaults are in spec 6.2 and 6.3. The count is by hand: d = 768, F = 3072, L = 12, V = 23, one embedding."""
     model = build_model("pc_san", essay_task(num_layers=12, dim=768))
     d, inner, words = 768, 3072, 23
     attention, norm, feed_forward = 4 * (d * d + d), 2 * d, d * inner + inner + inner * d + d
@@ -284,7 +284,7 @@ def test_a_flag_wins_over_its_preset():
 
 
 def test_maps_start_from_glorots_bound_and_words_with_length_one():
-    """N(0, 1 / D) for words, so that they have length 1; padding 0; Glorot's bound for maps; biases 0."""
+    """Words start from N(0, 1 / D), so that they have length 1, maps within Glorot's bound, padding and biases at 0."""
     model = build_model("pc_san_small", essay_task())
     for words in (model.encoder.words, model.decoder.network.embedding.words):
         assert 0.8 < words.weight[2:].norm(dim=1).mean() < 1.2
@@ -348,7 +348,7 @@ def test_topic_vectors_start_the_topic_embedding_and_are_trained(tmp_path):
 
 
 def test_the_loss_under_autocast_is_close_to_the_one_without():
-    """bfloat16 has 8 bits: 2% of the loss."""
+    """bfloat16 has 8 significant bits, so the tolerance is 2% of the loss."""
     losses = []
     for enabled in (False, True):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):

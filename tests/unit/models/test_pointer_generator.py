@@ -65,11 +65,11 @@ def test_all_of_it_is_that_of_the_equations(options, left_pad_source):
 
 
 def test_a_hardly_attended_word_still_learns():
-    """The expected result is the closed form.
+    """The expected gradient is the closed form.
 
     With attention exp(-90) on the target, d -log((1 - g) a_j) / d score_j = -(1 - a_j).
 
-    In probabilities float32 would round a_j to 0, and the gradient with it.
+    With probabilities, float32 would round a_j and the gradient to 0.
     """
     model = build()
     batch = collate([torch.tensor([5, BASE, EOS])], [torch.tensor([BASE, EOS])])
@@ -100,7 +100,7 @@ def test_the_coverage_loss_is_that_of_a_loop():
 
 
 def test_the_coverage_loss_pulls_the_attention_away_from_what_is_covered():
-    """Of min(a, c), only c gets the gradient if a > c, and only a if a < c."""
+    """In the loss min(a, c), only c gets a gradient if a > c, and only a gets one if a < c."""
     weights = torch.tensor([[[0.9, 0.1]]], requires_grad=True)
     coverage = torch.tensor([[[0.4, 0.6]]], requires_grad=True)
     coverage_loss(weights, coverage).sum().backward()
@@ -133,9 +133,9 @@ def count(module: torch.nn.Module) -> int:
 
 
 def test_the_parameters_of_the_paper():
-    """Section 5 of the paper has 21,499,600 for the baseline, 1,153 for the gate and 512 for coverage.
+    """Section 5 of the paper states 21,499,600 parameters for the baseline, 1,153 for the gate and 512 for coverage.
 
-    PyTorch's LSTM has two biases where the paper's has one: 4 x 256 more in each of three.
+    PyTorch's LSTMs have two biases and the paper's have one, so each of the three LSTMs has 4 x 256 more.
     """
     task = make_task(make_dictionary(50_000 - 4))
     model = build_model("pointer_generator_see2017", task)
@@ -145,9 +145,9 @@ def test_the_parameters_of_the_paper():
 
 
 def test_the_weights_start_as_in_the_release():
-    """The expected result is the paper's release.
+    """The expected values come from the release of the paper.
 
-    LSTMs in +-0.02, embedding, bridge and output below 2e-4, others Glorot.
+    LSTM weights are within +-0.02, embedding, bridge and output start below 2e-4, and all others are Glorot's.
     """
     model = build(weight_init="see2017", embed_dim=31, hidden_size=29, attention_dim=37, coverage=True)
     encoder, decoder = model.encoder, model.decoder
@@ -180,7 +180,7 @@ def test_the_weights_start_as_in_the_release():
 
 
 def test_a_model_trained_without_coverage_goes_on_with_it(caplog):
-    """All old weights are loaded, the new ones are those of the fresh model, and no other may be missing."""
+    """All old weights are loaded, the new weights equal the fresh model's, and no other weight may be missing."""
     old, new = build(), build(coverage=True, seed=5)
     fresh = new.decoder.attention.coverage_weight.detach().clone()
     new.load_state_dict(dict(old.state_dict()))
@@ -205,7 +205,7 @@ def test_slots_are_read_as_unknown_words():
 
 @pytest.mark.parametrize("coverage", [False, True])
 def test_the_loss_under_autocast_is_close_to_the_one_without(coverage):
-    """bfloat16 has 8 bits: 2% of the loss, 5% of the gradient's length."""
+    """bfloat16 has 8 significant bits, so the tolerances are 2% of the loss and 5% of the gradient norm."""
     batch, results = copy_batch(), []
     for enabled in (False, True):
         model = build(coverage=coverage)
@@ -239,7 +239,7 @@ def adagrad(**options: Any) -> tuple[torch.nn.Parameter, AccumulatorAdagrad]:
 
 
 def test_adagrad_starts_from_the_papers_accumulator():
-    """Two updates are computed by hand: w -= lr g / sqrt(0.1 + sum of g^2)."""
+    """The expected weights are computed by hand with w -= lr g / sqrt(0.1 + sum of g^2) for two updates."""
     weight, optimizer = adagrad()
     expected, squares = 1.0, 0.1
     for gradient in (0.3, -2.0):

@@ -20,7 +20,7 @@ class TestPpgContract(TopicContract):
     cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
         "ppg": ("ppg", TINY),
         "ppg_small": ("ppg_small", TINY),
-        # A symbol at another place of the batches.
+        # Batches with the symbol at another position.
         "another symbol": ("ppg", TINY | {"chunk_symbol": "w6"}),
     }
 
@@ -97,7 +97,7 @@ def test_label_smoothing_is_that_of_the_scores():
 
 
 def test_the_sizes_of_the_paper():
-    """512 and 512. Parameters counted by hand from the equations."""
+    """The paper has embeddings of 512 and 512 units. The parameters are counted by hand from the equations."""
     words = 96 + 4
     model = build_model("ppg", make_task(make_dictionary(96)), chunk_symbol=SYMBOL)
     gru = 2 * 3 * 512 * (512 + 512 + 2)

@@ -11,7 +11,7 @@ from tests.reference import residual_lstm as reference
 from wean_fairseq.errors import UserError
 from wean_fairseq.modules import ResidualLstm
 
-# A wide start: with weights in +-0.08 and tiny layers every output would be near 0.
+# The initial weights are large, because with weights in +-0.08 and tiny layers every output would be near 0.
 TINY = {"embed_dim": 6, "hidden_size": 6, "init_range": 0.7}
 
 
@@ -58,7 +58,7 @@ def test_the_scores_are_those_of_the_paper(arch, options):
 
 
 def test_with_layers_that_give_nothing_the_residuals_hand_the_input_through():
-    """With all weights 0 every LSTM gives 0, so the output is the input if all layers are within a residual."""
+    """With all weights 0, every LSTM outputs 0, so the output equals the input if all layers have a residual."""
     inputs = torch.randn(2, 3, 5)
     for layers, expected in ((4, inputs), (5, torch.zeros_like(inputs))):
         stack = ResidualLstm(5, 5, layers, residual_every=2, dropout=0.0)
@@ -68,7 +68,7 @@ def test_with_layers_that_give_nothing_the_residuals_hand_the_input_through():
 
 
 def test_dropout_follows_every_layer_and_leaves_the_residual_alone():
-    """With dropout 1 every layer gives 0, and the residuals hand the input through."""
+    """With dropout 1 every layer outputs 0, and the residuals pass the input on."""
     inputs = torch.randn(2, 3, 5)
     stack = ResidualLstm(5, 5, 4, residual_every=2, dropout=1.0).train()
     torch.testing.assert_close(stack(inputs)[0], inputs)
@@ -76,7 +76,7 @@ def test_dropout_follows_every_layer_and_leaves_the_residual_alone():
 
 
 def test_the_defaults_are_the_papers():
-    """Spec: 4 layers of 512 units, embeddings 512, dropout 0.5, a residual every 2 layers; counted by hand."""
+    """The paper has 4 layers of 512 units, embeddings 512, dropout 0.5, and residuals over 2 layers."""
     model = build_model("residual_lstm")
     width, words = 512, 23
     layer = 4 * (2 * width * width + 2 * width)
@@ -96,7 +96,7 @@ def test_recurrent_sums_are_another_model_with_the_same_weights():
 
 
 def test_recurrent_sums_drop_out_as_the_fused_layers_do():
-    """With dropout 1 every layer passes 0 upward, for any recurrent state, and the output is the input."""
+    """With dropout 1 every layer passes 0 upward for any recurrent state, so the output equals the input."""
     inputs = torch.randn(2, 3, 5)
     stack = ResidualLstm(5, 5, 4, residual_every=2, dropout=1.0, recurrent=True).train()
     torch.testing.assert_close(stack(inputs)[0], inputs)
@@ -142,7 +142,7 @@ def test_contradictory_options_are_refused(options, message):
 
 
 def test_the_loss_under_autocast_is_close_to_the_one_without():
-    """bfloat16 has 8 bits: 2% of the loss, 5% of each gradient's length."""
+    """bfloat16 has 8 significant bits, so the tolerances are 2% of the loss and 5% of each gradient norm."""
     needs_bf16_lstm()
     batch, results = make_batch(), {}
     for enabled in (False, True):

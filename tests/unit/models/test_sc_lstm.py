@@ -24,9 +24,9 @@ class TestScLstmContract(TopicContract):
     }
 
     def test_every_parameter_gets_a_gradient(self, model, case):
-        """As in the contract, every parameter learns.
+        """Every parameter gets a gradient, as in the contract.
 
-        Of the keyword rows only those of the topics in the batch learn.
+        Among the keyword rows, only the rows of topics in the batch get a gradient.
         """
         super().test_every_parameter_gets_a_gradient(model, case)
         assert model.decoder.gate.write.weight.grad.any(dim=1).sum() < len(model.decoder.gate.write.weight)
@@ -96,7 +96,7 @@ def test_the_control_loss_is_off_by_default():
 
 
 def test_the_sizes_of_mta_lstm():
-    """Embeddings 300, 2 x 800; one row of each reading and writing weight a word. Counted by hand."""
+    """MTA-LSTM has embeddings 300 and 2 x 800 units, and each word has reading and writing rows, counted by hand."""
     words = 96 + 4
     model = build_model("sc_lstm", make_task(make_dictionary(96)))
     lstm = 4 * 800 * (300 + 800 + 2) + 4 * 800 * (800 + 800 + 2)

@@ -10,7 +10,7 @@ from tests.reference import srb as reference
 from wean_fairseq.errors import UserError
 
 SIZES = {"embed_dim": 6, "hidden_size": 8}
-TINY = SIZES | {"relevance_weight": 0.0}  # with which the loss is the likelihood
+TINY = SIZES | {"relevance_weight": 0.0}  # without the relevance, the loss is the likelihood
 
 
 class TestSrbContract(ModelContract):
@@ -40,7 +40,7 @@ def test_the_scores_are_those_of_the_paper(options):
 
 
 def test_the_loss_rewards_the_relevance_of_each_summary():
-    """The expected result is the likelihood's loss less lambda times the sum of the naive cosines."""
+    """The expected result is the loss of the likelihood minus lambda times the sum of the naive cosines."""
     model = build_model("srb", **SIZES, relevance_weight=0.5)
     sums = model(**make_batch())
     cosines = sum(reference.logits_and_relevance(model, *pair)[1] for pair in pairs())
@@ -50,7 +50,7 @@ def test_the_loss_rewards_the_relevance_of_each_summary():
 
 
 def test_a_gate_that_is_shut_lets_no_word_in():
-    """With a gate bias of minus infinity every word is read as zeros: all sources of a length are the same."""
+    """With a gate bias of minus infinity, every word is read as zeros, so all sources of the same length are equal."""
     model = build_model("srb", **SIZES)
     torch.nn.init.constant_(model.encoder.lstm.gate.bias, -1e9)
     sources = torch.tensor([[4, 9, 2], [7, 5, 2]])
@@ -76,7 +76,7 @@ def test_padding_is_read_as_zeros_on_either_side():
 
 
 def test_the_defaults_are_those_of_the_release():
-    """Counted by hand: embeddings 400, 500 units, 23 words."""
+    """The count is by hand for embeddings of 400, 500 units and 23 words."""
     model = build_model("srb")
     width, embed, words = 500, 400, 23
     lstm = 4 * (embed * width + width * width + 2 * width)

@@ -29,9 +29,9 @@ from wean_fairseq.modules import dropout
 RATES = {"dropout": 0.25, "attention_dropout": 0.125}
 TOPICS = [4, 7, 9, 14, 5]  # words of each source
 WORDS = 3  # of each target; with the end symbol fewer than of a source, which tells the two attentions apart
-SEEDS = 16  # models whose weights are tested together
+SEEDS = 16  # number of models whose weights are tested together
 
-# Functions that give the same numbers in another shape.
+# Functions that return the same numbers in another shape.
 RESHAPING = """
     squeeze unsqueeze view reshape flatten unflatten transpose permute unbind stack split chunk __getitem__ index_select
     to float contiguous expand view_as type_as select movedim

@@ -78,7 +78,7 @@ def test_fairseqs_criterions_get_unk_for_words_that_are_no_candidates():
 
 
 def test_the_loss_under_autocast_is_close_to_the_one_without():
-    """bfloat16 has 8 bits: 2% of the loss, 5% of each gradient's length."""
+    """bfloat16 has 8 significant bits, so the tolerances are 2% of the loss and 5% of each gradient norm."""
     needs_bf16_lstm()
     batch = make_batch()
     results = {}
@@ -127,7 +127,7 @@ def test_one_embedding_serves_encoder_decoder_and_output():
 
 
 def test_detaching_removes_exactly_the_third_source():
-    """Words that are only targets get a gradient through the output layer alone, so not any more."""
+    """Words that are only targets get a gradient only through the output layer, so detaching leaves them none."""
     batch = make_batch(dictionary_size=22)
     batch["target"][0, 0] = 22  # a word that no input holds
     assert not (batch["src_tokens"] == 22).any()
@@ -144,7 +144,7 @@ def test_detaching_removes_exactly_the_third_source():
 
 
 def test_leaking_padding_is_the_releases_behaviour_and_off_by_default():
-    """Without the mask a padded position scores 0 and takes weight: exp(0) in the softmax."""
+    """Without the mask, a padded position has the score 0 and gets the weight exp(0) in the softmax."""
     batch = make_batch()
     for leak in (False, True):
         model = build_model("wean_lstm", **TINY, attn_pad_leak=leak)

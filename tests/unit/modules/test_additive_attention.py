@@ -58,7 +58,7 @@ def test_only_what_is_asked_for_has_weights():
 
 @pytest.mark.parametrize("autocast", [False, True])
 def test_coverage_in_float32_goes_with_half_precision_scores(autocast):
-    """bfloat16 has 8 bits: 2% of the largest score."""
+    """bfloat16 has 8 significant bits, so the tolerance is 2% of the largest score."""
     layer = AdditiveAttention(Q, K, A, coverage=True)
     query, keys, coverage = torch.randn(B, Q), torch.randn(B, S, K), torch.rand(B, S)
     expected = layer.scores(query, layer.project_keys(keys), coverage).detach()

@@ -16,12 +16,12 @@ def parts(scale=1.0, seed=3):
 
 
 def naive_scores(query, candidates, vector):
-    """Eq. 5, concat, all hidden units at once: (N, V)."""
+    """Return the scores of eq. 5, concat, from all hidden units at once, shape (N, V)."""
     return torch.tanh(query.unsqueeze(1) + candidates) @ vector
 
 
 def naive_loss(inputs, target, eps):
-    """fairseq's label smoothing on materialised scores, in float64: loss, nll, gradients."""
+    """Return loss, nll and gradients of fairseq's label smoothing on materialised scores, in float64."""
     doubles = [tensor.detach().double().requires_grad_() for tensor in inputs]
     log_probs = torch.log_softmax(naive_scores(*doubles), dim=1)
     nll = -log_probs.gather(1, target.unsqueeze(1)).sum()
@@ -131,7 +131,7 @@ def test_gradients_of_some_inputs_alone(target):
 
 
 def test_no_block_is_larger_than_asked_for(monkeypatch, target):
-    """tokens x candidates x H never exists: every block of hidden units is within the limit, and all are made twice."""
+    """A tensor tokens x candidates x H never exists. Blocks of hidden units are within the limit and computed twice."""
     monkeypatch.setitem(additive_scores.BLOCK_UNITS, "cpu", 16 * 3 * H)
     made, original = [], AdditiveScorer._units
     monkeypatch.setattr(

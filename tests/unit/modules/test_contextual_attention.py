@@ -1,4 +1,4 @@
-"""Test queries that know the context (PC-SAN, eq. 8 to 11), and the layer that is made of them."""
+"""Test queries that include the context (PC-SAN, eq. 8 to 11), and the layer that uses them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Test one distribution over generating and copying: against naive loops, at the extremes, and its gradients."""
+"""Test the joint distribution over generating and copying: against naive loops, at extremes, and its gradients."""
 
 import math
 
@@ -144,7 +144,7 @@ def test_the_loss_has_the_gradient_of_the_dense_formula(kind, label_smoothing):
 
 
 def test_the_expected_number_of_copied_words_is_logged():
-    """The expected result is the share p(copied) / p of each target, from the naive probabilities of generating."""
+    """The expected result is the sum over all targets of p(copied) / p, where p comes from the naive implementation."""
     target = torch.tensor([[4, 7, 1], [6, 3, 5]])
     distribution, everything = both("shared"), naive("shared")
     expected = 0.0
@@ -164,7 +164,7 @@ def test_the_mean_over_heads_is_that_of_the_weights():
 
 
 def test_scattering_equals_the_naive_loop_even_where_float32_would_underflow():
-    """Two words 200 below the third one's log: their probabilities are 0 in float32, their logs are not."""
+    """Two words have log-probabilities 200 below the third, so they have probability 0 in float32, but finite logs."""
     values = torch.tensor([[[0.0, -200.0, -201.0, -200.0]]])
     index = torch.tensor([[3, 0, 0, 1]])
     expected = [-200.0 + math.log1p(math.exp(-1.0)), -200.0, NEVER, 0.0]
@@ -189,7 +189,7 @@ def test_the_first_slot_is_read_as_unknown_and_the_last_word_is_not():
 
 
 def test_the_gate_of_the_transformers_is_the_probability_of_copying():
-    """rho = sigmoid(w [o; c; e] + b) copies; with w = 0 and b = ln 3 it is 3/4, and generating has the logit -ln 3."""
+    """rho = sigmoid(w [o; c; e] + b) copies. With w = 0 and b = ln 3 it is 3/4, and generating has the logit -ln 3."""
     gate = CopyGate(2)
     with torch.no_grad():
         gate.weight.zero_()
@@ -199,5 +199,5 @@ def test_the_gate_of_the_transformers_is_the_probability_of_copying():
 
 
 def test_words_are_numbered_by_what_they_are():
-    """The first source is 4 6 4 7 2, the second 5 6 6 2 1: by hand, in the order of the ids."""
+    """The sources are 4 6 4 7 2 and 5 6 6 2 1. The words are numbered by hand in the order of their ids."""
     assert word_numbers(SOURCE).tolist() == [[1, 2, 1, 3, 0], [2, 3, 3, 1, 0]]

@@ -29,7 +29,7 @@ NEVER = float("-inf")
 
 
 def test_noise_draws_a_class_as_often_as_it_is_probable():
-    """The Gumbel-max trick. Of three classes, as with two the noise of the other sign would do as well."""
+    """This is the Gumbel-max trick. There are three classes, because with two the sign of the noise has no effect."""
     torch.manual_seed(1)
     logits = torch.tensor([0.0, 1.0, 2.5])
     drawn = soft_labels(logits.expand(40_000, 3), 0.1, noisy=True).argmax(dim=-1)
@@ -84,14 +84,14 @@ def test_a_position_gets_a_gradient():
 
 
 def test_half_precision_keeps_positions_exact():
-    """Angles are taken in float32: at position 900.5 a half would be off by up to a quarter."""
+    """Angles are computed in float32, because float16 would be off by up to a quarter at position 900.5."""
     embedding = FractionalEmbedding(nn.Embedding(5, 4, 1), 0.0).half()
     found = embedding(torch.tensor([[1]]), torch.tensor([[900.5]]))[0, 0]
     torch.testing.assert_close(found.float(), sinusoid(torch.tensor(900.5), 4), rtol=0, atol=1e-3)
 
 
 def test_neighbours_by_hand():
-    """Window 2, four places, the first is padding: words see themselves and the next, padding only itself."""
+    """With window 2 and four positions, words see themselves and the next word, and padding sees only itself."""
     padding = torch.tensor([[True, False, False, False]])
     visible = neighbour_bias(padding, 2)[0, 0] == 0.0
     assert visible.int().tolist() == [[1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
@@ -100,7 +100,7 @@ def test_neighbours_by_hand():
 
 
 def test_padding_that_is_far_from_words_reads_itself():
-    """Else its row would be empty, and NaN would spread to the words."""
+    """Otherwise its row would be empty, and NaN would spread to the words."""
     padding = torch.tensor([[True] * 5 + [False] * 2])
     bias = neighbour_bias(padding, 2)
     assert torch.isfinite(torch.softmax(bias, dim=-1)).all()

@@ -1,4 +1,4 @@
-"""Test dropout from 16 random bits a number: how often, how much, and the same mask backwards."""
+"""Test dropout from 16 random bits per number: its rate, its scale, and the same mask in the backward pass."""
 
 import pytest
 import torch
@@ -10,11 +10,11 @@ from wean_fairseq.modules.dropout import DROP_LEVELS, Dropout, dropout
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_numbers_are_dropped_or_divided_by_the_probability_of_being_kept(probability, dtype):
     torch.manual_seed(1)
-    count = 200_003  # no multiple of four
+    count = 200_003  # not a multiple of four
     values = torch.full((count,), 2.0, dtype=dtype, requires_grad=True)
     dropped = dropout(values, probability, training=True)
     kept = dropped != 0
-    # Four standard deviations of a binomial's share.
+    # The tolerance is four standard deviations of a binomial share.
     assert kept.double().mean().item() == pytest.approx(
         1 - probability, abs=4 * (probability * (1 - probability) / count) ** 0.5
     )

@@ -57,13 +57,13 @@ def test_resonance_is_that_of_the_table():
 
 
 def test_resonance_of_binary_granularities_is_equality():
-    """Eq. 5, of which eq. 6 is the continuous form."""
+    """For binary granularities, eq. 6 equals eq. 5, which it generalises."""
     z = torch.tensor([0.0, 1.0, 1.0, 0.0])
     assert torch.equal(resonance(z[:, None], z[None, :]), (z[:, None] == z).float())
 
 
 def test_a_word_resonates_with_itself_at_least_half():
-    """C_ii = 1 - 2z + 2z^2 up to 1/2, and z from there."""
+    """C_ii is 1 - 2z + 2z^2 up to z = 1/2, and z above."""
     z = torch.linspace(0, 1, 101)
     expected = torch.where(z <= 0.5, 1 - 2 * z + 2 * z * z, z)
     found = resonance(z, z)
@@ -82,7 +82,7 @@ def test_a_word_resonates_with_itself_at_least_half():
     ],
 )
 def test_scope_reaches_as_far_as_the_equation_says(z, expected):
-    """Closed form of eq. 8 with N = 20, by distance."""
+    """The expected values are the closed form of eq. 8 with N = 20, by distance."""
     found = scope(torch.tensor(z), torch.arange(20), torch.tensor(20))
     torch.testing.assert_close(found, torch.tensor(expected), rtol=1e-5, atol=1e-6)
     if z in (0.0, 1.0):
@@ -142,7 +142,7 @@ def test_heads_start_near_one_half():
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_self_attention_is_the_naive_one(kind, normalize):
-    """The expected result is the weights of every head, times M, and renormalised or not, one by one."""
+    """The expected weights are computed one by one for every head, multiplied by M, and renormalised or not."""
     attention = self_attention(kind, normalize=normalize)
     settings = reference.Settings(kind, normalize)
     states = torch.randn(2, 7, DIM)
@@ -176,7 +176,7 @@ def test_cross_attention_is_the_naive_one(normalize):
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_templates_alone_are_plain_attention(kind, normalize):
-    """z = 0 everywhere: C = 1 and S = 1. To the last bit, since log 1 = 0 is added to the scores."""
+    """With z = 0 everywhere, C = 1 and S = 1. Results are bit-identical, because log 1 = 0 is added to the scores."""
     attention = with_granularity(self_attention(kind, normalize=normalize), 0.0)
     plain = MultiHeadAttention(DIM, HEADS, 0.1).eval()
     plain.load_state_dict(attention.state_dict(), strict=False)
@@ -232,7 +232,7 @@ def test_a_length_that_is_given_is_the_length_of_every_sentence():
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_steps_equal_the_whole(kind, normalize):
-    """The words read grow by one a step; their granularities grow with them."""
+    """Each step reads one more word, with its granularity."""
     attention = self_attention(kind, normalize=normalize)
     states = torch.randn(2, 8, DIM)
     whole = attend(attention, states, causal_bias(8, states))
@@ -249,7 +249,7 @@ def test_steps_equal_the_whole(kind, normalize):
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_nothing_is_ever_not_a_number(kind, normalize, value, dtype):
-    """All granularities alike or mixed, every length from 1 up, a row that is padding throughout."""
+    """No value is NaN for equal or mixed granularities, every length from 1, and a row of padding alone."""
     attention = self_attention(kind, normalize=normalize)
     if value is None:
         with torch.no_grad():

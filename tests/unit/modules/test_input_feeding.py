@@ -11,7 +11,7 @@ MASK = torch.tensor([[False] * 5, [True, False, False, True, True]])
 
 
 def naive_attention(layer, query, states):
-    """W_c [c; h], the score and the mean written out, a step and a position at a time."""
+    """Return W_c [c; h], with the score and the mean computed one step and one position at a time."""
     attended, weights = torch.zeros(B, query.size(1), H), torch.zeros(B, query.size(1), S)
     for b in range(B):
         for t in range(query.size(1)):
@@ -89,7 +89,7 @@ def test_halves_of_a_sentence_one_after_the_other_are_the_whole(dropout_input):
 
 
 def test_what_is_fed_has_the_dropout_of_what_is_scored_unless_the_input_has_its_own():
-    """OpenNMT feeds the state that words are scored from; EncDecA's release the state before that dropout."""
+    """OpenNMT feeds the state from which words are scored. EncDecA's release feeds the state before that dropout."""
     torch.manual_seed(7)
     for dropout_input in (False, True):
         stack = InputFeedingLstm(E, H, 2, GlobalAttention("general", H), dropout=0.5, dropout_input=dropout_input)

@@ -92,7 +92,7 @@ def test_rounded_factors_are_found_out(monkeypatch, bits, layout, side):
 
 @pytest.mark.usefixtures("asked_anew")
 def test_sums_in_any_order_are_found_exact(monkeypatch):
-    """Backwards and in two halves: sums of eight odd numbers are exact in float32 in any order."""
+    """The probe's sums are exact in float32 in any order, so sums backwards and in two halves are also found exact."""
 
     def product(left, right):
         left, right, half = left.flip(1), right.flip(0), len(right) // 2
@@ -171,7 +171,7 @@ def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
 
 @pytest.mark.parametrize("chunk_size", [None, 5])
 def test_exact_products_are_float32_to_the_last_digits(chunk_size):
-    """At a size that reaches the libraries' fast paths; expected values in float64, tolerance of the project."""
+    """The size reaches the libraries' fast paths. The expected values are in float64, with the project's tolerance."""
     generator = torch.Generator().manual_seed(1)
     query, weight = (torch.randn(rows, 128, generator=generator) for rows in (48, 700))
     target = torch.randint(0, 700, (48,), generator=generator)
@@ -199,7 +199,7 @@ def test_no_tokens_give_no_gradient():
 @pytest.mark.parametrize("chunk_size", [None, 4])
 @pytest.mark.parametrize("scale", [0.2, 1.0])
 def test_values_in_bfloat16_keep_their_bound(scale, chunk_size):
-    """|nll - exact| <= 2 max(delta), token by token; and it is not the exact value that is compared with itself."""
+    """|nll - exact| <= 2 max(delta) holds for every token, and the values differ, so bfloat16 was used."""
     query, weight, bias, target = inputs(scale)
     scores, nll, _ = exact(query, weight, bias, target)
     bound = 2.0 * score_errors(query, weight, bias, scores)
@@ -214,7 +214,7 @@ def test_values_in_bfloat16_keep_their_bound(scale, chunk_size):
 
 @pytest.mark.parametrize("scale", [0.2, 1.0])
 def test_gradients_in_bfloat16_keep_their_bound(scale):
-    """Both factors and the product are rounded: 3.1 u in all."""
+    """Both factors and the product are rounded, so the total error is 3.1 u."""
     query, weight, bias, target = inputs(scale)
     expected, bounds = gradient_bounds(query, weight, bias, target)
     with output_matmul.bf16_products():
@@ -227,7 +227,7 @@ def test_gradients_in_bfloat16_keep_their_bound(scale):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_all_three_products_have_factors_of_16_bits_and_sums_in_float32_on_a_gpu(dtype):
-    """On the simulated one; which is what tensor cores multiply."""
+    """A simulated GPU checks the dtypes that tensor cores multiply."""
     query, weight, bias, target = inputs()
     leaves = [tensor.to(dtype).requires_grad_() for tensor in (query, weight, bias)]
     found = []
@@ -261,7 +261,7 @@ LOST = 2.0**-40  # half of float16's smallest number by 2^15
 
 
 def check_half_precision(scale, dtype, rounding, of_bias=0.0, device="cpu"):
-    """Loss and gradients, of inputs that ``dtype`` has: a score is rounded once, and so is the gradient at it."""
+    """Check loss and gradients of inputs in ``dtype``. Each score and its gradient are rounded once."""
     *parts, target = inputs(scale)
     parts = [part.to(dtype) for part in parts]
     exact_parts = [part.float() for part in parts]
@@ -283,7 +283,7 @@ def check_half_precision(scale, dtype, rounding, of_bias=0.0, device="cpu"):
 
 @pytest.mark.parametrize("scale", [0.2, 1.0])
 def test_values_and_gradients_in_float16_keep_their_bound(scale):
-    """Unit roundoff 2^-11, and a little for sums in float32."""
+    """The bound is the unit roundoff 2^-11, with a small margin for sums in float32."""
     check_half_precision(scale, torch.float16, 1.1 * 2.0**-11)
 
 

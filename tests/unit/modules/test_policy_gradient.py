@@ -11,7 +11,7 @@ WORDS, END, LENGTH = 3, 0, 3  # sentences of the words 1 and 2 that end with 0, 
 
 
 def all_sentences():
-    """Every sentence that can be drawn: the end comes last or not at all."""
+    """Return every sentence that can be drawn. The end symbol comes last or not at all."""
     for length in range(1, LENGTH + 1):
         for words in itertools.product(range(WORDS), repeat=length):
             if END not in words[:-1] and (words[-1] == END or length == LENGTH):
@@ -19,7 +19,7 @@ def all_sentences():
 
 
 def reward(words):
-    """Any number that belongs to the sentence as a whole."""
+    """Return an arbitrary number that depends on the whole sentence."""
     return 0.3 * len(words) - 0.7 * words.count(2) + 0.11 * words[0]
 
 
@@ -45,7 +45,7 @@ def test_its_expected_gradient_is_that_of_the_reward(baseline):
 
 
 def test_given_words_cost_their_likelihood_and_padding_nothing():
-    """By hand: -(-1 - 2) - (0.5 - 0.2) (-4) = 3 + 1.2. The padding's probability is 0."""
+    """By hand, the loss is -(-1 - 2) - (0.5 - 0.2) (-4) = 3 + 1.2. Padding has the probability 0."""
     lprobs = torch.tensor([[-1.0, -2.0, -4.0, -torch.inf]], requires_grad=True)
     given, drawn = torch.tensor([[True, True, False, False]]), torch.tensor([[False, False, True, False]])
     rewards, baseline = torch.tensor([0.5], requires_grad=True), torch.full((1, 1), 0.2, requires_grad=True)
@@ -66,7 +66,7 @@ def test_given_words_fall_in_steps_to_none():
 
 
 def test_the_mean_of_the_others_leaves_out_the_own_reward_and_those_that_do_not_count():
-    """By hand: of 1, 4 and 7 the others' means are 5.5, 4 and 2.5; 100 does not count, and its row gets all three's."""
+    """By hand, the others' means of 1, 4 and 7 are 5.5, 4 and 2.5. The row of 100, which does not count, gets 4."""
     found = mean_of_others(torch.tensor([1.0, 4.0, 100.0, 7.0]), torch.tensor([True, True, False, True]))
     assert found.tolist() == [5.5, 4.0, 4.0, 2.5]
     assert mean_of_others(torch.tensor([3.0, 5.0]), torch.tensor([True, True])).tolist() == [5.0, 3.0]

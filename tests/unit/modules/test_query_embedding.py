@@ -148,7 +148,7 @@ def test_half_precision_stays_close_and_keeps_small_gradients(kind, dtype):
 
 
 def test_fp16_gradients_below_its_smallest_number_survive_the_loss_scale():
-    """A word of probability 2e-9, which is zero in fp16, gets its gradient p q, times a loss scale of 2^15."""
+    """A word with probability 2e-9, which is 0 in fp16, gets its gradient p q times a loss scale of 2^15."""
     layer = QueryEmbedding("dot", 1, 1, 5, unk_index=UNK)
     rows = [[-100.0], [-100.0], [-100.0], [1.0], [-1.0]]
     embeddings = torch.tensor(rows, dtype=torch.float16, requires_grad=True)

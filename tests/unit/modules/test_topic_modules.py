@@ -1,4 +1,4 @@
-"""Test the parts that the models of topic essays are made of, each against a hand case or PyTorch's own arithmetic."""
+"""Test each module of the topic-essay models against a hand-computed case or PyTorch's own arithmetic."""
 
 import pytest
 import torch
@@ -76,7 +76,7 @@ def test_coverage_by_hand():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_importance_is_a_share_of_the_length(dtype):
-    """Without weights every topic has half of the essay. Kept in float32, as steps are added up against it."""
+    """Without weights, each topic gets half of the essay length, in float32, because steps are summed against it."""
     importance = TopicImportance(3, 2).to(dtype)
     torch.nn.init.zeros_(importance.proj.weight)
     phi = importance(torch.ones(2, 3, 2, dtype=dtype), torch.tensor([10, 301]))

@@ -24,7 +24,7 @@ def parameters() -> list[torch.nn.Parameter]:
 
 
 def train(optimizer: Any, params: list[torch.nn.Parameter], steps: range, scale: float) -> None:
-    """Updates with gradients that depend on the step. In step 2 the second parameter is out of use."""
+    """Run updates with gradients that depend on the step. In step 2 the second parameter has no gradient."""
     for step in steps:
         generator = torch.Generator().manual_seed(step)
         for parameter in params:

@@ -105,7 +105,7 @@ def test_every_unit_with_every_case(tmp_path: Path, capsys, unit: str, case: str
 
 
 def test_what_older_versions_prepared_keeps_its_case_of_tokens(tmp_path: Path) -> None:
-    """Manifests of older versions have no ``reversible_case``: tokens are those of Moses, as in training."""
+    """Manifests of older versions have no ``reversible_case``, so the tokens come from Moses, as in training."""
     learnt.learn_truecaser(["x The a the the"], tmp_path / "truecase.model")
     old = settings_of(json.loads('{"unit": "moses", "truecase": true}'), tmp_path)
     text = Text(old, tmp_path)

@@ -95,7 +95,7 @@ def test_counts(published, rules):
 
 
 def test_templates(rules):
-    """5 to 20 items a side, the type's variables, each inside, all lengths and symbols drawn evenly."""
+    """Each side has 5 to 20 items with the type's variables inside. Lengths and symbols are uniformly distributed."""
     symbols, sizes = Counter(), Counter()
     for rule in rules:
         for side, variables in zip(("source", "target"), VARIABLES[rule["type"]], strict=True):

@@ -45,7 +45,7 @@ def lines(path):
 
 
 def read(folder, split):
-    """(source, response, pattern, kind, all responses), without the spaces between the characters."""
+    """Return (source, response, pattern, kind, all responses) of every line, without the spaces between characters."""
     rows = zip(*(lines(folder / f"{split}.{column}") for column in COLUMNS), strict=True)
     return [
         (source.replace(" ", ""), response.replace(" ", ""), int(number), kind, every.replace(" ", "").split("\t"))
@@ -55,7 +55,7 @@ def read(folder, split):
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
-    """Both sets in the sizes of the paper."""
+    """Return both sets in the sizes of the paper."""
     folder = tmp_path_factory.mktemp("dialogue") / "data"
     result = run(folder)
     assert result.returncode == 0, result.stderr
@@ -182,7 +182,7 @@ def test_every_response_follows_from_pattern_and_source(sets, patterns, name, sp
 
 
 def test_each_of_several_responses_is_given_as_often(sets, patterns):
-    """Of a pattern's two responses, each is the target of half its pairs."""
+    """Each of a pattern's two responses is the target of half of its pairs."""
     given = Counter()
     for _, response, number, _, every in read(sets["ds1"], "train"):
         if len(patterns[number]["responses"]) == 2 and not named(patterns[number]["responses"][1]):
@@ -347,7 +347,7 @@ def test_too_many_pairs_are_one_clear_line(tmp_path):
 
 
 def test_jieba_units(tmp_path):
-    """Words instead of characters. The text is the same without the spaces."""
+    """With jieba, the tokens are words instead of characters. Without spaces, the text is the same."""
     pytest.importorskip("jieba")
     for unit in ("jieba", "characters"):
         line = ["--output", tmp_path / unit, *SMALL, "--set", "ds1", "--unit", unit]

@@ -91,7 +91,7 @@ def test_small_held_out_sets_are_named_once(tmp_path: Path, capsys, sizes, warne
 
 
 def test_what_goes_in_at_use_is_what_went_in_at_training(tmp_path: Path):
-    """The expected tokens are those of the prepared files, made by the steps learnt from the training text."""
+    """The expected tokens come from the prepared files, which the steps learnt from the training text have written."""
     for number, options in enumerate(
         (["--lowercase"], ["--truecase"], ["--truecase", "--bpe", "30"], ["--unit", "characters", "--lowercase"])
     ):
@@ -155,7 +155,7 @@ def test_topics_that_are_a_text_are_refused(tmp_path: Path, capsys, arguments, s
 
 @pytest.mark.parametrize("kind", ["text", "model"])
 def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
-    """The tokens are those of the earlier text for the same pairs, although no step is learnt from them again."""
+    """The tokens equal the tokens of the earlier text for the same pairs, although no step is learnt again."""
     [data] = write(tmp_path, "csv")
     first, again = tmp_path / "first", tmp_path / "again"
     common = ("--data", data, "--columns", "text,rewritten")
@@ -494,7 +494,7 @@ def test_safe_versions_of_pyarrow_are_taken(tmp_path: Path, monkeypatch, version
 
 
 def test_a_text_that_is_no_sentence_is_refused(tmp_path: Path, capsys):
-    """To cut a cell of 30 MB into words takes gigabytes."""
+    """Splitting a cell of 30 MB into words takes gigabytes."""
     rows = "".join(f"s {n},t {n}\n" for n in range(30))
     (tmp_path / "a.csv").write_text(f"{rows}long {'x' * (1 << 20)},t\n")
     assert prepare("--data", tmp_path / "a.csv", "--output", tmp_path / "out") == 2
@@ -504,7 +504,7 @@ def test_a_text_that_is_no_sentence_is_refused(tmp_path: Path, capsys):
 
 
 def test_a_sparse_file_of_any_size_is_refused_at_once(tmp_path: Path, capsys):
-    """To compute the checksum of a terabyte takes an hour."""
+    """Computing the checksum of a terabyte takes an hour."""
     with (tmp_path / "a.csv").open("wb") as file:
         file.truncate(1 << 40)
     assert prepare("--data", tmp_path / "a.csv", "--output", tmp_path / "out") == 2

@@ -127,7 +127,7 @@ def run_script(script, folder, arguments, names):
 
 
 def check_output(folder):
-    """The output is complete, and every reader finds the same lines in all files of a split."""
+    """Check that the output is complete, and that every reader finds the same lines in all files of a split."""
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert set(manifest["files"]) == {path.name for path in folder.iterdir()} - {"manifest.json"}
     for split, counts in manifest["splits"].items():

@@ -25,7 +25,7 @@ def naive_vectors(sources):
 
 
 def naive_best(sentence, pairs, forbidden=()):
-    """Return the greatest cosine of an allowed pair, over all of them."""
+    """Return the greatest cosine over all allowed pairs."""
     vector = naive_vectors([p for p, _ in pairs])
     asked = vector(sentence)
     likeness = [sum(asked.get(word, 0) * weight for word, weight in vector(p).items()) for p, _ in pairs]
@@ -33,7 +33,7 @@ def naive_best(sentence, pairs, forbidden=()):
 
 
 def random_pairs(seed, number):
-    """Return pairs of few words, so that sentences come again."""
+    """Return random pairs of short sentences over eight words, so that sentences repeat."""
     rng = random.Random(seed)
 
     def sentence():

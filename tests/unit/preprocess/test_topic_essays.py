@@ -37,7 +37,7 @@ def run(output, *options, **environment):
 
 
 def read(folder, split):
-    """(topics, essay, domain) of every line."""
+    """Return (topics, essay, domain) of every line."""
     columns = ((folder / f"{split}.{name}").read_text("utf-8").splitlines() for name in ("src", "tgt", "domain"))
     return [(source.split(" "), essay, domain) for source, essay, domain in zip(*columns, strict=True)]
 
@@ -57,7 +57,7 @@ def essays(language, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sentences(language):
-    """Domain -> sentence -> (its role or kind, its topic word or none)."""
+    """Return the role or kind and the topic word (or none) of every sentence of each domain."""
     found = {}
     for name, parts in TEXTS[language].items():
         domain = found[name] = {}
@@ -87,7 +87,7 @@ def test_grammar_is_even(sentences):
 
 
 def test_a_topic_word_stands_for_itself_only(sentences, language):
-    """150 words, each of one domain and role, and none in any sentence that is not about it."""
+    """Each of the 150 words has one domain and role, and occurs only in sentences about it."""
     topics = {word: name for name, domain in sentences.items() for _, word in domain.values() if word}
     assert len(topics) == 150
     for name, domain in sentences.items():

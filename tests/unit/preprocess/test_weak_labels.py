@@ -18,7 +18,7 @@ def sides(pairs):
 
 
 def naive_align(pairs, iterations):
-    """Return the model of Dyer et al. a cell at a time: places from the last table, -1 = no word."""
+    """Compute the model of Dyer et al. cell by cell. Return the positions from the last table, -1 = no word."""
     rows = defaultdict(set)
     for source, target in pairs:
         for e in [None, *source.split()]:
@@ -82,7 +82,7 @@ def test_words_that_always_meet_are_aligned_wherever_they_stand():
 
 
 def test_symmetrisation_by_hand():
-    """Both directions have (0, 0) and (2, 2); (1, 1) and (3, 2) touch them, (0, 3) does not."""
+    """Both directions have (0, 0) and (2, 2). (1, 1) and (3, 2) are next to them, but (0, 3) is not."""
     forward, backward = [0, 1, 2, 0], [0, -1, 2, 2]
     assert symmetrise(forward, backward, grow=False) == {(0, 0), (2, 2)}
     assert symmetrise(forward, backward, grow=True) == {(0, 0), (1, 1), (2, 2), (3, 2)}

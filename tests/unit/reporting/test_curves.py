@@ -1,4 +1,4 @@
-"""Test learning curves: reading fairseq's logs in each of its formats, and the picture."""
+"""Test learning curves: reading fairseq's logs in each of its formats, and the figure."""
 
 import json
 from pathlib import Path

@@ -9,7 +9,7 @@ from wean_fairseq.reporting.runs import read_run
 
 
 def marked(pieces) -> str:
-    """Pieces with a sign each: =copied +new -dropped."""
+    """Return the pieces, each with a sign: = for copied, + for new and - for dropped."""
     signs = {"copied": "=", "new": "+", "dropped": "-", "": ""}
     return " ".join(signs[piece.kind] + piece.text for piece in pieces)
 

@@ -17,7 +17,7 @@ from wean_fairseq.reporting.runs import Run, ScoredSet, read_run
 
 
 def entry_of(*tests: ScoredSet) -> scores.Entry:
-    """Test sets of one experiment's seeds."""
+    """Return the test set of an experiment whose seeds have these test sets."""
     runs = [Run(Path("quora"), sets={"test": test}) for test in tests]
     return scores.Experiment("quora", runs).sets["test"]
 
@@ -158,7 +158,7 @@ def test_the_same_seed_twice_is_no_other_seed(tmp_path):
 
 
 def table_of(key: str, experiment: scores.Experiment) -> Table:
-    """Our version of a published table."""
+    """Return our version of a published table."""
     tables = comparison.published_tables([experiment.sets["test"]])
     return next(table for table in tables if table.caption.startswith(PUBLISHED_TABLES[key].source))
 

@@ -112,7 +112,7 @@ class Stutter(FairseqIncrementalDecoder):
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_ngram_is_written_twice(dictionary, size):
-    """Without blocking the output is one word throughout."""
+    """Without blocking, the output would repeat one word."""
     model = FairseqEncoderDecoderModel(Echo(dictionary), Stutter(dictionary))
 
     def output(**options: Any) -> list[int]:
@@ -212,7 +212,7 @@ def test_an_open_hypothesis_may_still_get_its_most_favourable_length(penalty, re
 
 
 def test_the_probability_of_known_words_is_never_0():
-    """1 - 1/4, and at least a millionth if <unk> is certain."""
+    """Known words have the probability 1 - 1/4 if <unk> has 1/4, and at least a millionth if <unk> is certain."""
     found = log_known(torch.tensor([0.25, 1.0]).log()).exp()
     torch.testing.assert_close(found, torch.tensor([0.75, 1e-6]), rtol=0.05, atol=0.0)
 

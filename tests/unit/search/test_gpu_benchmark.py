@@ -134,7 +134,7 @@ def test_the_process_of_a_table_answers_with_its_rows(gpu, monkeypatch, tmp_path
 
 
 def test_a_table_of_which_nothing_runs_says_why_for_each_row(gpu):
-    """Such as the table of bfloat16 on hardware without it."""
+    """This happens to the table of bfloat16 on hardware without bfloat16."""
 
     def broken(query, weight, target):
         raise ValueError("needs another machine")

@@ -98,7 +98,7 @@ def test_padding_of_the_dictionary_is_never_written(arch, settings):
 
 
 def test_scores_are_not_changed_by_padding_that_is_not_written():
-    """The expected log-probabilities are those of all words: the others do not get the probability of padding."""
+    """The expected log-probabilities are normalised over all words. Padding's probability is not redistributed."""
     scores = {}
     for count, options in ((0, {"max_len_b": 1, "beam": 30}), (1, {"max_len_b": 1, "beam": 40})):
         found, _ = search_with_likely_padding(

@@ -37,7 +37,7 @@ def assert_close(trace: Trace, other: Trace) -> None:
 @pytest.mark.parametrize("options", [{}, {"renormalise": True}])
 @pytest.mark.parametrize("arch", COPYING)
 def test_copies_are_those_of_the_distribution(arch, options):
-    """Expected, from all steps at once: (p - p generated) / p, and the copies of a word as shares of their sum."""
+    """From all steps at once, (p - p generated) / p is expected, and copies of a word as shares of their sum."""
     model = make_model(arch, {}, copy_task())
     sample = make_sample(model, copy_batch())
     for row, hypotheses in enumerate(searched(model, sample, **options)):

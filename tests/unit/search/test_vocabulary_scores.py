@@ -257,7 +257,7 @@ def test_int8_is_for_the_product_alone(scores_class):
 
 @pytest.mark.parametrize(("product", "exact"), [(2.0**15, False), (64 * 127**2, True)])
 def test_products_that_overflow_are_noticed(product, exact, monkeypatch):
-    """Some processors sum two products of bytes in 16 bits. The exact result is that of 64 products of 127."""
+    """Some processors sum two products of bytes in 16 bits. The exact result is the sum of 64 products of 127."""
     monkeypatch.setattr(Int8Linear, "__init__", lambda self, *_: None)
     monkeypatch.setattr(Int8Linear, "__call__", lambda self, inputs: torch.full((len(inputs), 33), float(product)))
     assert int8_is_exact.__wrapped__() == exact

@@ -52,7 +52,7 @@ def batch_of(task, split="train"):
 
 
 def assert_are_features(bert, batch, sources):
-    """The features of each row are those of BERT for its words, and 0 at the end symbol and at padding."""
+    """Assert that the features of each row equal BERT's for its words, and are 0 at the end symbol and at padding."""
     net_input = batch["net_input"]
     rows = zip(net_input["bert_features"], net_input["src_tokens"], batch["id"].tolist(), strict=True)
     for row, tokens, number in rows:

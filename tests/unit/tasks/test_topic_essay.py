@@ -88,7 +88,7 @@ def _register(monkeypatch):
 
 
 def build(task, arch, monkeypatch):
-    """As fairseq does, whose own lookup needs a registered dataclass."""
+    """Build the model like fairseq, whose own lookup needs a registered dataclass."""
     monkeypatch.setattr("fairseq.models.build_model", lambda cfg, task, _: ARCH_MODEL_REGISTRY[cfg._name]())
     return task.build_model(SimpleNamespace(_name=arch))
 
@@ -121,7 +121,7 @@ class Optimizer:
 
 
 def three_ways(task, model, sample):
-    """``net_input`` as training, validation and search see it."""
+    """Return ``net_input`` as training, validation and search see it."""
     criterion, generator, seen = Criterion(), Generator(), []
     task.train_step(sample, model, criterion, Optimizer(), 0)
     seen.append(criterion.net_input)
