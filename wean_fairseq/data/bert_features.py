@@ -270,7 +270,15 @@ def load_transformer(path: str) -> tuple[Any, Any]:
                 ignore_mismatched_sizes=True,  # rejected below, with their names
             )
         with torch.inference_mode():
-            output = model.eval()(input_ids=torch.zeros(1, 2, dtype=torch.long))  # some invalid values fail only here
+            if type(tokenizer.model_max_length) not in (int, float):
+                raise ValueError("its tokenizer has no number as its model_max_length")
+            inputs = tokenizer(["a", "a b"], padding=True, return_tensors="pt")
+            largest = max(tokenizer.get_vocab().values())
+            if largest >= config.vocab_size:
+                raise ValueError(f"its tokenizer has a piece {largest}, but the vocab_size is {config.vocab_size}")
+            if "attention_mask" not in inputs:
+                raise ValueError("its tokenizer marks no padding")
+            output = model.eval()(**inputs)  # some invalid values fail only here
         if not isinstance(output, dict):
             raise TypeError("its config.json asks for outputs without names")
     except Exception as error:  # a directory can cause any error in transformers
@@ -278,8 +286,6 @@ def load_transformer(path: str) -> tuple[Any, Any]:
         if "weights_only" in reason:  # torch's message advises to load it anyway
             reason = "its weights would call other functions than a file of weights needs"
         raise UserError(f"the model in {path} cannot be loaded: {reason or type(error).__name__}.") from error
-    if type(tokenizer.model_max_length) not in (int, float):
-        raise UserError(f"the tokenizer in {path} has no number as its model_max_length: give the original files.")
     _check_weights(path, report)
     return tokenizer, model.eval().requires_grad_(False)
 
@@ -289,7 +295,7 @@ def _silence(transformers: Any) -> Iterator[None]:
     """Hide the progress bar of a fast load, and the report about heads that are skipped on purpose."""
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()
+    logging.set_verbosity(logging.CRITICAL)
     logging.disable_progress_bar()
     try:
         yield
@@ -313,7 +319,7 @@ def _check_weights(path: str, report: dict[str, Any]) -> None:
 def _check_tokenizer(path: str, tokenizer: Any, vocab_size: int) -> None:
     """Reject the tokenizer of another model, and the empty tokenizer that transformers creates if files are missing."""
     pieces = len(tokenizer)
-    if pieces > vocab_size or 2 * pieces < vocab_size or vocab_size - pieces >= _LARGEST_PADDING:
+    if 2 * pieces < vocab_size or vocab_size - pieces >= _LARGEST_PADDING:
         raise UserError(
             f"the tokenizer in {path} knows {pieces} pieces, but the model's vocab_size is {vocab_size}: "
             "give --bert files of one model."

@@ -104,6 +104,18 @@ def infinite(weights: dict[str, Any]) -> None:
     weights[BIAS].fill_(math.inf)
 
 
+def change_tokenizer(folder: Path, **changes: object) -> None:
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+
+
+def renumber(file: Path) -> None:
+    """Give a piece a number that the embedding lacks."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    content["model"]["vocab"]["a"] = 999
+    file.write_text(json.dumps(content), encoding="utf-8")
+
+
 def score(kind: str, settings: MetricSettings) -> None:
     metric = build_metric(kind, settings)
     metric.prepare([REFERENCES])
@@ -127,6 +139,18 @@ def score(kind: str, settings: MetricSettings) -> None:
         (
             lambda folder: rewrite_weights(folder, lambda own: own.pop("bert.encoder.layer.1.output.dense.bias")),
             "missing",
+        ),
+        (
+            lambda folder: change_tokenizer(folder, pad_token=None),
+            "cannot be loaded: Asking to pad",
+        ),
+        (
+            lambda folder: change_tokenizer(folder, model_input_names=["input_ids"]),
+            "its tokenizer marks no padding",
+        ),
+        (
+            lambda folder: renumber(folder / "tokenizer.json"),
+            "its tokenizer has a piece 999, but the vocab_size is 11",
         ),
         (lambda folder: rewrite_weights(folder, infinite), "the outputs of the model are not finite numbers"),
     ],

@@ -19,6 +19,7 @@ NEED_TORCH = {
     "wean_fairseq.evaluation.layer_mixture",
     "wean_fairseq.evaluation.neighbours",
     "wean_fairseq.evaluation.scorers",
+    "wean_fairseq.reporting.checkpoint_figures",
     "wean_fairseq.reporting.trace",
 }
 
