@@ -46,4 +46,4 @@ else
   runs=("$ROOT"/runs/*/quora"$suffix"/ "$ROOT"/runs/granularity_transformer/table2"$suffix"/seed*/quora/)
   ((${#runs[@]} > 0)) || die "nothing has been trained yet: leave FAMILIES out, or name run directories in RUNS."
 fi
-wean-report "${runs[@]}" --output "$OUTPUT"
+wean-report --output "$OUTPUT" -- "${runs[@]}"

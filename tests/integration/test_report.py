@@ -66,6 +66,8 @@ def test_the_script_reports_the_runs_that_it_is_given(recipe: Path, tmp_path: Pa
     done = run_recipe("quora_report", tmp_path, FAMILIES="", RUNS=recipe, OUTPUT=output)
     assert done.returncode == 0, done.stderr
     assert is_drawn(output / "figures" / "recipe-copy-transformer-attention")
+    done = run_recipe("quora_report", tmp_path, FAMILIES="", RUNS="--help", OUTPUT=output)
+    assert done.returncode != 0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from fairseq.data import Dictionary
 
 from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
-from ..storage.files import check_size
+from ..storage.files import check_size, open_regular
 
 _SHOWN = 150  # maximum characters shown of fairseq's message, which can be a paragraph
 
@@ -15,6 +15,7 @@ _SHOWN = 150  # maximum characters shown of fairseq's message, which can be a pa
 def load_dictionary(path: str) -> Dictionary:
     """Read a dictionary of fairseq-preprocess. Raise ``UserError`` if it is not valid."""
     try:
+        open_regular(path).close()  # fairseq would wait for a FIFO, and read a device without end
         check_size(path)
         dictionary = Dictionary.load(path)
         wrong = "a line has no word" if "" in dictionary.indices else None

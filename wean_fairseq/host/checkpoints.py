@@ -22,7 +22,7 @@ from ..checkpoints.export import WEIGHTS, read_model
 from ..checkpoints.reading import options_of, read_checkpoint
 from ..checkpoints.resume import LAST, Choice, choose, is_named, others_of
 from ..checkpoints.structure import wrong_in_optimizer
-from ..errors import UserError, sentence_of
+from ..errors import UserError, sentence_of, shown
 from ..storage.files import remove_partial
 from ..storage.manifest import Damaged, Manifest
 from . import stopping
@@ -74,6 +74,10 @@ def load_checkpoint_to_cpu(
     Raises:
         UserError: if it is missing, damaged, hostile or not a checkpoint.
     """
+    if not isinstance(arg_overrides or {}, dict):
+        raise UserError(
+            f"--model-overrides must be a dictionary, such as {{'beam': 4}}, but is {shown(arg_overrides)}."
+        )
     state = read_model(path)
     models = {**ARCH_MODEL_REGISTRY, **MODEL_REGISTRY}
     for section, old_name, names in (("model", "arch", models), ("task", "task", TASK_REGISTRY)):

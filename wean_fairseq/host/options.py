@@ -22,6 +22,7 @@ _OF_TRAINING = {  # section of the configuration and option: minimum and maximum
     ("optimizer", "weight_decay"): (0, _LARGEST_FLOAT),
     ("optimizer", "adam_eps"): (0, ANY),
     ("optimizer", "momentum"): (0, 1),
+    ("optimizer", "adadelta_rho"): (0, 1),
     ("lr_scheduler", "warmup_updates"): (0, ANY),
     ("lr_scheduler", "warmup_init_lr"): (-1, ANY),
     ("lr_scheduler", "total_num_update"): (1, ANY),
@@ -83,6 +84,8 @@ def check_task(cfg: Any) -> None:
     """Check length limits and ``--eval-bleu-args``. Raise ``UserError`` for invalid values."""
     for name in ("max_source_positions", "max_target_positions"):
         check_range(name, values_of(getattr(cfg, name, None)), 1)
+    if getattr(cfg, "num_batch_buckets", 0):
+        raise UserError("--num-batch-buckets is for TPUs, and fails with NumPy 2.4: leave it out.")
     try:
         OmegaConf.merge(OmegaConf.structured(GenerationConfig), json.loads(cfg.eval_bleu_args or "{}"))
     except (ValueError, TypeError, RecursionError, OmegaConfBaseException) as error:

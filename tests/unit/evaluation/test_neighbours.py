@@ -1,5 +1,6 @@
 """Test nearest neighbours in an embedding."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,10 @@ def test_another_dictionary_is_refused(files, tmp_path):
 def test_a_file_that_is_no_dictionary_is_refused(files, tmp_path):
     other = tmp_path / "dict.txt"
     other.write_text("big 1\nhello there you\n", encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe")
+    for special in ("/dev/zero", tmp_path / "pipe"):
+        with pytest.raises(UserError, match=r"is not a dictionary \(it is not a regular file"):
+            load_embedding(files[0], str(special))
     with pytest.raises(UserError, match=r"dict\.txt is not a dictionary \(Incorrect dictionary format") as error:
         load_embedding(files[0], str(other))
     assert "hello" not in str(error.value)  # the dictionary may be a link to any file

@@ -205,6 +205,7 @@ def test_a_search_out_of_range_is_refused(options, says):
             "--lr-period-updates must be 1 or more, but is 0.0",
         ),
         ("optimizer", {"momentum": float("nan")}, "--momentum must be from 0 to 1, but is nan"),
+        ("optimizer", {"adadelta_rho": 2.0}, "--adadelta-rho must be from 0 to 1, but is 2"),
         ("lr_scheduler", {"_name": "inverse_sqrt", "warmup_updates": 0}, "--warmup-updates must be 1 or more"),
         ("lr_scheduler", {"_name": "reduce_lr_on_plateau", "lr_shrink": 1.0}, "--lr-shrink must be at least 0"),
         ("lr_scheduler", {"power": float("nan")}, "--power must be 0 or more, but is nan"),
