@@ -6,9 +6,9 @@
 
 There are two measurements, each with a limit of 60 seconds:
 
-* one system and the copy-the-source row are scored by every standard metric on all pairs, with 95% intervals * the
-paired bootstrap alone, after the counting of n-grams, draws 1,000 resamples of 5 systems for every standard metric on
-the same pairs
+* one system and the copy-the-source row, scored by every standard metric on all pairs, with 95% intervals;
+* the paired bootstrap alone: 1,000 resamples of 5 systems for every standard metric on the same pairs, after the
+  counting of n-grams.
 
 The outputs of the systems are the references with seeded word noise. The script writes and prints the results. The exit
 status is 1 if a limit is exceeded.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Write every table of the four papers in Markdown. It has the published numbers next to the numbers in results/ with
+# Write every table of the four papers in Markdown. Each has the published numbers next to the numbers in results/ with
 # their sources, and for missing numbers the command that would measure them. No model is trained or decoded.
 #
 #   bash examples/paper_tables.sh

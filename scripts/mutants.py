@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Mutation tests: break the package on purpose, one line at a time, and report the mutants that no test detects.
 
-    python scripts/mutants.py                  # test all mutants of scripts/mutants.toml python scripts/mutants.py -k
-    dropout -j 4  # test mutants whose file or text contains the word, four at a time python scripts/mutants.py --random
-    200     # draw mutants (random_mutants.py) and their tests (mutant_tests.py)
+    python scripts/mutants.py                  # all mutants of scripts/mutants.toml
+    python scripts/mutants.py -k dropout -j 4  # mutants whose file or text contains the word, four at a time
+    python scripts/mutants.py --random 200     # random mutants (random_mutants.py) with their tests (mutant_tests.py)
 
 Each mutant replaces a text of a file in a copy of the project, in which the tests of its row run. An old text that is
 missing, or occurs twice, is an error, and the row must be fixed. Before the mutants, each set of tests runs once on an

@@ -4,8 +4,8 @@ A comparison states that one system is above another by the main metric of its p
 It is judged in three steps:
 
 1. `find_obstacles` looks for reasons why the runs allow no conclusion. Some may be incomplete, their budgets may
-differ, or there may be fewer than three runs. Such a comparison is undecided, whatever the scores are. 2. `measure`
-takes the difference of the means over runs, its standard error and its p-value. The p-values of all
+   differ, or there may be fewer than three runs. Such a comparison is undecided, whatever the scores are.
+2. `measure` takes the difference of the means over runs, its standard error and its p-value. The p-values of all
    comparisons of a paper are corrected together by Holm's method.
 3. `judge` compares the difference and its 95 % interval with 0 and with half of the published difference.
 """

@@ -91,7 +91,7 @@ score() {
 }
 
 # known_sentences SET: write a file that marks every pair of SET as "seen" if one of its sentences is in the training
-# text, otherwise as "unseen". Questions and tweets recur in other pairs, and seen sentences are easier.
+# text, otherwise as "unseen", and print its path. Questions and tweets recur in other pairs, and seen sentences are easier.
 known_sentences() {
   local text=$RUN/text-$1
   awk -F '\t' 'NR == FNR { seen[$1]; seen[$2]; next } { print ($1 in seen || $2 in seen) ? "seen" : "unseen" }' \

@@ -59,7 +59,7 @@ check_systems() {
   done
 }
 
-# learn_vectors NAME DIM FILE...: learn skip-gram vectors of every word of FILE... for $RUN/vectors-NAME/vectors.txt
+# learn_vectors NAME DIM FILE...: learn skip-gram vectors of every word of FILE..., and write them to $RUN/vectors-NAME/vectors.txt
 learn_vectors() {
   local name=$1 dim=$2 folder=$RUN/vectors-$1
   shift 2

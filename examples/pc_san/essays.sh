@@ -171,7 +171,7 @@ case ${OPTIMISER:-adam} in
   *) die "OPTIMISER must be adam or adadelta, but is $OPTIMISER." ;;
 esac
 
-# tiny_bert: print $BERT, or the folder of a replacement trained on the training text.
+# tiny_bert: if BERT is empty, set it to the folder of a tiny BERT trained on the training text.
 tiny_bert() {
   [[ -z $BERT ]] || return 0
   BERT=$RUN/bert

@@ -5,7 +5,7 @@ word at position i of m with probability proportional to exp(-``TENSION`` |i / m
 The table t is learnt by expectation maximisation, with a symmetric Dirichlet prior on every row, which prevents rare
 words from attracting spurious links (garbage collection). The tension is constant here, but the paper learns it too.
 
-The memory is about 20 bytes for every distinct pair of words in the same sentence pair, and 4 bytes for every
+Memory use is about 20 bytes for every distinct pair of words in the same sentence pair, and 4 bytes for every
 occurrence.
 """
 
@@ -168,7 +168,7 @@ class Block(NamedTuple):
 
 
 def smallest_blocks(links: Links) -> Iterator[Block]:
-    """Yield the smallest phrase pair around every link that no other link leaves (Koehn et al., NAACL 2003)."""
+    """Yield, for every link, the smallest phrase pair around it that no link leaves (Koehn et al., NAACL 2003)."""
     for link in sorted(links):
         block = Block((link[0], link[0] + 1), (link[1], link[1] + 1))
         while True:

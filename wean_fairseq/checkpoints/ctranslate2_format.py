@@ -147,7 +147,7 @@ def _attention(attention: MultiHeadAttention) -> Namespace:
 
 
 def _transform_layer(transform: nn.Sequential, last: Namespace) -> Namespace:
-    """Return the output layer's transform as a layer after ``last``. Move weights of the last normalisation to it."""
+    """Return the output layer's transform as a layer after ``last``. Move the final weights of ``last`` to it."""
     linear, _activation, norm = transform
     assert isinstance(linear, nn.Linear)
     width = linear.in_features

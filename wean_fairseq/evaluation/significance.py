@@ -1,6 +1,6 @@
 """Paired significance tests and confidence intervals from the metrics' sufficient statistics.
 
-The resamples equal those of sacreBLEU's `PairedTest` (same generator, seed and order of draws). A test compares both.
+The resamples equal those of sacreBLEU's `PairedTest` (same generator, seed and order of draws). A unit test compares both.
 The sums over resampled sentences are computed as one matrix product instead of by indexing, which needs no (resamples x
 sentences x statistics) array and makes 20,000 sentences and any number of metrics affordable.
 
@@ -8,7 +8,7 @@ sentences x statistics) array and makes 20,000 sentences and any number of metri
   random;
 * paired bootstrap (Koehn, 2004), two-sided: the p-value is the share of resampled differences that are at least as far
   from the observed difference as the observed difference is from 0 (the shift method of Noreen, 1989). sacreBLEU and
-  Moses shift the absolute values, which is a one-sided test except for the smallest differences: 10% of its p-values
+  Moses shift the absolute values, which is a one-sided test except for the smallest differences: 10% of their p-values
   are below 0.05 if two systems are equally good;
 * for systems that were trained several times, a t test whose error combines the variances of runs and of sentences (see
   `runs_p`).

@@ -79,11 +79,11 @@ class CTranslate2Engine:
 
         Returns:
             Hypotheses per line, best first, in fairseq's format. CTranslate2 returns no scores of single tokens, so
-                ``positional_scores`` is NaN. A score differs from fairseq's in two details. It does not include the end
-                symbol if the output was truncated. Its probabilities are normalised over the words that CTranslate2 may
-            write: all but the padding words, and for the first word also without the end symbol. ``attention`` is (S,
-                T) with the padding of the batch, and 0 for end symbols. It is NaN for the first word if it is not
-                available.
+            ``positional_scores`` is NaN. A score differs from fairseq's in two details. It does not include the end
+            symbol if the output was truncated. Its probabilities are normalised over the words that CTranslate2 may
+            write: all but the padding words, and for the first word also without the end symbol. ``attention`` has
+            shape (S, T) with the padding of the batch, and is 0 for end symbols. It is NaN for the first word if it
+            is not available.
         """
         source = sample["net_input"]["src_tokens"]
         special = (self._source.pad(), self._source.eos())

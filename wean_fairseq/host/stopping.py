@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 def patience() -> dict[str, Any]:
-    """Return the number of validations without improvement and the best score, or nothing outside of a training."""
+    """Return the number of validations without improvement and the best score. It is empty outside of a training."""
     counter = _counter()
     return {name: getattr(counter, name) for name in _COUNTED if hasattr(counter, name)}
 

@@ -232,8 +232,7 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
 class LexicalDecoder(NtsDecoder):
     """A decoder combined with a lexical model, which reads the source through the attention of this decoder.
 
-    Words are scored from the features of both. The lexical model is used from the second word on, because no
-    word precedes the first (as in the release).
+    Words are scored from the features of both. As in the release, the lexical model is used from the second word on.
     """
 
     output: LogLinearOutput

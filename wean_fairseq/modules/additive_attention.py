@@ -67,5 +67,10 @@ class AdditiveAttention(nn.Module):
 
 
 def coverage_loss(weights: Tensor, coverage: Tensor) -> Tensor:
-    """Return the coverage loss of each step, sum_i min(a_ti, cov_ti) (See et al., eq. 12): (B, T, S) -> (B, T)."""
+    """Return the coverage loss of each step, sum_i min(a_ti, cov_ti) (See et al., eq. 12), shape (B, T).
+
+    Args:
+        weights: a, shape (B, T, S).
+        coverage: cov, shape (B, T, S).
+    """
     return torch.minimum(weights, coverage).sum(dim=-1)

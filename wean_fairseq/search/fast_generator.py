@@ -60,7 +60,7 @@ class _Search:
 class FastSequenceGenerator(PaperSequenceGenerator):
     """Beam search for one model with a ``StepDecoder``. Other searches use fairseq's own loop.
 
-    The other searches are ensembles, language models, searches other than plain beam search, forced prefixes, blocked
+    The other searches are ensembles, language models, other kinds of search, forced prefixes, blocked
     n-grams, outputs as long as the source, copying with a temperature, and beams that are wide relative to the
     vocabulary.
 

@@ -176,7 +176,7 @@ def _attribute(name: str) -> str:
 def _placed(folder: Path | None, value: Any) -> Any:
     """Return paths below ``folder``.
 
-    Without a folder, put "./" before a name with a dash, because it is not an option.
+    Without a folder, put "./" before a path that begins with a dash, because it is not an option.
     """
     if isinstance(value, list):
         return [_placed(folder, part) for part in value]

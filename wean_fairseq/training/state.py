@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--input", type=Path, action="append", default=[], metavar="FILE", help="input to hash")
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     args = parser.parse_args(arguments)
-    given = sys.stdin.buffer.read().decode("utf-8", errors="backslashreplace")  # a file's name may be no UTF-8
+    given = sys.stdin.buffer.read().decode("utf-8", errors="backslashreplace")  # a file name may not be valid UTF-8
     try:
         changes = record_settings(args.file, given.splitlines() + input_lines(args.input), check=args.check)
     except (OSError, UserError) as error:

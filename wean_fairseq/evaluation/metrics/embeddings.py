@@ -45,11 +45,11 @@ _Count = Annotated[int, Meta(ge=0, le=1000)]
 
 
 class _Encoder(Struct):
-    """The part of a config.json that determines the time to build the model. Its other sizes are those of weights."""
+    """The part of a config.json that determines the time to build a model. The weights bound the other sizes."""
 
     model_type: _Type
     num_hidden_layers: _Count = 0
-    n_layers: _Count = 0  # of distilbert. The two next are of albert
+    n_layers: _Count = 0  # of distilbert. The two next fields belong to albert
     num_hidden_groups: _Count = 0
     inner_group_num: _Count = 0
     num_labels: _Count = 0
