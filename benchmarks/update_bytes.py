@@ -110,7 +110,7 @@ def counted(models: Sequence[Model], words: int) -> dict[str, int]:
 
 
 def render(words: int, numbers: dict[str, int]) -> list[str]:
-    """Return the table of a dictionary size as Markdown. Ratios are relative to the first baseline in it."""
+    """Return the Markdown table for one dictionary size. Ratios are relative to the first baseline in it."""
     header = ["arch", "parameters", "MiB per update, fp32", "fp16", "**share of the baseline's**"]
     baseline = next(name for name in numbers if name.startswith(f"`{BASELINE}"))
     rows = [

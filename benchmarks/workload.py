@@ -183,7 +183,7 @@ class OutputProducts:
 
 
 class _ProductRecorder(TorchDispatchMode):
-    """Records the calls of matrix products."""
+    """Record the calls of matrix products."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -71,7 +71,8 @@ done
 # wait_for PROCESS: wait for a process and set `status`. Pass on signals that arrive in the meantime.
 wait_for() {
   running=$1
-  # The signal arrived before the process was started. A process that has just started could miss it.
+  # If the signal arrived before the process started, wait a second, because a process that has just started could
+  # miss it.
   [[ -z $stopped ]] || { sleep 1 && pass_on "$stopped"; }
   while true; do
     status=0

@@ -111,7 +111,7 @@ def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """Return the source files."""
+    """Check the options, and return the files that the run reads."""
     use_saved_splits(options)
     if options.topics and options.truecase:
         raise InputError("--topics have no first word of a sentence, which --truecase changes: leave it out.")

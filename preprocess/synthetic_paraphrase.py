@@ -40,7 +40,7 @@ MIN_SOURCE_TOKENS, MAX_SOURCE_TOKENS = 8, 30
 
 _SLOT = re.compile(r"\{(~?\w+)(?:\.(\w+))?\}")
 _DRAWN_FIRST = re.compile(r"\{([XGK])\b")  # parts that draw the verb, which may be written in an earlier slot
-# Beginnings of words whose sound differs from their first letter.
+# Prefixes of words whose first sound, consonant or vowel, does not match their first letter.
 _CONSONANT_SOUND = ("us", "uni", "eu", "one")
 _VOWEL_SOUND = ("honest", "hour")
 

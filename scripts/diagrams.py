@@ -155,7 +155,7 @@ def curves() -> str:
 
 
 def speed_groups() -> Iterable[tuple[str, list[tuple[str, float]]]]:
-    """Return the times relative to fairseq, by benchmark."""
+    """Yield each benchmark's title and its CPU times relative to fairseq."""
     step = read_record("benchmarks/results/training_step.json")["time"]["1"]
     search = read_record("benchmarks/results/decoding.json")["time"]["1"]
     both = read_record("benchmarks/results/transformer_families.json")["search"]["32 sentences, threads: 1"][1]

@@ -2,8 +2,8 @@
 """Write the drawing of the package's imports into docs/architecture.md. With --check, only compare it.
 
 A part is a folder or a file directly under wean_fairseq/. Its layer is one above the highest part that it imports, so
-every arrow points down. Cycles of imports are errors. Between parts, imports inside functions count too. Between files,
-only the imports at import time count.
+every arrow points down. Cycles of imports are errors. Between parts, imports inside functions count too. In the check
+for cycles between files, only imports outside functions count.
 """
 
 import argparse

@@ -16,7 +16,7 @@ import pytest
 
 # Test folders that are measured. Lines that run in other processes are not recorded.
 FOLDERS = ("modules", "models", "search", "criterions", "evaluation", "checkpoints", "tasks", "reporting")
-QUICK = 0.1  # maximum duration of a quick test, in seconds
+QUICK = 0.1  # quick tests take less time, in seconds
 
 
 class _Recorder:

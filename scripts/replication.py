@@ -158,7 +158,10 @@ def compare_words(item: dict[str, Any]) -> Outcome:
 
 
 def compare_trainings(item: dict[str, Any], metrics: dict[str, Any]) -> Outcome:
-    """Judge the ratio of a number in the training records of two systems."""
+    """Judge whether a published ratio holds for a number in the training records of two systems.
+
+    An example of such a number is ``epochs_to_95_percent``.
+    """
     trainings, name = verdicts.read_result(item["result"])["trainings"], item["training"]
     values = [[run[name] for run in verdicts.runs_of(trainings[item[side]])] for side in ("above", "below")]
     high, low = (sum(side) / len(side) for side in values)

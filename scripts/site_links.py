@@ -1,7 +1,7 @@
 """MkDocs hooks that add the documents outside docs/ and the API pages, point links to their pages, and draw formulas.
 
-A link to a file of the project that is not a page of the site becomes the path of the file, as text. Formulas become
-MathML, which browsers draw without a script.
+A link to a file of the project that is not a page of the site becomes the path of the file, as text. Formulas are
+converted to MathML, which browsers render without JavaScript.
 """
 
 import posixpath

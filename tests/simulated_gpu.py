@@ -298,7 +298,7 @@ class _Kernels(torch.autograd.Function):
 
 
 class _Launches(TorchDispatchMode):
-    """Counts the operations below ``SimulatedGpu`` that are not the host's."""
+    """Count the operations below ``SimulatedGpu`` that are not the host's."""
 
     def __init__(self, gpu: SimulatedGpu) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 # Characters that end a line, move the cursor, start a terminal's commands or change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_LONGEST = 4000  # maximum length of a message in characters, because it may quote names of any length
+_LONGEST = 4000  # number of characters to keep of a longer message, because it may quote names of any length
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 
 # Messages of Python, torch, the loader of libraries and the operating system.

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # Common part of lcsts_char.sh and lcsts_word.sh. They set SETTING to a setting of preprocess/lcsts.py.
 #
-# DATA contains the released files PART_I.txt, PART_II.txt and PART_III.txt (the training, validation and test data; the
-# last two only with a score of at least 3), or {train,valid,test}.{src,tgt} with one text per line and its summary on
-# the same line of .tgt. The sizes are from the paper (section 5.2: embeddings 350, hidden 500; 3,000 characters or
-# 10,000 words). The scores are ROUGE on the characters of the first 40 words. The paper does not state the beam, so 10
-# is used. For words, the authors' code has other values: SYSTEMS=copynet_lcsts_full WORDS=20000 BEAM=30.
-# (copynet_release and copynet_lcsts_release are earlier names.)
+# DATA contains the released PART_I.txt (training), PART_II.txt (validation) and PART_III.txt (test), or
+# {train,valid,test}.{src,tgt}, with one text per line and its summary on the same line of .tgt. From PART_II and
+# PART_III only pairs with a score of at least 3 are used. The sizes are from the paper (section 5.2: embeddings 350,
+# hidden 500; 3,000 characters or 10,000 words). The scores are ROUGE on the characters of the first 40 words. The paper
+# does not state the beam, so 10 is used. For words, the authors' code has other values:
+# SYSTEMS=copynet_lcsts_full WORDS=20000 BEAM=30. (copynet_release and copynet_lcsts_release are earlier names.)
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EMBED_DIM:=32}" "${HIDDEN_SIZE:=48}" "${LIMIT:=400}" "${TEST_LIMIT:=400}"

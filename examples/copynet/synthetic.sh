@@ -32,8 +32,9 @@ decay_linearly "$RATE" "$BATCH"
 for system in $SYSTEMS; do
   features=()
   [[ $system == enc_dec ]] || features=(--location-width 57 --attention-coverage)
-  # The model is validated only at the end. The loss grows with confident guesses at undetermined places, between x and
-  # y, while the outputs improve, so it cannot select the best checkpoint.
+  # The model is validated only at the end, because the loss cannot select the best checkpoint. While the outputs
+  # improve, the loss grows: the model becomes confident where the source does not determine the boundary between x
+  # and y.
   train "$system" "$system" "${features[@]}" "${schedule[@]}" "${optimisation[@]}" --validate-interval "$EPOCHS"
   generate "$system" test --beam "$BEAM" --max-len-b 57
 done

@@ -13,7 +13,8 @@
 #   RATES_<system>  the rates of one system, as in RATES_pointer_generator="0.05 0.1 0.2" (default: RATES)
 #   TRY_EPOCHS  epochs after which the best of these values is chosen (default: EPOCHS). Only that training continues
 #   SEED     random seed (default: 1)
-#   SEEDS    several seeds, each in RUN/seed<N>. They are scored together, as mean and deviation, if they share the test set
+#   SEEDS    several seeds, each in RUN/seed<N>. If they share the test set, their scores are reported together, as mean
+#            and deviation
 #   JOBS     systems and seeds trained at a time, with one core or GPU each (default: 1). Logs are in RUN/jobs
 #   GPUS     number of GPUs (default: those found); 0 = CPU. With SBATCH, 1 = one per job
 #   PROCESSES  processes of one training, each with its own batches, also on a CPU (default: GPUS, or one)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# MTA-LSTM's baseline PPG (Wang et al., COLING 2016), one chunk of clauses per topic, on topic-to-essay data.
+# PPG (Wang et al., COLING 2016), a baseline in the MTA-LSTM paper, on topic-to-essay data. Each topic gets one chunk of
+# clauses.
 #
 #   DATA=path/to/zhihu bash examples/ppg/essay.sh
 #

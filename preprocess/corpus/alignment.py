@@ -134,8 +134,8 @@ def _maximise(counts: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[n
 def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -> Links:
     """Return the links (i, j) of both directions. With ``grow``, add neighbouring links of one direction (grow-diag).
 
-    A link of one direction is added if it is next to an accepted link, horizontally, vertically or diagonally, and one
-    of its words has no link yet (Koehn et al., IWSLT 2005).
+    A link found in only one direction is added if it touches an accepted link (also diagonally) and at least one of its
+    words is unlinked (Koehn et al., IWSLT 2005).
 
     Args:
         forward: source position of each target word, -1 = none.

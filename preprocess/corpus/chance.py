@@ -1,4 +1,7 @@
-"""Random choices for the generators. They use only ``random()``, whose numbers are the same in all Python versions."""
+"""Random choices for the generators.
+
+They use only ``random()``, which returns the same numbers for a seed in all Python versions.
+"""
 
 from collections.abc import Iterable, Sequence
 from random import Random

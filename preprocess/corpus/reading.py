@@ -18,7 +18,7 @@ from corpus.errors import InputError
 from wean_fairseq.console import counted
 from wean_fairseq.storage.files import Unpacked, open_input
 
-LONGEST_LINE = 1 << 26  # maximum bytes per line: longer lines show that the file does not have one sentence per line
+LONGEST_LINE = 1 << 26  # lines have fewer bytes: longer lines show that the file does not have one sentence per line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVERY = 2000  # number of lines between two updates of the progress bar
 _BLOCK = 1 << 16  # number of bytes per read

@@ -75,7 +75,7 @@ def shards(options: dict[str, Any], epoch: int) -> list[epoch_batches.EpochBatch
 
 
 def train(processes: list[epoch_batches.EpochBatches], group: int, updates: int | None) -> list[int]:
-    """Return the numbers of the pairs of the next updates, or of the rest of the epoch if ``updates`` is ``None``."""
+    """Return the ids of the pairs in the next ``updates`` updates, or in the rest of the epoch if it is ``None``."""
     seen = []
     for iterator in processes:
         grouped = iterators.GroupedIterator(iterator.next_epoch_itr(shuffle=True), group)
@@ -179,7 +179,7 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return two data sets with one dictionary, ``a`` and ``b``, 100 pairs each."""
+    """Return a folder with two data sets, ``a`` and ``b``, of 100 training pairs each, which share a dictionary."""
     folder = tmp_path_factory.mktemp("resumed")
     for name, seed in (("a", 1), ("b", 2)):
         (folder / f"text.{name}").mkdir()

@@ -37,7 +37,7 @@ def shell_blocks(name: str) -> list[Block]:
 
 
 def copy_project(folder: Path, *names: str) -> Path:
-    """Copy our folders to a place where commands may write, and provide the commands of this checkout."""
+    """Copy the named folders of the project to a writable folder, and provide this checkout's commands there."""
     for name in names:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     (folder / "bin").mkdir()

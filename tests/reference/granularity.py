@@ -66,7 +66,7 @@ def self_attend(module: Any, states: list[Tensor], i: int, length: int, settings
 
 
 def cross_attend(module: Any, asker: Tensor, source: list[Tensor], settings: Settings) -> Tensor:
-    """Return the granularities under resonance if the layer has separate ones for it."""
+    """Attend from ``asker`` over all source states. Resonance scales the weights if the layer has granularities."""
     masks: list[Any] = [1.0] * len(source)
     if hasattr(module, "granularity"):
         z_i = granularity(module.granularity, asker)

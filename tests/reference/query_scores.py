@@ -28,7 +28,7 @@ def scores(kind: str, queries: Tensor, embeddings: Tensor, weights: dict[str, Te
 
 
 def losses(logits: Tensor, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Label-smoothed loss and nll, summed, from materialised logits (N, C): fairseq's convention, token by token."""
+    """Return the label-smoothed loss and the nll of logits (N, C), summed token by token, smoothed as in fairseq."""
     loss = nll = torch.zeros(())
     others = eps / (logits.size(1) - 1)
     for row, word in zip(logits, target.tolist(), strict=True):

@@ -1,9 +1,8 @@
 """Read literals of Python without running code. ``host/patches.py`` replaces fairseq's ``eval`` by ``read_literal``.
 
-fairseq evaluates the text of some options (``--adam-betas "(0.9, 0.98)"``, the layers of its convolutional archs as
-``[(512, 10, 5)] + [(512, 3, 2)] * 4``), even if the text comes from a checkpoint. This module reads numbers, strings,
-True, False, None, lists, tuples and dictionaries, with + and * between them. It refuses other expressions and large
-values.
+fairseq evaluates the text of some options, even if it comes from a checkpoint, for example ``--adam-betas "(0.9,
+0.98)"`` or a list of layers such as ``[(512, 10, 5)] + [(512, 3, 2)] * 4``. This module reads numbers, strings, True,
+False, None, lists, tuples and dictionaries, with + and * between them. It refuses other expressions and large values.
 """
 
 import ast
@@ -12,7 +11,7 @@ from typing import Any
 from ..errors import UserError
 
 LONGEST_LITERAL = 100_000  # maximum number of characters of a literal
-MOST_ITEMS = 10_000  # maximum number of items of a list after + or *, and of digits of a number
+MOST_ITEMS = 10_000  # maximum number of items of a list after + or *, and of bits of a product
 
 
 class NoLiteral(UserError):

@@ -12,7 +12,7 @@ from .literals import LONGEST_LITERAL, NoLiteral, read_literal
 DEEPEST_OPTIONS = 20  # maximum depth of nested containers
 MOST_VALUES = 10_000  # maximum number of values. A fairseq configuration has about 300, or about 1,500 with an old arch
 MOST_IN_LIST = 1_000  # maximum list length. fairseq takes seconds to read longer lists of an old arch
-LARGEST = 2**63  # maximum of whole numbers
+LARGEST = 2**63  # whole numbers are smaller in magnitude
 # The options of archs, criterions, tasks and optimisers that fairseq evaluates. A test compares them with its source.
 EVALUATED = {
     *("adafactor_eps", "adam_betas", "adamax_betas", "lamb_betas", "adaptive_input_cutoff", "adaptive_softmax_cutoff"),

@@ -39,7 +39,7 @@ UNKNOWN_WORD = "<unk>"  # fairseq's symbol for a word whose spelling is lost
 _CONTINUES = "@@"  # end of all units of a word except the last in byte pair encoding
 _LIMITS = ", or give --length-policy truncate --max-pair-length N"
 _BATCH = 64
-_MANY = 1000  # minimum number of sentences for a progress bar
+_MANY = 1000  # a progress bar is shown for more sentences than this
 _TOKENIZER_FILES = (
     "tokenizer.json",
     "vocab.txt",
@@ -51,7 +51,7 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # transformers loads the fir
 _LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # bytes
 _LARGEST_PARAMETER = 16  # bytes in a file of weights for each counted parameter. About a third is not counted
 _SMALL = 1 << 24  # number of parameters of a model that fits into memory in any case
-_LARGEST_PADDING = 128  # maximum number of embedding rows beyond the tokenizer's pieces
+_LARGEST_PADDING = 128  # the number of embedding rows beyond the tokenizer's pieces is smaller
 
 
 class _BertConfig(Struct):
@@ -246,7 +246,7 @@ def _read_config(path: Path, size: int) -> _BertConfig:
 
 
 def load_transformer(path: str) -> tuple[Any, Any]:
-    """Return tokenizer and model of a directory with weights for all parameters, without any download.
+    """Load the tokenizer and the model of a local directory with weights for all parameters. Nothing is downloaded.
 
     Raises:
         UserError: if it cannot be loaded. ``model_files`` must check the files first.

@@ -179,7 +179,10 @@ class SlotMap:
         return torch.where(tokens >= len(self.dictionary), unknown, tokens)
 
     def spell(self, rows: int | Tensor, tokens: Tensor) -> Tensor:
-        """Return the ids (T,) with words instead of slots. ``rows`` is the sentence of all ids, or of each id."""
+        """Return the ids (T,), with slot ids replaced by the spelling ids of their words.
+
+        ``rows`` is the sentence of all ids, or of each id.
+        """
         if not self.dictionary.num_slots:
             return tokens
         slot = tokens - self.dictionary.first_slot

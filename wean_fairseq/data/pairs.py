@@ -1,4 +1,4 @@
-"""Sentence pairs: checks with clear error messages, and the two length limits of the WEAN releases."""
+"""Load sentence pairs, check them with clear error messages, and apply the two length limits of the WEAN releases."""
 
 from collections.abc import Iterable
 from pathlib import Path

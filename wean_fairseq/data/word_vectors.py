@@ -18,7 +18,7 @@ from ..storage.files import Unpacked, open_regular
 
 logger = logging.getLogger(__name__)
 _LONGEST = 1 << 24  # maximum number of characters of a line
-_DIGITS = 12  # maximum digits of the number of words, because Python refuses thousands of digits
+_DIGITS = 12  # the numbers of a header have fewer digits, because Python refuses to parse thousands of digits
 
 
 def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tensor, Tensor]:

@@ -63,7 +63,7 @@ def read_dump(path: str) -> list[Sentence]:
 
 
 def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
-    """Join pieces to words with the mean z of their pieces. Special symbols are left out."""
+    """Join word pieces into words. A word's granularity z is the mean z of its pieces. Special symbols are left out."""
     words: list[str] = []
     members: list[list[int]] = []
     goes_on = False

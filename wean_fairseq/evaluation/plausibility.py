@@ -33,8 +33,8 @@ _REPEATED, _CUT = 0.5, 0.1
 _FEWEST_CUT = 5
 #: Minimum share of characters with case in a text whose case is judged.
 _CASED = 0.3
-#: Minimum shares of an output's words in the reference and in the source, and minimum difference of the two shares, for
-#: a report that reference and source may have been swapped.
+#: A report that reference and source may have been swapped needs larger shares of an output's words in the reference
+#: and in the source, and a larger difference of the two shares.
 _IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.7, 0.3, 0.1
 #: Range of the ratio of source length to reference length in which the source is judged. The task shortens a longer
 #: source, and a much shorter source is a list of topics.

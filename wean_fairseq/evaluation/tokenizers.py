@@ -62,7 +62,10 @@ def case_signature(lowercase: Lowercase) -> str:
 
 
 def _nltk_words() -> TokenizeFunction:
-    """Return NLTK's words within NLTK's sentences. Only the last period of a sentence is a separate token."""
+    """Return a function that splits a text into sentences and words with NLTK.
+
+    Only the last period of a sentence is a separate token.
+    """
     try:
         sentences = nltk_tokenize.PunktTokenizer("english")
     except (LookupError, OSError):  # no data, or data in a folder that NLTK refuses to read

@@ -150,12 +150,12 @@ class TextModel:
 
     @property
     def reads_topics(self) -> bool:
-        """Return True if its source is topic words."""
+        """Return True if the model's source consists of topic words."""
         return hasattr(self.task.cfg, "max_topics")
 
     @property
     def needs_length(self) -> bool:
-        """Return True if it plans its essay by length."""
+        """Return True if the model plans an essay by its length."""
         return capabilities_of(self.model).needs_length
 
     @property
@@ -165,7 +165,7 @@ class TextModel:
 
     @property
     def copies(self) -> bool:
-        """Return True if it can copy words."""
+        """Return True if the model can copy words."""
         return capabilities_of(self.model).copies
 
     @property

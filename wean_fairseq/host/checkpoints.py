@@ -59,7 +59,8 @@ def verify_checkpoint_directory(_original: Original, save_dir: str) -> None:
 
 def torch_persistent_save(original: Original, obj: Any, filename: str, async_write: bool = False) -> None:
     """Write a checkpoint and its checksum, each atomically. Raise the errors of ``writing.save``."""
-    if async_write:  # --write-checkpoints-asynchronously: iopath finishes the file later
+    if async_write:
+        # With --write-checkpoints-asynchronously, iopath finishes the file later, so no checksum can be recorded here.
         Manifest(Path(filename).parent).forget(Path(filename).name)
         original(obj, filename, async_write)
     else:

@@ -28,7 +28,10 @@ _OF_OPTIONS = re.compile(
 
 
 def show_errors_as_sentences() -> None:
-    """Show errors that ``sentence_of`` explains as one sentence. ``WEAN_TRACEBACK=1`` shows the traceback instead."""
+    """Show an error that ``sentence_of`` can explain as a single sentence instead of a traceback.
+
+    ``WEAN_TRACEBACK=1`` shows the traceback.
+    """
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # otherwise Hydra prints a traceback of each error itself
     if explain not in explanations:
         explanations.append(explain)

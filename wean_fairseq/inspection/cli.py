@@ -91,7 +91,7 @@ def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], Non
 
 
 def open_port(port: int) -> socket.socket:
-    """Listen on this computer only. Raises ``UserError`` if the port is in use."""
+    """Return a socket that listens on localhost only. Raise ``UserError`` if the port cannot be opened."""
     try:
         return socket.create_server((HOST, port))
     except OSError as error:

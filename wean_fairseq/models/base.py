@@ -230,7 +230,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         raise NotImplementedError
 
     def steps(self, words: Tensor, memory: MemoryT) -> Step:
-        """Return all steps for words (B, T) from the first step on, as in training."""
+        """Run the decoder from its initial state over the words (B, T), as in training, and return all steps."""
         return self.step(words, memory, self.begin(memory))[0]
 
     @property
@@ -334,7 +334,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     ) -> tuple[Step, MemoryT]:
         """Return all steps, or only the last step from the saved state, and the memory that they read.
 
-        fairseq repeats the source for each hypothesis. The memory is recomputed when these rows change.
+        fairseq repeats the source for each hypothesis. The memory is recomputed when ``encoder_out`` is a new object.
         """
         if incremental_state is None:
             memory = self.remember(encoder_out)

@@ -172,7 +172,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def _whole_token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """Return the same loss, computed from the scores of all words in memory at once."""
+        """Return the same loss as ``_token_loss``, but hold the scores of all words in memory at once."""
         scores = self.output.scores(features, self.word_embeddings).float()
         return loss_of(read_scores(scores, words, totals), *inputs)
 

@@ -90,7 +90,7 @@ class NtsConfig(OutputLayerConfig):
     )
 
 
-# Zhang and Lapata (EMNLP 2017), with the settings of their code for WikiLarge.
+# Settings of the models of Zhang and Lapata (EMNLP 2017), as in their code for WikiLarge.
 _SIZES = {"embed_dim": 300, "hidden_size": 256, "attention_score": "dot", "dropout": 0.2}
 _ENC_DEC_A = {**_SIZES, "dropout_input": True, "reverse_source": True}
 PRESETS = {

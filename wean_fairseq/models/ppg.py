@@ -103,7 +103,9 @@ class _Written(NamedTuple):
 
 
 class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
-    """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]). Words are scored from tanh of a linear map of [s_t; c_t; y_{t-1}].
+    """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]).
+
+    The features for scoring words are tanh of a linear map of [s_t; c_t; y_{t-1}].
 
     ``H`` = ``A``. Dropout is applied to the input words and to the readout.
     """

@@ -148,7 +148,7 @@ class CopyGate(nn.Linear):
         super().__init__(3 * dim, 1)
 
     def generating(self, states: Tensor, context: Tensor, previous_words: Tensor) -> Tensor:
-        """Return the logit of generating, for ``Copying``: inputs (B, T, dim) -> (B, T)."""
+        """Return the gate's logit (B, T) for generating instead of copying. All inputs are (B, T, dim)."""
         copying: Tensor = self(torch.cat([states, context, previous_words], dim=-1))  # (B, T, 1)
         return -copying.squeeze(-1)  # 1 - sigmoid(x) = sigmoid(-x)
 

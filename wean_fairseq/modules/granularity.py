@@ -24,7 +24,7 @@ GRANULARITY_MASKS = ("resonance", "scope", "product", "mean")  # R, S, R * S and
 
 
 def resonance(query: Tensor, key: Tensor) -> Tensor:
-    """Return the resonance of z_i and z_j, which broadcast.
+    """Return the resonance of the granularities ``query`` (z_i) and ``key`` (z_j), broadcast against each other.
 
     It is not symmetric, and at least 1/2 for equal granularities.
     """

@@ -112,7 +112,7 @@ class InputFeedingLstm(nn.Module):
         return FedState(LstmState(hidden, cell), torch.zeros_like(hidden[0]))
 
     def forward(self, words: Tensor, memory: AttentionMemory, state: FedState) -> tuple[Tensor, Tensor, FedState]:
-        """Run over all steps.
+        """Run the decoder over all steps.
 
         Args:
             words: embeddings of the words before each step, (N, T, E).

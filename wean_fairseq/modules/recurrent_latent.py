@@ -12,7 +12,7 @@ from .looped_linear import LoopedLinear
 
 
 class Latents(NamedTuple):
-    """The variables of all steps, each of shape (N, T, Z)."""
+    """The latent variables and their distributions for all steps, each of shape (N, T, Z)."""
 
     values: Tensor  # z_t
     mean: Tensor  # mu_t

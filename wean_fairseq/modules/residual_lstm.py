@@ -2,8 +2,8 @@
 
 After every n layers the input of these n layers is added to their output. The sum goes only to the next layer. Within a
 layer the recurrence uses the layer's own output, as in the paper's figure 3, so the n layers between two sums run as
-one fused LSTM. In another interpretation of the text, the residual is added to h_t itself, and the recurrence uses the
-sum, step by step.
+one fused LSTM. The paper can also be read differently (``recurrent``): the residual is added to h_t itself, and the
+recurrence uses the sum at every step.
 
 Legend: ``B`` batch, ``T`` steps, ``E`` input width, ``H`` hidden width, ``L`` layers.
 """

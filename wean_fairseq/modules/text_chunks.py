@@ -61,7 +61,7 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
     sizes = torch.stack([begins.sum(), (offset * real).max() + 1, (place * begins).max()]).tolist()
     count, length, before = map(int, sizes)
     # Each beginning gets one row of the result. Sorting the flags lists their positions.
-    first = begins.flatten().byte().sort(descending=True, stable=True).indices[:count]  # by text, then by step
+    first = begins.flatten().byte().sort(descending=True, stable=True).indices[:count]  # sorted by text, then by step
     row = begins.flatten().cumsum(dim=0).view_as(words) - 1
     number = begins.cumsum(dim=1).flatten()[first] - 1
     return Chunks(first // words.size(1), number, first % words.size(1), row, real, length, before)

@@ -56,7 +56,10 @@ class AdamW(FairseqOptimizer):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None) -> None:
-        """Load the state, but use the weight decay of the command line. An override would also apply it to biases."""
+        """Load the state, but use the weight decay of the command line.
+
+        ``optimizer_overrides`` cannot set it, because it would also change the weight decay of the biases.
+        """
         super().load_state_dict(state_dict, optimizer_overrides)
         for group, decay in zip(self.param_groups, self._decays, strict=True):
             group["weight_decay"] = decay

@@ -93,9 +93,9 @@ class Entry:
 def merge_seeds(evaluations: Sequence[Evaluation]) -> Evaluation:
     """Merge the evaluations of several seeds. Each seed becomes a run, and the copy row comes first.
 
-    A score is the mean of the seeds' scores without NaN. The interval of a single seed is kept. The interval of several
-    seeds is the range of their scores, not a 95% interval. Different signatures of a metric are joined by "or". Paired
-    tests and warnings of all seeds are kept. The data comes from the first seed.
+    Each merged score is the mean of the seeds' finite scores. The interval of a single seed is kept. The interval of
+    several seeds is the range of their scores, not a 95% interval. Different signatures of a metric are joined by "or".
+    Paired tests and warnings of all seeds are kept. The data comes from the first seed.
     """
     merged: dict[str, dict[str, list[Score]]] = {}
     columns: dict[str, list[Column]] = {}

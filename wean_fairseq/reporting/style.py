@@ -40,7 +40,7 @@ SHADES = "Blues"
 _FONTS = read_table("fonts.toml", Path(__file__).parent)
 #: Font families with simplified Chinese by their names in matplotlib. The first one on the machine is used.
 CHINESE_FONTS = _FONTS["families"]
-#: Parts of the file names of these fonts, for fonts that are not yet in matplotlib's cache.
+#: Substrings of these fonts' file names, used to find fonts that are not in matplotlib's cache yet.
 _CHINESE_FILES = _FONTS["files"]
 _SETTINGS: dict[str, Any] = {
     "axes.spines.right": False,

@@ -15,7 +15,7 @@ from .manifest import Manifest
 
 LOG = "preprocess.log"  # fairseq-preprocess appends its options and counts whenever it writes data
 LARGEST_LOG = 1 << 24  # maximum size in bytes
-_LONGEST_LINE = 1 << 24  # maximum length in bytes
+_LONGEST_LINE = 1 << 24  # lines are shorter, in bytes
 # A line of the log contains a text and the number of its sentences.
 _MADE_FROM = re.compile(r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE)
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")

@@ -23,13 +23,13 @@ _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
 _LARGEST_JSON = 1 << 26  # bytes
-_LARGEST_NUMBER = 1e30  # maximum number in JSON. No table, figure or model contains larger numbers
-_LARGE = 1 << 30  # minimum bytes of a file that is checked for holes
+_LARGEST_NUMBER = 1e30  # numbers in JSON are smaller in magnitude, as in all tables, figures and models
+_LARGE = 1 << 30  # files with more bytes are checked for holes
 _UNPACKED, _LARGEST_RATIO = 1 << 22, 50  # bytes, and maximum ratio to the packed size, which is 3 for most text
 LARGEST_TEXT = 1 << 28  # maximum bytes of a dictionary, or of a file with learnt text steps
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load reads as an archive
 _OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # beginnings of the paths of a shell's pipes <(...)
-_LINKS = 40  # maximum number of symbolic links, as in Linux
+_LINKS = 40  # a path has fewer symbolic links. Linux allows 40
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
@@ -123,7 +123,7 @@ def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:
 
 
 def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> bytes:
-    """Return the content of a file, see ``open_regular``.
+    """Return the content of a file that is opened with ``open_regular``.
 
     Args:
         path: path of the file.

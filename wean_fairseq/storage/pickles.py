@@ -92,7 +92,10 @@ class _Value:
 
 
 def _follow(pickled: IO[bytes], found: list[str]) -> bool:
-    """Add the names in one pickle up to its first error, and return True if there is none. Raise ``_Unusual``."""
+    """Append the functions and types that one pickle names to ``found``, up to its first error.
+
+    Return True if it has no error. Raise ``_Unusual`` if torch.save does not write such a pickle.
+    """
     # The stack, marks and memory of a pickle contain sizes instead of values, and no value is created.
     stack: list[_Value] = []
     marks: list[int] = []

@@ -191,7 +191,7 @@ class GuardedTask(TranslationTask):
 
 
 def _seed_like_torch() -> None:
-    """Seed Python and NumPy from the update number, as fairseq does for torch."""
+    """Seed Python and NumPy with torch's seed, which fairseq derives from --seed and the update number."""
     seed = torch.initial_seed() % 2**32
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - the generator that fairseq uses, and that a user's criterion may use

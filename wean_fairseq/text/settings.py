@@ -265,7 +265,7 @@ class _Manifest(Struct):
 
 
 def read_text_settings(folder: Path) -> TextSettings | None:
-    """Return the settings of the text or of the exported model in ``folder``.
+    """Return the text settings of the prepared data or of the exported model in ``folder``.
 
     ``None`` if there are none, or if no script of ``preprocess/`` wrote the manifest.
 

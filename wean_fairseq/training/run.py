@@ -282,7 +282,10 @@ class TrainingRun:
         return sets
 
     def systems(self) -> dict[str, list[str]]:
-        """Return the models to score, as options of wean-generate: the original model and the new model."""
+        """Return the wean-generate options of each model to score.
+
+        The models are the new model and, for fine-tuning, the original model.
+        """
         checkpoint = ["--model", str(self.system / "checkpoint_best.pt")]
         checkpoint += ["--data", str(self.data), "--text", str(self.text)]
         if self.base is None:

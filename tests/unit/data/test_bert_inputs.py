@@ -32,7 +32,7 @@ def cache(tmp_path):
 
 
 class CountingBert(FrozenBert):
-    """Counts the sentences that are read."""
+    """A ``FrozenBert`` that counts the sentences it reads."""
 
     read = 0
 

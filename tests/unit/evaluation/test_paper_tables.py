@@ -179,7 +179,10 @@ def release() -> Path:
 
 
 def test_released_outputs_are_scored_again(run: Run) -> None:
-    """Case is ignored, so the reference in capitals has BLEU 100. A copied source has the copy row's score."""
+    """Case is ignored, so the reference in capitals has BLEU 100.
+
+    An output file equal to the source has the same score as the copy-source row.
+    """
     folder = release()
     status, text, _ = run("--table", "wean-table1", "--released", f"pwkp={folder}")
     found = {(cells[0], cells[1]): cells[2:] for cells in lines(text)}

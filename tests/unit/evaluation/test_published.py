@@ -1,4 +1,4 @@
-"""The published numbers are complete and agree with each other as their papers state.
+"""The published numbers are complete and satisfy the relations that their papers state.
 
 Relations between numbers detect a mistyped digit, which a second copy of the numbers would not.
 """

@@ -237,7 +237,7 @@ def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
 def test_a_broken_result_is_one_sentence(
     broken: dict[str, Any], fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The faults name the place and the expected type in msgspec's words."""
+    """The error message names the place and, in msgspec's wording, the expected type."""
     path = Path("results/demo.json")
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | broken), encoding="utf-8")
     assert main(["tables", "doc.md"]) == 2

@@ -82,7 +82,7 @@ def test_ascii_words_equal_rouge_score(variant: str) -> None:
     ],
 )
 def test_combining_marks_do_not_separate_words(text: str, words: list[str]) -> None:
-    """Expected words are those between the white space and the punctuation, as in Unicode's annex 29."""
+    """Words end at white space and punctuation. Combining marks and joiners continue a word, as in UAX 29."""
     assert get_tokenizer("words")(text).split(" ") == words
 
 

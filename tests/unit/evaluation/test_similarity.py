@@ -222,7 +222,7 @@ def change_config(folder: Path, **changes: object) -> None:
 def test_other_types_of_models_and_endless_ones_are_refused(
     tmp_path: Path, kind: str, changes: dict[str, Any], message: str
 ) -> None:
-    """The names of the types are of the documentation of transformers."""
+    """The names of the types are from the documentation of transformers."""
     change_config(copy := write_bert(tmp_path / "bert", list("abcdef")), **changes)
     types = "albert, bert, camembert, deberta, deberta-v2, distilbert, electra, mpnet, roberta, xlm-roberta"
     with pytest.raises(UserError, match=f"{message}.*; give --[a-z]*-model a model of one of the types {types}.$"):

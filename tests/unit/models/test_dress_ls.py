@@ -95,7 +95,7 @@ def test_the_releases_sizes_and_start():
 
 
 def test_biases_that_are_far_apart_cost_int8_no_precision():
-    """The error is about the rounding error of equal biases.
+    """The error is less than 1.5 times the error for equal biases.
 
     Unscaled, the error is three times as large (weights of 0.3).
     """

@@ -45,7 +45,7 @@ def mixed(
 
 
 def sums_of(kind: str, gate, generate, copy, target: torch.Tensor, smoothing: float = 0.0) -> torch.Tensor:
-    """``mixture_sums`` of the targets that are not padding, from scores of all words."""
+    """Return ``mixture_sums`` of the targets that are not padding, computed from the scores of all words."""
     row, column = target.ne(1).nonzero(as_tuple=True)
     scores, source, kept = generate[row, column], SOURCE[row], target[row, column]
     copying = Copying(copy[row, column].unsqueeze(1), gate[row, column].unsqueeze(1) if kind == "gate" else None)

@@ -138,7 +138,7 @@ def test_the_mixture_by_hand():
 
 
 def test_the_separator_reads_its_own_last_label():
-    """A label that is drawn differently changes the labels after it, and none before."""
+    """Drawing a label with noise changes later labels but not earlier ones."""
     torch.manual_seed(4)
     separator = LevelSeparator(nn.Embedding(9, 6, 1), 6)
     nn.init.normal_(separator.label_proj.weight, std=9.0)

@@ -76,7 +76,7 @@ def parts_of(stack):
 
 @pytest.mark.parametrize("dropout_input", [False, True])
 def test_halves_of_a_sentence_one_after_the_other_are_the_whole(dropout_input):
-    """The state fed within a call equals the state that a call returns, also in training with dropout at each step."""
+    """The state fed within a call equals the state that a call returns, even in training with dropout at each step."""
     torch.manual_seed(5)
     stack = InputFeedingLstm(E, H, 2, GlobalAttention("dot", H), dropout=0.5, dropout_input=dropout_input)
     words, memory, state = parts_of(stack)

@@ -44,8 +44,9 @@ def score_errors(query, weight, bias, scores, rounding=3.1 * U):
 def gradient_bounds(query, weight, bias, target, rounding=3.1 * U, lost=0.0, of_bias=0.0):
     """Return the expected gradients and the largest error of each number.
 
-    p has the error exp(2 delta). The factors and the product have the error ``rounding``; a gradient at a score has the
-    additional error ``lost``. ``of_bias`` is the rounding of the terms that the bias's gradient sums.
+    p has the error exp(2 delta). The factors and the product have the relative error ``rounding``. The gradient at each
+    score has the additional absolute error ``lost``. ``of_bias`` is the rounding of the terms that the bias's gradient
+    sums.
     """
     scores, _, upstream = exact(query, weight, bias, target)
     one_hot = torch.nn.functional.one_hot(target, V).double()

@@ -11,7 +11,7 @@ WORDS, END, LENGTH = 3, 0, 3  # sentences of the words 1 and 2 that end with 0, 
 
 
 def all_sentences():
-    """Return every sentence that can be drawn. The end symbol comes last or not at all."""
+    """Yield every sentence that can be drawn. The end symbol comes last or not at all."""
     for length in range(1, LENGTH + 1):
         for words in itertools.product(range(WORDS), repeat=length):
             if END not in words[:-1] and (words[-1] == END or length == LENGTH):

@@ -80,7 +80,7 @@ def test_topics_come_in_the_order_of_the_essay():
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Return three splits of one pair each; x does not occur."""
+    """Write three splits of one pair each, and return their folder. The topic x does not occur in the targets."""
     for split in ("train", "valid", "test"):
         write(tmp_path / "data" / f"{split}.src", [f"x b{split} a"])
         write(tmp_path / "data" / f"{split}.tgt", [f"the a , then b{split} , and so it is ."])

@@ -28,7 +28,7 @@ def prepare(*arguments: object) -> int:
 
 
 def write(folder: Path, kind: str) -> list[Path]:
-    """Return the pairs as a file of some kind."""
+    """Write the pairs in the format ``kind``, and return the files (two for "txt")."""
     path = folder / f"pairs.{kind.split('-', maxsplit=1)[0]}"
     if kind == "txt":
         paths = [folder / "mine.a", folder / "mine.b"]
@@ -237,7 +237,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, capsys, name, content, argu
 
 
 def test_a_language_without_rules_is_refused(tmp_path: Path, capsys):
-    """Moses's tokeniser takes an unknown language as English."""
+    """Moses's tokeniser treats an unknown language as English."""
     file = write_table(tmp_path / "pairs.csv", [(f"a {n}", f"b {n}") for n in range(20)])
     line = ("--data", file, "--unit", "moses", "--output", tmp_path / "out", "--language")
     assert prepare(*line, "xx") == 2

@@ -94,7 +94,7 @@ def test_a_gpu_gets_whole_scores_up_to_512_mib(device, rows, kind):
 
 
 class CountedExponentials(TorchDispatchMode):
-    """Counts the numbers that are made exponentials in place."""
+    """Count the numbers that are made exponentials in place."""
 
     def __init__(self) -> None:
         super().__init__()

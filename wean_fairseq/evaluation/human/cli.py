@@ -1,4 +1,7 @@
-"""``wean-evaluate sheet`` and ``wean-evaluate ratings``."""
+"""The commands ``wean-evaluate sheet`` and ``wean-evaluate ratings``.
+
+They write rating sheets for human judges, and analyse the completed sheets.
+"""
 
 import json
 from pathlib import Path

@@ -121,7 +121,7 @@ class EvaluationMetric(Metric):
 
 
 class OwnMetric(EvaluationMetric):
-    """Base of the metrics defined in this package (BLEU is sacreBLEU's).
+    """Base class of the metrics defined in this package. BLEU comes from sacreBLEU instead.
 
     Args:
         label: name in tables.

@@ -43,7 +43,7 @@ def summed_counts(lines: Sequence[Sequence[str]], weight: int | None = None) -> 
 
 
 class _SariMetric(SourceMixin, OwnMetric):
-    """Base of all variants of SARI: the mean of three operations, or a single operation.
+    """Base class of all variants of SARI: the mean of three operations, or a single operation.
 
     Args:
         operation: "add", "keep" or "delete". Empty = SARI.
@@ -67,7 +67,7 @@ class _SariMetric(SourceMixin, OwnMetric):
 
 
 class Sari(_SariMetric):
-    """Corpus SARI as a sacreBLEU metric: 4 orders x 9 counts are its sufficient statistics.
+    """Corpus-level SARI as a sacreBLEU metric. Its sufficient statistics are 9 counts for each of the 4 n-gram orders.
 
     Args:
         tokenize: as for BLEU. ``13a`` is the standard.

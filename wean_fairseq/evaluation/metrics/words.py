@@ -119,7 +119,7 @@ class TopicCoverage(SourceMixin, RatioMetric):
     output, because topic and essay may be segmented differently. Topics are always split at white space.
     """
 
-    direction = None  # copying the topics would score 100, but would not be a good essay
+    direction = None  # neither higher nor lower is better: an output that only copies the topics scores 100
 
     def __init__(self, label: str = "topics", tokenize: str = "none", lowercase: bool = True) -> None:
         super().__init__(label, tokenize, lowercase, {"match": "token", "chinese": "substring"})
