@@ -1,4 +1,4 @@
-"""A family is removed by deleting its files and its lines in four lists (docs/adding_a_model.md, section 7)."""
+"""A family is removed by deleting its files and its lines in some lists (docs/adding_a_model.md, section 7)."""
 
 import os
 import re

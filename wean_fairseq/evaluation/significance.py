@@ -1,6 +1,6 @@
 """Paired significance tests and confidence intervals from the metrics' sufficient statistics.
 
-The resamples equal those of sacreBLEU's `PairedTest` (same generator, seed and order of draws). A unit test compares both.
+The resamples equal those of sacreBLEU's `PairedTest` (same generator, seed and order of draws), as a test checks.
 The sums over resampled sentences are computed as one matrix product instead of by indexing, which needs no (resamples x
 sentences x statistics) array and makes 20,000 sentences and any number of metrics affordable.
 

@@ -32,7 +32,9 @@ ARCHS = tuple(
 TOPIC_ARCHS = ("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "essay_transformer", "essay_transformer_small")
 ARCHS_OF = {"pairs": ARCHS, "essay": TOPIC_ARCHS}  # archs by task
 BERT_ARCHS = ("paraphrase_transformer", "copy_transformer")  # archs in ARCHS that read the features of --bert
-_NO_VECTORS = "residual_lstm stacked_lstm nts nts_w2v enc_dec_a dress_ls srb rnn_distract drgd".split()
+_NO_VECTORS = """
+    residual_lstm stacked_lstm nts nts_w2v enc_dec_a dress_ls srb rnn_distract drgd
+""".split()
 VECTOR_ARCHS = tuple(arch for arch in ARCHS if arch not in _NO_VECTORS)  # archs with the option --embedding-file
 _ENC_DEC = ("enc_dec", "enc_dec_lcsts")  # from the CopyNet paper
 WITHOUT_ATTENTION = (*_ENC_DEC, "residual_lstm", "stacked_lstm")  # archs in ARCHS that cannot replace <unk>
