@@ -272,6 +272,9 @@ def load_transformer(path: str) -> tuple[Any, Any]:
         with torch.inference_mode():
             if type(tokenizer.model_max_length) not in (int, float):
                 raise ValueError("its tokenizer has no number as its model_max_length")
+            pieces = len(tokenizer)  # transformers creates an empty tokenizer if the files contain none
+            if 2 * pieces < config.vocab_size:
+                raise ValueError(f"its tokenizer knows {pieces} pieces, but the vocab_size is {config.vocab_size}")
             inputs = tokenizer(["a", "a b"], padding=True, return_tensors="pt")
             largest = max(tokenizer.get_vocab().values())
             if largest >= config.vocab_size:
@@ -317,9 +320,9 @@ def _check_weights(path: str, report: dict[str, Any]) -> None:
 
 
 def _check_tokenizer(path: str, tokenizer: Any, vocab_size: int) -> None:
-    """Reject the tokenizer of another model, and the empty tokenizer that transformers creates if files are missing."""
+    """Reject a tokenizer with fewer pieces than the model, or without the special tokens of BERT."""
     pieces = len(tokenizer)
-    if 2 * pieces < vocab_size or vocab_size - pieces >= _LARGEST_PADDING:
+    if vocab_size - pieces >= _LARGEST_PADDING:
         raise UserError(
             f"the tokenizer in {path} knows {pieces} pieces, but the model's vocab_size is {vocab_size}: "
             "give --bert files of one model."

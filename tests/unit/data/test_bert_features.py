@@ -308,7 +308,7 @@ def test_broken_weights_are_refused(copy):
     ("own", "foreign", "message"),
     [
         (8, 40, "its tokenizer has a piece 44, but the vocab_size is 13"),
-        (30, 2, "knows 7 pieces, but the model's vocab_size is 35"),
+        (30, 2, "its tokenizer knows 7 pieces, but the vocab_size is 35"),
     ],
 )
 def test_a_tokenizer_of_another_model_is_refused(tmp_path, own, foreign, message):

@@ -194,7 +194,7 @@ def test_bertscore_with_a_tiny_local_model(tmp_path: Path) -> None:
 def test_bertscore_refuses_a_model_without_its_tokenizer(tmp_path: Path) -> None:
     """transformers would create a tokenizer without words, so that all texts would be equal."""
     tiny_bert(tmp_path)
-    with pytest.raises(UserError, match="its tokenizer knows 5 pieces, the model 13"):
+    with pytest.raises(UserError, match="its tokenizer knows 5 pieces, but the vocab_size is 13"):
         build_metric("bertscore", MetricSettings(bert_model=str(tmp_path)))
 
 

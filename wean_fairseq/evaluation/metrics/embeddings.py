@@ -59,16 +59,11 @@ class _Encoder(Struct):
 def load_model(folder: str) -> tuple[Any, Any]:
     """Return tokenizer and model of a local folder, which the metrics of the folder share.
 
-    If the folder has no tokenizer, transformers returns an empty one. Every word would be unknown and every score about
-    100, so a tokenizer that does not fit the model raises UserError. ``model_files`` has to look at the files first.
+    ``model_files`` must check the files first.
     """
     from ...data.bert_features import load_transformer  # noqa: PLC0415 - scoring must not wait for fairseq
 
-    pieces, model = load_transformer(folder)
-    if 2 * len(pieces) < model.config.vocab_size:  # the rows of an embedding are padded at times, but not doubled
-        size = model.config.vocab_size
-        raise UserError(f"{folder}: its tokenizer knows {len(pieces)} pieces, the model {size}; {_REMEDY}.")
-    return pieces, model
+    return load_transformer(folder)
 
 
 class EmbeddingMetric(MeanMetric):
