@@ -4,7 +4,7 @@
     python benchmarks/granularity.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 The variants of C-DNPG are built from the same modules as the Transformer, and differ from it only in the additions of
-the paper (Gu et al., COLING 2022). DNPG, a baseline of that paper, is a different network with the sizes of its own
+the paper (Gu et al., COLING 2022). DNPG, a baseline of that paper, is a different network with the sizes given in its
 paper. The steps are timed with the published dictionary, and with a dictionary that is so small that output layer and
 embeddings cost almost no time.
 """

@@ -5,7 +5,7 @@
 
 All systems use Adam, and separate embeddings for encoder and decoder. The embedding of the decoder is tied to the
 output layer. CTranslate2 uses the weights of fairseq's Transformer. CTranslate2 and Hugging Face Transformers are
-included if they are installed (pip install ctranslate2 transformers). Each table is written as soon as it is measured.
+included if they are installed (pip install ctranslate2 transformers). Each table is written after its measurement.
 With ``--trained CHECKPOINT --data FOLDER``, a trained model also decodes the test sentences of its data.
 """
 
