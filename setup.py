@@ -1,8 +1,8 @@
-"""Package metadata of wean_fairseq; the tools are configured in pyproject.toml.
+"""Package metadata of wean_fairseq. The tools are configured in pyproject.toml.
 
-Install torch and fairseq-fixed first: fairseq-fixed builds against the torch that is there, but only with
-`--no-build-isolation`; in an isolated build pip fetches a second torch with all its CUDA packages. `make quickstart`
-and `make test` do this in the right order; by hand it is
+Install torch and fairseq-fixed first. fairseq-fixed is built against the installed torch only with
+`--no-build-isolation`. In an isolated build, pip would fetch a second torch with all its CUDA packages. `make
+quickstart` and `make test` do this in the right order. Without make, run:
 
     pip install -c constraints.txt torch numpy cython setuptools wheel
     pip install -c constraints.txt --no-build-isolation fairseq-fixed
@@ -20,7 +20,7 @@ PREPROCESS = {"wean_fairseq.preprocess": "preprocess", "wean_fairseq.preprocess.
 
 
 def read_version() -> str:
-    """Return `__version__` of the package without importing it (the import would need fairseq)."""
+    """Return `__version__` of the package without importing the package, because the import would need fairseq."""
     source = (ROOT / "wean_fairseq" / "__init__.py").read_text(encoding="utf-8")
     match = re.search(r"""^__version__\s*(?::\s*\w+\s*)?=\s*["']([^"']+)["']""", source, flags=re.MULTILINE)
     if match is None:
@@ -29,9 +29,10 @@ def read_version() -> str:
 
 
 def read_long_description() -> str:
-    """Return the README, or nothing where only the package itself was copied.
+    """Return the README, or an empty text where only the package itself was copied.
 
-    A package index shows it without the other files, so links to them become their text, and pictures are left out.
+    A package index shows the README without the other files. Therefore links to them are replaced by their text, and
+    pictures are left out.
     """
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.exists() else ""
@@ -57,7 +58,7 @@ setup(
         "copy mechanism",
         "evaluation",
     ],
-    # The scripts that prepare text are installed as a folder of the package, so that wean-train finds them.
+    # The scripts that prepare text are installed as a folder of the package, where wean-train finds them.
     packages=[*find_packages(include=["wean_fairseq", "wean_fairseq.*"]), *PREPROCESS],
     package_dir=PREPROCESS,
     package_data={
@@ -73,12 +74,12 @@ setup(
             "inspection/static/*",
         ],
     },
-    # 3.11 is the oldest Python that the numpy and scipy pinned in constraints.txt support. On 3.14 the hydra-core 1.3.2
-    # that fairseq-fixed asks for fails at once: "badly formed help string" (hydra issue 3121).
+    # 3.11 is the oldest Python that is supported by the numpy and scipy pinned in constraints.txt. On 3.14, hydra-core
+    # 1.3.2, which fairseq-fixed requires, fails immediately: "badly formed help string" (hydra issue 3121).
     python_requires=">=3.11,<3.14",
     install_requires=[
         "fairseq-fixed==0.12.3.1",
-        "torch>=2.10",  # older versions have a hole in the safe checkpoint loader (CVE-2026-24747)
+        "torch>=2.10",  # older versions have a vulnerability in the safe checkpoint loader (CVE-2026-24747)
         "numpy",
         "sacremoses",
         "regex",
@@ -88,8 +89,8 @@ setup(
         "safetensors",
         "matplotlib",
         "jinja2",
-        "msgspec",  # checks JSON and TOML against types
-        "duckdb",  # reads Parquet, for preprocess/
+        "msgspec",  # to check JSON and TOML against types
+        "duckdb",  # to read Parquet in preprocess/
         "tqdm",
     ],
     extras_require={
@@ -107,7 +108,7 @@ setup(
             "pyarrow>=14.0.1",
             "pytest",
             "pytest-xdist",
-            "coverage",  # chooses the tests of mutants
+            "coverage",  # to choose the tests of mutants
             "hypothesis",
             "ruff",
             "mypy",
@@ -118,7 +119,7 @@ setup(
             "mkdocs",
             "mkdocs-material",
             "mkdocstrings-python",
-            "latex2mathml",  # formulas of the site
+            "latex2mathml",  # for the formulas of the site
             "nbclient",
             "ipykernel",
         ],

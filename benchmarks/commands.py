@@ -4,9 +4,9 @@
     python benchmarks/commands.py --clone      also make setup and the quickstart in a fresh clone, once
     python benchmarks/commands.py --quick      1 round, as a smoke test. Ignore its numbers
 
-All commands alternate in every round. The peer is the import of fairseq-generate's module, which comes before any
-plugin. A model of fairseq cannot be timed, because without the plugin fairseq 0.12 cannot load checkpoints with this
-version of torch. The model is tiny and rewrites one sentence.
+In every round, all commands run in turn. The peer is the import of the module of fairseq-generate, which happens before
+any plugin is loaded. Decoding with a model of fairseq cannot be timed, because without the plugin fairseq 0.12 cannot
+load checkpoints with this version of torch. The model of this project is tiny and rewrites one sentence.
 """
 
 import argparse
@@ -25,12 +25,12 @@ import harness  # noqa: E402 - modules of this folder, independent of the workin
 from raw_text import CALL, PLUGIN, SEARCH, prepare, shell, time_commands  # noqa: E402
 
 PEER = "import fairseq_cli.generate"
-ONE = ["--num-shards", "100", "--shard-id", "0"]  # selects one sentence of the 100 in the test set
+ONE = ["--num-shards", "100", "--shard-id", "0"]  # these options select one of the 100 sentences in the test set
 CLONE = {"make setup": "make setup", "quickstart": "OMP_NUM_THREADS=2 bash examples/quickstart/run.sh"}
 
 
 def commands(folder: Path) -> dict[str, str]:
-    """Train a tiny model in ``folder``. Return the shell command lines."""
+    """Train a tiny model in ``folder``, and return the shell command lines to measure."""
     prepare(folder, pairs=300, sentences=30, updates=3)
     ours = ["fairseq-generate", "bin", *PLUGIN, "--path", "saved/checkpoint_last.pt", *SEARCH, *ONE]
     call = {name: ["python", "-c", CALL.format(name, "main")] for name in ("generation.cli", "evaluation.cli")}
@@ -52,7 +52,7 @@ def measure(rounds: int) -> dict[str, Any]:
 
 
 def measure_clone() -> dict[str, float]:
-    """Return the seconds of a new user's first commands, in a clone of the last commit."""
+    """Return the seconds that a new user's first commands take in a clone of the last commit."""
     with tempfile.TemporaryDirectory() as name:
         clone = Path(name) / "clone"
         shell(shlex.join(["git", "clone", "--quiet", str(ROOT), str(clone)]), Path(name))

@@ -3,7 +3,7 @@
     python benchmarks/copying.py              the paper's sizes, 1 and 2 threads, some minutes
     python benchmarks/copying.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-The three systems are built from the same modules and differ only in the additions of the paper (Gu et al., ACL 2016).
+The three systems are built from the same modules. They differ only in the additions of the paper (Gu et al., ACL 2016).
 """
 
 import argparse
@@ -27,15 +27,16 @@ from workload import ADAM, Size, TrainingStep, Variant, built_steps, use_plugin 
 
 PACKAGES = ("torch", "fairseq-fixed")
 PEER = "rnnsearch"
-# CopyNet's synthetic setting: 1,000 symbols, hidden 300, embeddings 150. Its sources and targets have about 23 words.
+# CopyNet's setting for the synthetic task: 1,000 symbols, hidden size 300, embedding size 150. Its sources and targets
+# have about 23 words.
 PAPER = Size(vocabulary=1004, dim=300, layers=1, dropout=0.0, batch_size=40, source_length=24, target_length=22)
 TOY = replace(PAPER, vocabulary=60, dim=8, batch_size=4, source_length=6, target_length=5)
 BEAM = 10
-WINDOW = 10  # number of decoding steps per measured median
+WINDOW = 10  # number of decoding steps for each measured median
 
 
 class CopyingVariant(Variant):
-    """A system of the family. Its width options have other names, and its number of layers is fixed."""
+    """One of the three systems. Its width options have other names, and it has no option for the number of layers."""
 
     def command(self, size: Size) -> list[str]:
         """Return the options that a user would give to fairseq-train."""
@@ -54,16 +55,16 @@ def measure_training(size: Size, threads: int, rounds: int, warmup: int, seed: i
 
 
 def measure_decoding(size: Size, length: int, seed: int) -> dict[str, list[float]]:
-    """Call ``time_decoding`` for all systems. Return the results."""
+    """Call ``time_decoding`` for all systems, and return the results."""
     with built_steps(VARIANTS, size, 1, seed) as steps:
         return {name: time_decoding(step, length) for name, step in steps.items()}
 
 
 @torch.no_grad()
 def time_decoding(step: TrainingStep, length: int) -> list[float]:
-    """Return the CPU milliseconds per decoder step for 10 hypotheses per sentence, one median per ten steps.
+    """Return the CPU milliseconds of a decoder step for 10 hypotheses per sentence, as one median for every ten steps.
 
-    decoding.py measures the whole search.
+    decoding.py measures a whole search instead.
     """
     torch.set_num_threads(1)
     model = step.model.eval()
@@ -74,7 +75,7 @@ def time_decoding(step: TrainingStep, length: int) -> list[float]:
     # The words are arbitrary, because the cost does not depend on them.
     words = words.repeat(1, -(-length // words.size(1)))[:, :length]
     state: dict[str, Any] = {}
-    # As in beam search, hypotheses of the same sentence are reordered after every step.
+    # As in beam search, the hypotheses of a sentence are reordered after every step.
     order = torch.arange(len(rows)).view(-1, BEAM).flip(1).flatten()
     times = []
     for position in range(length):

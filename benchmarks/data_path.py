@@ -3,9 +3,9 @@
     python benchmarks/data_path.py              a million generated pairs, two workers: about fifteen minutes
     python benchmarks/data_path.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-There are two limits. Loading in the training process may take at most 2% of a step's time, and drawing splits from a
-table may use at most 300 MiB. The exit status is 1 if a limit is exceeded, or if the prepared data differs from the
-output of fairseq-preprocess alone for the same text.
+Two results are limited. Loading in the training process may take at most 2% of the time of a step, and drawing splits
+from a table may need at most 300 MiB. The exit status is 1 if a limit is exceeded, or if the prepared data differs from
+the output of fairseq-preprocess alone for the same text.
 """
 
 import argparse
@@ -38,13 +38,13 @@ from workload import Size, TrainingStep, Variant, use_plugin  # noqa: E402
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PAIRS, HELD_OUT = 1_000_000, 1_000
 WORDS = 50_000
-LENGTHS = {"src": (14, 34), "tgt": (10, 30)}  # in words; on average 25 and 21 tokens including the end symbol
+LENGTHS = {"src": (14, 34), "tgt": (10, 30)}  # in words. With the end symbol, the averages are 25 and 21 tokens
 OURS, PEER = "preprocess/parallel_text.py --binarise", "fairseq-preprocess alone"
 STEP = Variant("wean_lstm --optimizer fused_adam", "wean_lstm", "query_embedding", FUSED)
 TASKS = {"paraphrase": (), "translation": ("--required-batch-size-multiple", "1")}
 LIMIT = 0.02
 TABLES = ("csv", "jsonl", "parquet")
-MOST_MIB = 300  # maximum memory for drawing splits from a table, in MiB
+MOST_MIB = 300  # maximum memory in MiB for drawing splits from a table
 PEAK_NOTE = "The peak is the peak of the largest process."
 
 
@@ -62,7 +62,7 @@ def write_side(path: Path, pairs: int, words: int, lengths: tuple[int, int], see
 
 
 def write_text(folder: Path, pairs: int, words: int) -> list[tuple[str, Path]]:
-    """Write train, valid and test. Return their names and the paths without suffixes."""
+    """Write the train, valid and test splits. Return their names and their paths without suffixes."""
     sizes = {"train": pairs, "valid": min(HELD_OUT, pairs), "test": min(HELD_OUT, pairs)}
     for number, (split, size) in enumerate(sizes.items()):
         for side, (language, lengths) in enumerate(LENGTHS.items()):
@@ -71,7 +71,7 @@ def write_text(folder: Path, pairs: int, words: int) -> list[tuple[str, Path]]:
 
 
 def command(name: str, splits: Sequence[tuple[str, Path]], folder: Path, workers: int) -> list[str]:
-    """Return the command for ``folder``/bin, as a user would type it."""
+    """Return the command that writes ``folder``/bin, as a user would type it."""
     if name == PEER:
         prefixes = [word for split, path in splits for word in (f"--{split}pref", str(path))]
         preprocess = [str(Path(sys.executable).parent / "fairseq-preprocess"), "--joined-dictionary", *prefixes]
@@ -83,7 +83,7 @@ def command(name: str, splits: Sequence[tuple[str, Path]], folder: Path, workers
 
 
 def write_tables(folder: Path) -> dict[str, Path]:
-    """Write the training pairs as a table in each format, with a number in front of each pair."""
+    """Write the training pairs as a table in each format, with a number as the first cell of each row."""
     paths = {name: folder / f"pairs.{name}" for name in TABLES}
     with (
         (folder / "train.src").open(encoding="utf-8") as sources,
@@ -94,7 +94,7 @@ def write_tables(folder: Path) -> dict[str, Path]:
         rows = csv.writer(table)
         rows.writerow(["id", "source", "target"])
         for number, lines in enumerate(zip(sources, targets, strict=True)):
-            # Commas and quotation marks inside every third sentence force CSV to quote it.
+            # Commas and quotation marks in every third sentence force CSV to quote these sentences.
             source, target = (line.strip().replace(" ", ' "and", ', number % 3 == 0) for line in lines)
             rows.writerow([number, source, target])
             objects.write(json.dumps({"id": number, "source": source, "target": target}) + "\n")
@@ -109,7 +109,10 @@ def table_command(table: Path) -> list[str]:
 
 
 def prepare(line: Sequence[str], pairs: int) -> dict[str, Any]:
-    """Run a command that prepares ``pairs``. Return seconds, rate and the peak memory of its largest process."""
+    """Run a command that prepares ``pairs``.
+
+    Return its seconds, its rate and the peak memory of its largest process.
+    """
     start = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", PROBE, *line], capture_output=True, text=True, check=False)
     wall = time.perf_counter() - start
@@ -142,11 +145,11 @@ class Loader:
     Args:
         task: name of the task.
         data: folder with the prepared data.
-        batch_size: number of sentences.
-        seed: seed of the order.
+        batch_size: number of sentences in a batch.
+        seed: seed of the order of batches.
 
     Attributes:
-        start_s: seconds for loading and checking the data, once.
+        start_s: seconds for loading and checking the data, which happens once.
         epoch_s: seconds for planning an epoch's batches and loading the first one.
         batches: number of batches of one epoch.
         latest: the batch that was loaded last.
@@ -189,12 +192,12 @@ class Loader:
         return {}
 
     def describe(self) -> dict[str, float]:
-        """Return the seconds spent outside the calls."""
+        """Return the seconds spent outside the calls, and the number of batches."""
         return {"start_s": round(self.start_s, 2), "epoch_s": round(self.epoch_s, 2), "batches": self.batches}
 
 
 def measure_loading(data: Path, size: Size, threads: int, args: Namespace) -> dict[str, Any]:
-    """Time loading by our task and by fairseq's task in turn with training steps on the batches of our task."""
+    """Time loading by our task and by fairseq's task, in turn with training steps on the same batches."""
     torch.set_num_threads(threads)
     loaders = {task: Loader(task, data, size.batch_size, args.seed) for task in TASKS}
     ours = loaders["paraphrase"]
@@ -214,7 +217,7 @@ def measure_loading(data: Path, size: Size, threads: int, args: Namespace) -> di
 
 
 def share_of_step(row: Mapping[str, float], step_ms: float) -> float:
-    """Return the share of loading in a step in wall time, for one batch and its part of planning the epoch."""
+    """Return the share of wall time in a step that loading takes: one batch, and its part of planning the epoch."""
     return round(row["wall_ratio"] + row["epoch_s"] * 1e3 / row["batches"] / step_ms, 5)
 
 
@@ -255,7 +258,7 @@ def _loading_section(threads: str, loading: Mapping[str, Mapping[str, Any]], bat
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=PAIRS, help=f"training pairs (default: {PAIRS})")
     parser.add_argument("--workers", type=int, default=2, help="processes that binarise (default: 2)")

@@ -1,10 +1,10 @@
-"""Compare beam search on the CPU: our recurrent archs with the faster search, and fairseq's lstm with fairseq's search.
+"""Compare beam search on a CPU: our recurrent archs with the faster search, and fairseq's lstm with fairseq's search.
 
     python benchmarks/decoding.py              the published size, 1 and 2 threads, about ten minutes
     python benchmarks/decoding.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-Models, tasks and generators are the registered ones. The weights are random, and every output has exactly the required
-length, so that all variants do the same work.
+Models, tasks and generators are taken from fairseq's registries. The weights are random. Every output has exactly the
+required length, so that all variants do the same work.
 """
 
 import argparse
@@ -36,7 +36,7 @@ FEW = "wean_lstm --num-candidates V/10"
 CONCAT = "wean_lstm --query-score concat"
 CONCAT_FLAGS = ("--query-score", "concat")
 BEAM = 5
-LENGTHS = (20, 100)  # output lengths in words for which the cost of a word is measured
+LENGTHS = (20, 100)  # lengths of outputs in words for which the cost per word is measured
 LENGTH_BATCH = 8
 FEW_ROUNDS = 3  # maximum number of rounds for the other families and for the lengths
 
@@ -54,7 +54,7 @@ class SearchVariant(Variant):
 
 
 class FewCandidatesVariant(SearchVariant):
-    """A model that scores only a tenth of the words."""
+    """A model that scores only a tenth of the words in the dictionary."""
 
     def command(self, size: Size) -> list[str]:
         """Return the options of model and task."""
@@ -71,7 +71,7 @@ VARIANTS = (
     FewCandidatesVariant(FEW, "wean_lstm", "cross_entropy"),
 )
 
-# One sentence at a time, as in fairseq-interactive. The score ``concat`` is too slow for larger batches.
+# One sentence at a time is decoded, as in fairseq-interactive. The score ``concat`` is too slow for larger batches.
 SINGLE_VARIANTS = (
     *(variant for variant in VARIANTS if variant.name in (PEER, STOCK, FAST)),
     SearchVariant(f"{CONCAT} --stock-search", "wean_lstm", "cross_entropy", CONCAT_FLAGS, ("--stock-search",)),
@@ -81,9 +81,11 @@ SINGLE_VARIANTS = (
 
 @dataclass(frozen=True)
 class FamilyVariant(SearchVariant):
-    """Another recurrent family. --embed-dim and --hidden-size are equal to the peer's. All other options have defaults.
+    """Another recurrent family. --embed-dim and --hidden-size are the same as for the peer.
 
-    If the family has an option for the number of layers, it gets two layers, like the peer.
+    All other options have their defaults.
+
+    If the family has an option for the number of layers, it has two layers like the peer.
     """
 
     task: str = "paraphrase"
@@ -113,7 +115,7 @@ FAMILIES = (
     _family("sc_lstm", task="topic_essay"),
     _family("ppg", "--chunk-symbol=w0", task="topic_essay"),
 )
-# One family per kind of decoding step. The cost of a word is measured for them at several lengths.
+# One family for each kind of decoding step. For these, the cost per word is measured at several lengths.
 LONG = (*VARIANTS[:4], *(f for f in FAMILIES if f.name in ("copynet", "pointer_generator", "mta_lstm", "ppg")))
 
 
@@ -157,7 +159,7 @@ def measure_time(
 
 
 def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, float]]:
-    """Return the CPU milliseconds per word, over all hypotheses of a batch, by the length of the outputs."""
+    """Return the CPU milliseconds per word for each output length, summed over all hypotheses of a batch."""
     torch.set_num_threads(1)
     size = replace(size, batch_size=min(size.batch_size, LENGTH_BATCH))
     costs: dict[str, dict[str, float]] = {}
@@ -171,7 +173,7 @@ def measure_lengths(size: Size, rounds: int, warmup: int, seed: int) -> dict[str
 
 
 def in_half(family: FamilyVariant) -> FamilyVariant:
-    """Return the same model with word scores in bfloat16."""
+    """Return the same model, with word scores computed in bfloat16."""
     return replace(family, name=f"{family.name} --bf16-scores", search=("--bf16-scores",))
 
 
@@ -193,7 +195,8 @@ def measure_families(size: Size, rounds: int, warmup: int, seed: int) -> dict[st
 def compare_outputs(size: Size, seed: int) -> dict[str, Any]:
     """Return the outputs of the two searches with the same wean_lstm on one batch.
 
-    Random weights lead to near-ties, which are decided by rounding. A trained model has almost no near-ties.
+    Random weights lead to scores that are nearly equal, and rounding decides between them. A trained model has almost
+    no such cases.
     """
     both = [variant for variant in VARIANTS if variant.name in (STOCK, FAST)]
     with built_steps(both, size, 1, seed, SearchStep) as steps:
@@ -235,7 +238,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def _time_section(title: str, sentences: int, summary: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a section with the times of a batch of this number of sentences."""
+    """Return a section with the times for batches of this number of sentences."""
     rows = [
         [
             name,
@@ -276,7 +279,7 @@ def _family_section(sentences: int, rounds: int, families: Mapping[str, Mapping[
 
 
 def _length_section(data: dict[str, Any]) -> list[str]:
-    """Return the section about the cost of a word. It is empty if the cost was not measured."""
+    """Return the section about the cost per word. It is empty if this cost was not measured."""
     if not data["lengths"]:
         return []
     header = ["variant", *(f"{length} words" for length in LENGTHS)]
@@ -320,7 +323,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def measure_tables(
     args: argparse.Namespace, size: Size, rounds: int, warmup: int, few: int
 ) -> Iterator[dict[str, dict[str, Any]]]:
-    """Yield the measured tables, or parts of them, by name. ``few`` is the number of rounds of slow tables."""
+    """Yield the measured tables, or parts of them, by name. ``few`` is the number of rounds for slow tables."""
     for threads in args.threads:
         yield {"time": {str(threads): measure_time(VARIANTS, size, threads, rounds, warmup, args.seed)}}
     yield {"single": measure_time(SINGLE_VARIANTS, replace(size, batch_size=1), 1, rounds, warmup, args.seed)}

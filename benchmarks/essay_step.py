@@ -1,10 +1,10 @@
-"""Measure the cost of PC-SAN: its training step with cached BERT features against a Transformer of the same size.
+"""Measure the cost of PC-SAN: its training step with cached BERT features, and that of a Transformer of the same size.
 
     python benchmarks/essay_step.py              the paper's size, 1 and 2 threads, some ten minutes
     python benchmarks/essay_step.py --quick      a toy size, as a smoke test. Ignore its numbers
 
 A step reads the features of its topics from the memory-mapped files of ``topic_essay --bert``. BERT itself does not
-run, and random numbers replace its outputs.
+run. Random numbers replace its outputs.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from workload import ADAM, Size, TrainingStep, Variant, built_steps, use_plugin 
 
 PACKAGES = ("torch", "fairseq-fixed")
 PEER = "essay_transformer"
-# The sizes of PC-SAN's decoder, and 50,000 words. Essays have 50 to 120 words and 5 topics, plus end symbols.
+# The sizes of PC-SAN's decoder, with 50,000 words. Essays have 50 to 120 words and 5 topics, plus end symbols.
 PAPER = Size(50_000, dim=768, layers=6, dropout=0.1, batch_size=32, source_length=6, target_length=90)
 TOY = replace(PAPER, vocabulary=60, dim=8, layers=2, batch_size=4, target_length=7)
 HEADS = 8
@@ -36,7 +36,7 @@ BERT_LAYERS = 12
 
 
 class EssayVariant(Variant):
-    """A system in the sizes of the paper's decoder. The Transformer also has an encoder of equal depth."""
+    """A system with the sizes of the decoder in the paper. The Transformer also has an encoder of the same depth."""
 
     def command(self, size: Size) -> list[str]:
         """Return the options that a user would give to fairseq-train."""
@@ -62,7 +62,7 @@ VARIANTS = (
 
 @dataclass
 class RandomBert:
-    """Replaces a BERT of ``dim`` units. Its features are random numbers for every word."""
+    """Replaces a BERT with ``dim`` units. Its features are random numbers for every word."""
 
     dim: int
     num_layers: int = BERT_LAYERS
@@ -77,11 +77,11 @@ class RandomBert:
             yield number, generator.standard_normal((len(words), self.num_layers, self.dim)).astype(np.float16)
 
     def release(self) -> None:
-        """Do nothing: there is no memory to free."""
+        """Do nothing, because there is no memory to free."""
 
 
 class EssayStep(TrainingStep):
-    """A step that reads the features of its topics from the cache, if its model needs them."""
+    """A step whose batches contain the features of the topics from the cache, if the model needs them."""
 
     def __init__(
         self, variant: EssayVariant, size: Size, folder: Path, batches: list[dict[str, Any]], seed: int
@@ -92,7 +92,7 @@ class EssayStep(TrainingStep):
         super().__init__(variant, size, folder, batches, seed)
 
     def setup_task(self, cfg: Any) -> FairseqTask:
-        """Set up the task like the base class, with a BERT."""
+        """Set up the task as the base class does, but with a BERT."""
         from wean_fairseq.data.bert_inputs import StoredFeatures
         from wean_fairseq.data.pairs import word_ids
 
@@ -107,7 +107,7 @@ class EssayStep(TrainingStep):
         return task
 
     def sample(self, index: int) -> dict[str, Any]:
-        """Return a batch like the base class, with features."""
+        """Return a batch as the base class does, but with features."""
         batch = super().sample(index)
         if not self.reads_bert:
             return batch

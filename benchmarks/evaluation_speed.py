@@ -4,14 +4,14 @@
     python benchmarks/evaluation_speed.py                                  generated sentences
     python benchmarks/evaluation_speed.py --src test.src --ref test.tgt    a real test set, e.g. Quora
 
-There are two measurements, each with a limit of 60 seconds:
+There are two measurements, and each may take at most 60 seconds:
 
 * one system and the copy-the-source row, scored by every standard metric on all pairs, with 95% intervals;
-* the paired bootstrap alone: 1,000 resamples of 5 systems for every standard metric on the same pairs, after the
-  counting of n-grams.
+* the paired bootstrap alone: 1,000 resamples of 5 systems for every standard metric on the same pairs, after n-grams
+  have been counted.
 
-The outputs of the systems are the references with seeded word noise. The script writes and prints the results. The exit
-status is 1 if a limit is exceeded.
+The outputs of the systems are the references, in which a seeded generator has changed words. The script writes and
+prints the results. The exit status is 1 if a limit is exceeded.
 """
 
 import os
@@ -45,7 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def generated_pairs(size: int) -> tuple[list[str], list[str]]:
-    """Return sentences of 5 to 20 words with Zipf-like frequencies, and a noisy copy of each."""
+    """Return sentences of 5 to 20 words with Zipf-like frequencies, and a noisy copy of each sentence."""
     generator = random.Random(1)
     words = [f"w{rank}" for rank in range(20000)]
     weights = [1 / (rank + 10) for rank in range(len(words))]
@@ -54,7 +54,7 @@ def generated_pairs(size: int) -> tuple[list[str], list[str]]:
 
 
 def noisy(sentences: list[str], rate: float, seed: int) -> list[str]:
-    """Return the sentences with some words replaced by random words of the first sentences."""
+    """Return the sentences with some words replaced by random words from the first sentences."""
     generator = random.Random(seed)
     pool = [word for line in sentences[:2000] for word in line.split()] or ["x"]
     return [
@@ -72,7 +72,7 @@ def time_scoring(corpus: Corpus) -> float:
 
 
 def time_bootstrap(corpus: Corpus) -> float:
-    """Return the CPU seconds for the paired bootstrap of 5 systems, without the counting of n-grams."""
+    """Return the CPU seconds for the paired bootstrap of 5 systems, without the time for counting n-grams."""
     outputs = [noisy(corpus.references[0], 0.2 + 0.05 * number, number) for number in range(SYSTEMS)]
     rows = []
     for column in columns_for([STANDARD], [], MetricSettings()):
@@ -104,7 +104,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, write and print."""
+    """Measure, write and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--src", type=Path, help="source sentences")
     parser.add_argument("--ref", type=Path, help="reference sentences")
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = "python benchmarks/evaluation_speed.py"
     if args.src:
         sources, references = read_lines(args.src)[:size], read_lines(args.ref)[:size]
-        # Only names are recorded, so that the result contains no folder of this machine.
+        # Only file names are recorded, so that the result contains no folder of this machine.
         command += f" --src {args.src.name} --ref {args.ref.name}"
     else:
         sources, references = generated_pairs(size)

@@ -6,8 +6,8 @@
 
 The script measures output losses, training steps in every precision, whole trainings and beam search. Times are wall
 times between two synchronisations with the GPU. If a library (Liger-Kernel, cut-cross-entropy) is not installed or
-fails, the result has the reason instead of numbers. Each table is measured in a separate process with a time limit,
-because a process cannot use the GPU after an error, and is written before the next one starts.
+fails, the reason is recorded instead of numbers. Each table is measured in a separate process with a time limit,
+because a process cannot use the GPU after an error. It is written before the next process starts.
 
 On a machine with torch for CUDA and no network, carry these wheels: fairseq-fixed, built for that Python by ``pip wheel
 --no-build-isolation --no-deps -c constraints.txt -w wheels fairseq-fixed``, and by ``pip download --no-deps -c
@@ -49,12 +49,13 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 OURS = "wean_fairseq"
 MATERIALISED = "materialised scores"
 TORCH = "torch's linear_cross_entropy"
-# Tokens per fixed chunk. It divides the tokens of both published sizes, and is close to the choice of `chunk_rows`.
+# Number of tokens in a chunk of fixed size. It divides the numbers of tokens in both published sizes, and is close to
+# the number that `chunk_rows` chooses.
 TORCH_CHUNK = 224
 COUNTS = "Kernels and waits, counted without a GPU, and what keeps some from their goals: [counts](gpu_counts.md)."
 NOT_MEASURED = "not measured: no GPU was available"
 WHOLE = "Whole training"
-# Maximum seconds for all tables together, and for one table.
+# Maximum seconds for all tables together, and for a single table.
 ALL_TABLES, ONE_TABLE = 580, 120
 UPDATES = 200  # number of updates of a whole training
 FAILED = "the whole table"  # key of a table that could not be measured
@@ -83,7 +84,7 @@ def wait() -> None:
 
 
 class LossStep:
-    """Forward and backward pass of a summed loss of queries (N, D), candidates' rows (V, D) and targets (N,)."""
+    """Forward and backward pass of a summed loss of queries (N, D), rows of candidates (V, D) and targets (N,)."""
 
     def __init__(self, loss: Loss, size: Size, dtype: torch.dtype, seed: int) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -116,7 +117,7 @@ class LossStep:
 def output_losses(dtype: torch.dtype = torch.float32) -> dict[str, Loss]:
     """Return all implementations of the same loss in ``dtype``.
 
-    An implementation that cannot be imported raises its error when it is called.
+    If an implementation cannot be imported, it raises the error when it is called.
     """
     from wean_fairseq.modules import product_cross_entropy
 
@@ -126,7 +127,7 @@ def output_losses(dtype: torch.dtype = torch.float32) -> dict[str, Loss]:
         ),
         OURS: lambda query, weight, target: product_cross_entropy(query, weight, None, target).loss,
     }
-    if hasattr(torch.nn, "LinearCrossEntropyOptions"):  # without options its loss materialises the scores
+    if hasattr(torch.nn, "LinearCrossEntropyOptions"):  # without these options, its loss materialises the scores
         fused, options = partial(F.linear_cross_entropy, reduction="sum"), torch.nn.LinearCrossEntropyOptions
         losses[TORCH] = partial(fused, options=options())
         losses[f"{TORCH}, chunks of {TORCH_CHUNK}"] = partial(fused, options=options(batch_chunk_size=TORCH_CHUNK))
@@ -155,7 +156,7 @@ def cut_loss(query: Tensor, weight: Tensor, target: Tensor) -> Tensor:
 def measure_losses(
     losses: Mapping[str, Loss], size: Size, dtype: torch.dtype, args: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return times, peak memory, and the distance from the first loss's numbers, or the reason if a loss fails."""
+    """Return times, peak memory and the distance from the results of the first loss, or the reason why a loss fails."""
     steps, results, expected = {}, {}, None
     for name, loss in losses.items():
         step = LossStep(loss, size, dtype, args.seed)
@@ -178,7 +179,7 @@ def measure_losses(
 
 
 def peak_mib(step: Callable[[int], Any]) -> float | None:
-    """Return the peak memory of a step, without the memory in use before it. Return ``None`` on a CPU."""
+    """Return the peak memory of a step minus the memory in use before it. Return ``None`` on a CPU."""
     if DEVICE.type != "cuda":
         return None
     before = torch.cuda.memory_allocated()
@@ -221,7 +222,7 @@ class DeviceStep(OnDevice, TrainingStep):
         set_tf32(self.tf32)
         try:
             return super().__call__(index)
-        except OverflowError:  # the loss scale is halved, and the update skipped, as in the trainer
+        except OverflowError:  # the loss scale is halved and the update is skipped, as in the trainer
             self.optimizer.zero_grad()
             return {}
 
@@ -265,7 +266,7 @@ def measure_table(title: str, args: argparse.Namespace) -> dict[str, dict[str, A
 
 
 def try_table(title: str, words: Sequence[str], args: argparse.Namespace, left_s: float) -> dict[str, dict[str, Any]]:
-    """Return the rows of one table, or one row with the reason for the failure, in at most ``left_s`` seconds."""
+    """Return the rows of one table, or one row with the reason for a failure, after at most ``left_s`` seconds."""
     if left_s <= 0:
         return {FAILED: {"error": "the time of this call is over: call again with --resume"}}
     try:
@@ -273,7 +274,7 @@ def try_table(title: str, words: Sequence[str], args: argparse.Namespace, left_s
             return harness.run_child(Path(__file__), [*words, "--table", title], min(left_s, ONE_TABLE))
         return measure_table(title, args)
     except Exception as error:  # noqa: BLE001 - the other tables do not depend on this one
-        return {FAILED: {"error": described(error, line=-1)}}  # a child's error is in its last line
+        return {FAILED: {"error": described(error, line=-1)}}  # the error of a child process is in its last line
 
 
 def described(error: Exception, line: int = 0) -> str:
@@ -305,7 +306,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def kept_tables(args: argparse.Namespace, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables that ``--resume`` keeps: finished tables of the last call with equal settings and machine."""
+    """Return the tables that ``--resume`` keeps: finished tables of a call with the same settings and machine."""
     path = args.output.with_suffix(".json")
     if not args.resume or not path.exists():
         return {}
@@ -317,7 +318,7 @@ def kept_tables(args: argparse.Namespace, data: Mapping[str, Any]) -> dict[str, 
 
 
 def report_nothing(args: argparse.Namespace) -> None:
-    """Report every table as not measured, unless there are results already."""
+    """Report every table as not measured, unless results exist already."""
     path = args.output.with_suffix(".md")
     if not path.exists():
         rows = [[title, target, NOT_MEASURED] for title, target in TARGETS.items()]
@@ -327,7 +328,7 @@ def report_nothing(args: argparse.Namespace) -> None:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20, help="rounds that count (default: 20)")
     parser.add_argument("--warmup", type=int, default=5, help="rounds before (default: 5)")
@@ -335,7 +336,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a toy size and two rounds, to see that it runs")
     parser.add_argument("--resume", action="store_true", help="keep the tables that the last call finished")
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks/results/gpu", help="where .json and .md go")
-    parser.add_argument("--table", choices=TARGETS, help=argparse.SUPPRESS)  # the process of one table
+    # set in the process that measures one table
+    parser.add_argument("--table", choices=TARGETS, help=argparse.SUPPRESS)
     return parser
 
 
@@ -368,7 +370,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         data["tables"][title] = (
             finished_tables[title] if title in finished_tables else try_table(title, words, args, left_s)
         )
-        harness.write_results(args.output, data, report(data))  # write now, in case a later table fails
+        harness.write_results(args.output, data, report(data))  # write now, because a later table may fail
     print("\n".join(report(data)))
 
 

@@ -1,4 +1,4 @@
-"""Training as in ``fairseq-train``, for ``gpu.py``: half-precision optimisers, and the speed of whole runs."""
+"""Train as ``fairseq-train`` does, for ``gpu.py``: half-precision optimisers, and the speed of whole trainings."""
 
 import gc
 import json
@@ -27,12 +27,12 @@ from training_step import FUSED, OURS, PEER
 from workload import ADAM, Size, Variant, make_batches, write_dictionaries
 
 HALVES = ("--fp16", "--bf16", "--amp")
-# Statistics are logged four times. The first log includes the start.
+# Statistics are logged four times. The first of them includes the start of the training.
 INTERVALS = 4
 
 
 class TransformerVariant(Variant):
-    """fairseq's Transformer or ours, with heads of 64 units and a feed-forward width of four times the model's."""
+    """fairseq's Transformer or ours, with heads of 64 units and a feed-forward width of four times the model width."""
 
     def command(self, size: Size) -> list[str]:
         """Return the options that a user would give to fairseq-train."""
@@ -93,17 +93,17 @@ def measure_runs(size: Size, device: torch.device, updates: int, seed: int, *mor
 
 @contextmanager
 def short_goodbyes() -> Iterator[None]:
-    """Let torch wait only 0.1 s instead of 5 s for a data worker to end.
+    """Let torch wait only 0.1 s instead of 5 s until a data worker ends.
 
-    Each training in this process leaves a data worker to the garbage collector. The collector closes the queue through
-    which the worker would be stopped, so every wait takes its full time.
+    Each training in this process leaves a data worker that the garbage collector ends. Before that, the collector has
+    closed the queue through which the worker would be stopped, so each wait takes its full time.
     """
     workers = torch.utils.data._utils
     before, workers.MP_STATUS_CHECK_INTERVAL = workers.MP_STATUS_CHECK_INTERVAL, 0.1
     try:
         yield
     finally:
-        gc.collect()  # collect while the short wait is active
+        gc.collect()  # collect the workers while the short wait is active
         workers.MP_STATUS_CHECK_INTERVAL = before
 
 
@@ -150,7 +150,7 @@ def logged_statistics() -> Iterator[list[dict[str, Any]]]:
 
 
 def write_data(folder: Path, size: Size, batches: int, seed: int) -> None:
-    """Write binarised pairs for this number of batches, in the format of ``fairseq-preprocess``."""
+    """Write binarised pairs for ``batches`` batches, in the format of ``fairseq-preprocess``."""
     write_dictionaries(folder, size.vocabulary)
     made = make_batches(size, batches, seed)
     for language, rows in (

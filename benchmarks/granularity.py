@@ -1,11 +1,12 @@
-"""Measure the cost of granularities: training step and peak memory of C-DNPG against a Transformer of the same size.
+"""Measure the cost of granularities: training step and peak memory of C-DNPG, and of a Transformer of the same size.
 
     python benchmarks/granularity.py              the paper's size, 1 and 2 threads, some minutes
     python benchmarks/granularity.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-The variants of C-DNPG are built from the same modules as the Transformer and differ only in the additions of the paper
-(Gu et al., COLING 2022). DNPG, its baseline, is a different network in the sizes of its paper. The steps are timed with
-the published dictionary, and with a dictionary so small that output layer and embeddings cost almost no time.
+The variants of C-DNPG are built from the same modules as the Transformer, and differ from it only in the additions of
+the paper (Gu et al., COLING 2022). DNPG, a baseline of that paper, is a different network with the sizes given in its
+paper. The steps are timed with the published dictionary, and with a dictionary that is so small that output layer and
+embeddings cost almost no time.
 """
 
 import argparse
@@ -40,7 +41,7 @@ PEER = "paraphrase_transformer"
 # C-DNPG's setting: WordPiece vocabulary, width 450, 3+3 layers, 32 pairs padded to 20 tokens.
 PAPER = Size(30_522, dim=450, layers=3, dropout=0.1, batch_size=32, source_length=20, target_length=20)
 TOY = replace(PAPER, vocabulary=60, dim=8, batch_size=4, source_length=6, target_length=5)
-FEW_WORDS = 50  # size of a dictionary with a negligible output layer
+FEW_WORDS = 50  # size of a dictionary for which the output layer costs almost nothing
 TABLES = {"whole step": None, "layers alone": FEW_WORDS}
 
 
@@ -126,7 +127,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "granularity", rounds=15)
     add_memory_options(parser)
@@ -152,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "memory": {},
         "time": {},
     }
-    # Memory is measured first, because its processes are small and do not affect the later timing.
+    # Memory is measured first. Its processes are small and do not affect the later timing.
     if not args.no_memory:
         data["memory"] = measure_each_memory(__file__, words, VARIANTS)
     for threads in args.threads:

@@ -1,8 +1,8 @@
-"""Common parts of the benchmarks: interleaved timing, memory of a fresh process, the machine, and the output files.
+"""Common parts of the benchmarks: interleaved timing, memory of a fresh process, the machine, and output files.
 
 Variants are timed in turn within every round of one process, so that other load on the machine affects all of them
-equally. A ratio is the median over rounds of the ratio within a round. CPU time counts all threads of the process and
-is reliable on a busy machine. Wall time is reliable only on an idle machine.
+equally. A ratio is computed within each round, and its median over the rounds is reported. CPU time counts all threads
+of the process and is reliable on a busy machine. Wall time is reliable only on an idle machine.
 """
 
 import json
@@ -18,9 +18,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# Variables of the memory allocator that affect the time and memory of code with large arrays.
+# Environment variables of the memory allocator that affect the time and memory of code with large arrays.
 ALLOCATOR_VARIABLES = ("LD_PRELOAD", "GLIBC_TUNABLES", "THP_MEM_ALLOC_ENABLE", "MALLOC_ARENA_MAX")
-# Description of the processors by Linux.
+# Linux's description of the processors.
 CPU_INFO = Path("/proc/cpuinfo")
 
 Phases = dict[str, float]
@@ -28,7 +28,7 @@ Step = Callable[[int], Phases]
 
 
 class Timing(NamedTuple):
-    """The seconds of one step, and the CPU seconds of its phases."""
+    """The seconds that a step takes, and the CPU seconds of its phases."""
 
     cpu: float
     wall: float
@@ -45,7 +45,7 @@ def time_step(step: Step, index: int) -> Timing:
 def interleave(steps: Mapping[str, Step], rounds: int, warmup: int) -> dict[str, list[Timing]]:
     """Time all ``steps`` once in every round, after ``warmup`` rounds that are not counted.
 
-    Every second round runs them in reverse order, so that no step always follows the same one.
+    Every second round runs them in reverse order, so that a step does not always follow the same one.
     """
     timings: dict[str, list[Timing]] = {name: [] for name in steps}
     for index in range(warmup + rounds):
@@ -100,10 +100,11 @@ def _status_mib(name: str) -> float:
 
 
 def run_child(script: Path, arguments: Sequence[str], limit_s: float | None = None) -> dict[str, Any]:
-    """Run ``script`` in a fresh process. Its last line of output is the returned JSON object.
+    """Run ``script`` in a fresh process. The last line of its output is parsed as JSON and returned.
 
     Raises:
-        RuntimeError: if the process fails (the message has its last lines) or takes longer than ``limit_s``.
+        RuntimeError: if the process fails (the message has the last lines of its output) or takes longer than
+            ``limit_s``.
     """
     command = [sys.executable, str(script), *arguments]
     try:
@@ -117,7 +118,7 @@ def run_child(script: Path, arguments: Sequence[str], limit_s: float | None = No
 
 
 def describe_run(command: str, packages: Sequence[str]) -> dict[str, Any]:
-    """Return the machine and the versions of this measurement, without any folder of the machine."""
+    """Return the machine and the versions used for this measurement. Folders of the machine are not included."""
     return {
         "date": date.today().isoformat(),
         "command": command,
@@ -139,7 +140,7 @@ def _version(package: str) -> str:
 
 
 def _describe_cpu() -> str:
-    """Return the name of the first processor. Linux adds family and model, and on x86 the AVX-512 support."""
+    """Return the name of the first processor. On Linux, family and model are added, and on x86 the AVX-512 support."""
     text = CPU_INFO.read_text(encoding="utf-8") if CPU_INFO.exists() else ""
     pairs = [line.split(":", 1) for line in text.split("\n\n")[0].splitlines() if ":" in line]
     facts = {name.strip(): value.strip() for name, value in pairs}
@@ -152,7 +153,7 @@ def _describe_cpu() -> str:
 
 
 def run_lines(run: Mapping[str, Any]) -> list[str]:
-    """Return ``describe_run`` as lines of Markdown."""
+    """Return the result of ``describe_run`` as lines of Markdown."""
     versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
     load = " ".join(map(str, run.get("load_average_at_start", [])))
     allocator = ", ".join(f"{name}={value}" for name, value in run["allocator"].items()) or "default"
@@ -176,7 +177,10 @@ def write_as_measured(
     tables: Iterable[Mapping[str, Mapping[str, Any]]],
     report: Callable[[dict[str, Any]], list[str]],
 ) -> None:
-    """Add ``tables`` to ``data`` by name. Write the report after each table, in case of a stop, and print it."""
+    """Add each of ``tables`` to ``data`` by name.
+
+    The report is printed, and written after each table, so that an interruption loses nothing that was measured.
+    """
     lines = report(data)
     for measured in tables:
         for name, rows in measured.items():

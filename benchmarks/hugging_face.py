@@ -1,7 +1,7 @@
-"""Hugging Face Transformers as a peer: Bart and T5 with random weights, in the sizes of our Transformers.
+"""Hugging Face Transformers for comparison: Bart and T5 with random weights, in the sizes of our Transformers.
 
-The models use the batches of another step. As usual in that library, both sides and the output share one embedding, and
-the optimiser is PyTorch's AdamW.
+The models use the batches of another training step. As usual in that library, both sides and the output layer share one
+embedding, and the optimiser is PyTorch's AdamW.
 """
 
 from collections.abc import Callable
@@ -71,11 +71,11 @@ MODELS: dict[str, Callable[[Size, int, int], torch.nn.Module]] = {"Hugging Face 
 
 
 class HuggingFaceStep:
-    """A training step with AdamW and the model's own loss. Each call trains on one batch of another step.
+    """A training step with AdamW and the loss of the model itself. Each call trains on one batch of another step.
 
     Args:
         model: model of Transformers.
-        step: step that provides the batches and the norm for clipping.
+        step: step that provides the batches, and the norm for gradient clipping.
     """
 
     def __init__(self, model: torch.nn.Module, step: TrainingStep) -> None:
@@ -108,7 +108,7 @@ class HuggingFaceStep:
         return {"input_ids": tokens, "attention_mask": (tokens != SPECIAL["pad_token_id"]).long()}
 
     def num_parameters(self) -> int:
-        """Return the number of trainable parameters. Shared parameters count once."""
+        """Return the number of trainable parameters. Shared parameters are counted once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 

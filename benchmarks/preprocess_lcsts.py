@@ -4,9 +4,9 @@
     python benchmarks/preprocess_lcsts.py              2,400,591 pairs, the number of PART_I, and a tenth of it
     python benchmarks/preprocess_lcsts.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-The released format is written to a temporary directory (about 1.3 GB of text, and the same for the output) and prepared
-by the command in a separate process, including checksums of all files, cleaning and the leak check. The exit status is
-1 if the script needs more than 500 MiB or prepares less than 20,000 pairs per CPU second.
+Files in the released format (about 1.3 GB of text) are written to a temporary directory. The command prepares them in a
+separate process, including checksums of all files, cleaning and the leak check, and writes about the same amount. The
+exit status is 1 if the script needs more than 500 MiB or prepares less than 20,000 pairs per CPU second.
 """
 
 import argparse
@@ -31,7 +31,10 @@ TEXT, SUMMARY = (60, 140), (10, 30)  # minimum and maximum length in characters
 
 
 def write_part(path: Path, pairs: int, *, scored: bool, seed: int) -> None:
-    """Write a file in the released format, with random pieces of one text with Chinese character frequencies."""
+    """Write a file in the released format.
+
+    Its texts are random pieces of one text with Chinese character frequencies.
+    """
     generator = random.Random(seed)
     characters = [chr(0x4E00 + rank) for rank in range(4000)] + list("，。、：！？“”《》0123456789abcdefgh")
     weights = [1 / (rank + 10) for rank in range(len(characters))]
@@ -47,13 +50,13 @@ def write_part(path: Path, pairs: int, *, scored: bool, seed: int) -> None:
 
 
 def piece(text: str, generator: random.Random, lengths: tuple[int, int]) -> str:
-    """Return a random piece of the text whose length is between the two lengths."""
+    """Return a random piece of the text, whose length is in the given range."""
     start, length = int(generator.random() * (len(text) - lengths[1])), generator.randint(*lengths)
     return text[start : start + length]
 
 
-# Runs a command from a small process and prints its CPU seconds and peak memory in KiB. Linux counts the memory of the
-# parent process for the command until the command needs more.
+# Runs a command from a small process, and prints its CPU seconds and its peak memory in KiB. Linux would count the
+# memory of a large parent process for the command until the command needs more.
 PROBE = """
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL)
@@ -64,7 +67,7 @@ sys.exit(done.returncode)
 
 
 def measure(pairs: int, folder: Path) -> dict[str, Any]:
-    """Prepare this number of training pairs. Return the number, the seconds, and the peak memory of the process."""
+    """Prepare ``pairs`` training pairs. Return their number, the seconds, and the peak memory of the process."""
     data = folder / f"data{pairs}"
     data.mkdir()
     write_part(data / "PART_I.txt", pairs, scored=False, seed=1)

@@ -1,13 +1,13 @@
-"""Measure sentences per second from plain text to plain text: wean-generate against fairseq-interactive in a pipe.
+"""Measure sentences per second from plain text to plain text, for wean-generate and a pipe of fairseq-interactive.
 
     python benchmarks/raw_text.py              4,000 sentences, 5 rounds, about fifteen minutes
     python benchmarks/raw_text.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-The measured commands include their start and the loading of the model, and alternate in every round. The pipe has the
-usual steps: lower-casing, Moses tokens by sacremoses, fairseq-interactive, sorted H lines, and detokenisation. It
-searches in the same batches as wean-generate, once with fairseq's search and once with our search. A WEAN model is
-first trained for a moment on generated sentences, so that its outputs end. The exit status is 1 if wean-generate and
-the pipe with our search wrote different lines.
+The measured commands include their start and the loading of the model, and run in turn in every round. The pipe has the
+usual steps: lower-casing, Moses tokens by sacremoses, fairseq-interactive, sorting of the H lines, and detokenisation.
+It uses the same batches as wean-generate, once with fairseq's search and once with our search. First, a WEAN model is
+trained briefly on generated sentences, so that its outputs end. The exit status is 1 if wean-generate and the pipe with
+our search wrote different lines.
 """
 
 import argparse
@@ -31,15 +31,15 @@ PIPE, OURS = "fairseq-interactive in a pipe", "wean-generate"
 PEER = f"{PIPE}, --stock-search"
 PLUGIN = ["--user-dir", str(ROOT / "wean_fairseq"), "--task", "paraphrase", "--cpu"]
 SEARCH = ["--beam", "5", "--max-len-a", "2", "--max-len-b", "10", "--search-preset", "wean"]
-BATCHES = ["--buffer-size", "2000", "--batch-size", "64"]  # the values of wean-generate
+BATCHES = ["--buffer-size", "2000", "--batch-size", "64"]  # the defaults of wean-generate
 SIZES = ["--embed-dim", "256", "--hidden-size", "256", "--criterion", "query_embedding", "--batch-size", "64"]
 
 
 def shell(line: str, folder: Path) -> harness.Timing:
-    """Run a shell command line. Return its seconds, and the CPU seconds of all its commands.
+    """Run a shell command line. Return its seconds, and the CPU seconds of all commands in it.
 
     Raises:
-        SystemExit: if the command fails. The message has the end of its output.
+        SystemExit: if the command fails. The message has the end of the command's output.
     """
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -54,7 +54,7 @@ def shell(line: str, folder: Path) -> harness.Timing:
 
 
 def prepare(folder: Path, pairs: int, sentences: int, updates: int) -> None:
-    """Write an exported model to ``model``, and untokenised text of its domain to ``input.txt``."""
+    """Write an exported model to ``model``, and untokenised text of the same kind to ``input.txt``."""
     sizes = f"--train {pairs} --valid 100 --test {sentences}"
     shell(f"python {shlex.quote(str(ROOT / 'preprocess/synthetic_paraphrase.py'))} --output made {sizes}", folder)
     own = shlex.quote(str(ROOT / "preprocess" / "own_pairs.py"))
@@ -69,7 +69,7 @@ def prepare(folder: Path, pairs: int, sentences: int, updates: int) -> None:
     (folder / "input.txt").write_text("".join(f"{line[:1].upper()}{line[1:]}\n" for line in lines), encoding="utf-8")
 
 
-# Use the commands of this checkout, whether it is installed or not.
+# Use the commands of this checkout, even if the package is not installed.
 CALL = "import sys; from wean_fairseq.{0} import {1}; sys.exit({1}())"
 
 
@@ -84,7 +84,7 @@ def commands() -> dict[str, str]:
 
 
 def pipe(output: str, *options: str) -> str:
-    """Return the shell command line of fairseq-interactive with ``options`` that writes ``output``."""
+    """Return the shell command line that runs fairseq-interactive with ``options`` and writes ``output``."""
     interactive = ["fairseq-interactive", "bin", *PLUGIN, "--path", "saved/checkpoint_last.pt", *SEARCH, *BATCHES]
     steps = [
         "tr '[:upper:]' '[:lower:]' < input.txt",
@@ -99,18 +99,18 @@ def pipe(output: str, *options: str) -> str:
 
 
 def time_commands(lines: Mapping[str, str], folder: Path, rounds: int) -> dict[str, list[harness.Timing]]:
-    """Run shell command lines in turn, ``rounds`` + 1 times. Every second round has the reverse order."""
+    """Run the shell command lines in turn, ``rounds`` + 1 times. Every second round runs them in reverse order."""
     timings: dict[str, list[harness.Timing]] = {name: [] for name in lines}
     for number in range(rounds + 1):
         for name in list(lines) if number % 2 else list(reversed(lines)):
             timing = shell(lines[name], folder)
-            if number:  # the first round reads files from the disk, so it is not counted
+            if number:  # the first round is not counted, because it reads files from the disk
                 timings[name].append(timing)
     return timings
 
 
 def measure(folder: Path, rounds: int) -> tuple[dict[str, Any], int]:
-    """Return the medians, and the number of lines in which wean-generate and the pipe with our search differ."""
+    """Return the medians, and the number of lines that differ between wean-generate and the pipe with our search."""
     timings = time_commands(commands(), folder, rounds)
     ours, peer = ((folder / name).read_text(encoding="utf-8").split("\n") for name in ("ours.txt", "peer.txt"))
     different = abs(len(ours) - len(peer)) + sum(a != b for a, b in zip(ours, peer, strict=False))

@@ -5,7 +5,7 @@ Also measure the cost of the exchange of gradients.
     python benchmarks/scaling.py              the published size, some minutes, on a machine with two free cores
     python benchmarks/scaling.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-The two processes (gloo, fairseq's ``--ddp-backend legacy_ddp``) and the single process alternate within each round. The
+In each round, the two processes (gloo, fairseq's ``--ddp-backend legacy_ddp``) and the single process run in turn. The
 second process waits while the first one runs alone.
 """
 
@@ -36,7 +36,7 @@ from workload import TOY, Size, TrainingStep, Variant, built_steps, use_plugin  
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy")
 PROCESSES = 2
-PATIENCE = timedelta(minutes=10)  # maximum wait for the slowest step of the other process
+PATIENCE = timedelta(minutes=10)  # maximum time to wait for the slowest step of the other process
 ALONE, THREADS, TOGETHER = "one process, 1 thread", "one process, 2 threads", "two processes"
 EXCHANGE = "exchange (wall)"
 VARIANTS = (
@@ -48,7 +48,7 @@ VARIANTS = (
 
 
 class SharedStep(TrainingStep):
-    """A training step on this process's part of a batch, with an exchange of gradients between ``PROCESSES``."""
+    """A training step on this process's part of a batch. Gradients are exchanged between ``PROCESSES`` processes."""
 
     def __init__(
         self, variant: Variant, size: Size, data_dir: Path, batches: Sequence[dict[str, Any]], seed: int
@@ -57,11 +57,14 @@ class SharedStep(TrainingStep):
         self.model = ModuleProxyWrapper(LegacyDistributedDataParallel(self.model, distributed.group.WORLD))
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Train on this process's part of a batch. Return CPU seconds of the phases, wall seconds of the exchange."""
+        """Train on this process's part of a batch.
+
+        Return the CPU seconds of the phases and the wall seconds of the exchange.
+        """
         return {**super().__call__(index), EXCHANGE: self.exchanged}
 
     def average(self, sample_size: int) -> None:
-        """Average like the base class, over all processes, and record the wall seconds of the exchange."""
+        """Average over all processes, otherwise like the base class, and record the wall seconds of the exchange."""
         start = time.perf_counter()
         total = torch.tensor(float(sample_size))
         distributed.all_reduce(total)
@@ -79,7 +82,10 @@ def part_of(batch: dict[str, Any]) -> dict[str, Any]:
 
 
 def turns(variants: Sequence[Variant], size: Size, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Time every variant in every way. Both processes make the same calls and wait for each other after each call."""
+    """Time every variant with one and with two processes.
+
+    Both processes make the same calls, and wait for each other after each call.
+    """
     rank, count = distributed.get_rank(), args.warmup + args.rounds
     alone = variants if rank == 0 else ()
 
@@ -112,7 +118,7 @@ def turns(variants: Sequence[Variant], size: Size, args: argparse.Namespace) -> 
 
 
 def summarise(timings: dict[str, Any]) -> dict[str, Any]:
-    """Return the medians of one variant in milliseconds, and the speed-up of two processes over one process."""
+    """Return the medians of a variant in milliseconds, and the speed-up of two processes over one."""
     walls = {way: [timing.wall for timing in timings[way]] for way in (ALONE, THREADS, TOGETHER)}
     exchange = [timing.phases[EXCHANGE] for timing in timings[TOGETHER]]
     gradients = 4 * timings["parameters"]
@@ -190,7 +196,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output", type=Path, default=ROOT / "benchmarks/results/scaling", help="where .json and .md go"
     )
-    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)  # of a process started by this script
+    parser.add_argument("--rank", type=int, help=argparse.SUPPRESS)  # rank of a process that this script has started
     parser.add_argument("--meeting", help=argparse.SUPPRESS)
     return parser
 

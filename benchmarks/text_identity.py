@@ -1,11 +1,11 @@
-"""Measure, for each unit of preprocess/, how many lines are unchanged after tokenising and restoring, and the speed.
+"""Measure how many lines each unit of preprocess/ restores without a change, and the speed.
 
     python benchmarks/text_identity.py train.src train.tgt
     python benchmarks/text_identity.py --catalogues de th zh_CN --prose --units joiner moses
 
-A line is unchanged if it equals the cleaned line (Unicode NFC, single spaces, no control characters). ``--catalogues``
-reads the translated messages of installed programs, which are raw text in many languages. The exit status is 1 if the
-unit joiner changes a line.
+A line is unchanged if the restored line equals the cleaned line (Unicode NFC, single spaces, no control characters).
+``--catalogues`` reads the translated messages of installed programs, which are untokenised text in many languages. The
+exit status is 1 if the unit joiner changes a line.
 """
 
 import argparse
@@ -28,11 +28,14 @@ from corpus import learnt  # noqa: E402
 from wean_fairseq.text import Text, TextSettings, steps  # noqa: E402
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL  # noqa: E402
 
-_CODE = re.compile(r"[][%<>=\\{}|`_*^+~]|--| [.,;:!?]")  # placeholders, options, and tokenised text
+_CODE = re.compile(r"[][%<>=\\{}|`_*^+~]|--| [.,;:!?]")  # signs of placeholders, options and tokenised text
 
 
 def read_catalogues(folder: Path, language: str) -> set[str]:
-    """Return the lines of all messages in a language, or of the originals for the language ``en``."""
+    """Return the lines of all messages in a language.
+
+    For the language ``en``, return the lines of the original messages.
+    """
     lines: set[str] = set()
     for path in sorted(folder.glob(f"{'*' if language == 'en' else language}/LC_MESSAGES/*.mo")):
         try:
@@ -42,7 +45,7 @@ def read_catalogues(folder: Path, language: str) -> set[str]:
             continue
         for key, message in messages.items():
             original = key[0] if isinstance(key, tuple) else key
-            if not original:  # the entry is the header of the catalogue
+            if not original:  # this entry is the header of the catalogue
                 continue
             if language == "en" or message != original:
                 lines.update((original if language == "en" else message).splitlines())
@@ -70,14 +73,14 @@ def learn(text: Text, lines: Sequence[str], folder: Path, merges: int) -> None:
 
 
 def measure(lines: Sequence[str], settings: TextSettings, options: argparse.Namespace) -> tuple[float, float, float]:
-    """Return the percentage of unchanged lines, and the lines per second to tokens and back."""
+    """Return the percentage of unchanged lines, and the speeds of tokenising and of restoring in lines per second."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         untrained = Text(settings, wordpieces=options.wordpiece_vocab)
         learn(untrained, lines, folder, options.bpe)
         text = Text(settings, folder, options.wordpiece_vocab)
         clean = [line for line in map(untrained.clean, lines) if line]
-        text.restore(text.prepare("x"))  # loads the models of the steps
+        text.restore(text.prepare("x"))  # this loads the models of the steps
         start = time.perf_counter()
         tokens = [text.prepare(line) for line in clean]
         between = time.perf_counter()
@@ -88,7 +91,7 @@ def measure(lines: Sequence[str], settings: TextSettings, options: argparse.Name
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="*", help="text files")
     parser.add_argument("--language", default="en", help="language of the files, for Moses (default: %(default)s)")

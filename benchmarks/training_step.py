@@ -4,8 +4,8 @@
     python benchmarks/training_step.py --all-memory also memory by batch and vocabulary: 15 minutes
     python benchmarks/training_step.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-Each table is written after its measurement. Everything is in float32. Models, criterions and optimisers are the
-registered ones, built from command lines by fairseq's own parser.
+Each table is written after its measurement. All tensors are float32. Models, criterions and optimisers are taken from
+fairseq's registries and built from command lines by fairseq's own parser.
 """
 
 import argparse
@@ -41,9 +41,10 @@ FLOOR = "output products alone"
 FLOOR_ONEDNN = "output products alone, oneDNN"
 OUTPUT_LAYER = "output layer alone"
 FUSED = ("--optimizer", "fused_adam")
-# Number of fresh processes per value in the memory tables of --all-memory. Equal processes differ by some tens of MiB.
+# Number of fresh processes for each value in the memory tables of --all-memory. Their peaks differ by some tens of MiB
+# even if the processes do the same.
 PROCESSES = 3
-# Relative size of the larger batch with which the growth of memory is measured.
+# Size of the larger batch that shows how memory grows, as a multiple of the usual batch.
 LARGER = 8
 
 VARIANTS = (
@@ -56,7 +57,7 @@ VARIANTS = (
     Variant("wean_lstm --criterion cross_entropy", "wean_lstm", "cross_entropy"),
     Variant("seq2seq_lstm --optimizer fused_adam", "seq2seq_lstm", "query_embedding", FUSED),
 )
-# Every process that measures memory first trains this variant, at toy size. It uses only fairseq's own code.
+# Every process that measures memory first trains this variant at toy size. It only uses fairseq's own code.
 PEER_VARIANT = VARIANTS[0]
 # This variant is much slower than the others, so it is measured separately.
 CONCAT = Variant(f"{OURS} --query-score concat", "wean_lstm", "query_embedding", (*FUSED, "--query-score", "concat"))
@@ -66,7 +67,7 @@ def measure_time(
     variants: Iterable[Variant], size: Size, threads: int, rounds: int, warmup: int, seed: int
 ) -> dict[str, dict[str, Any]]:
     """Return medians and ratios of all variants, which are timed in turn in this process."""
-    # The plugin is loaded by now. Which library is faster depends on the machine.
+    # The plugin is already loaded here. It depends on the machine which library is faster.
     from wean_fairseq.modules.chunked_loss import product_cross_entropy
     from wean_fairseq.modules.output_matmul import exact_products
 
@@ -84,7 +85,7 @@ def measure_time(
 
 
 def measure_concat(size: Size, threads: int, seed: int) -> dict[str, float]:
-    """Return the CPU and wall milliseconds of one step with the score ``concat``, after a toy step."""
+    """Return the CPU and wall milliseconds of one step with the score ``concat``, measured after a toy step."""
     torch.set_num_threads(threads)
     train(CONCAT, TOY, seed, steps=1)
     with built_steps([CONCAT], size, 1, seed) as built:
@@ -102,11 +103,11 @@ def time_steps(steps: Mapping[str, harness.Step], rounds: int, warmup: int, peer
 
 
 def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> dict[str, float]:
-    """Return the peak memory of this fresh process over ``steps`` steps, and its idle memory without a model.
+    """Return the peak memory of this fresh process over ``steps`` steps, and its memory before a model exists.
 
-    A toy step of the peer comes first, for every ``variant``, because it triggers PyTorch's deferred imports. So the
-    idle memory is the same for all variants, and libraries that only the plugin's steps load (such as oneDNN for matrix
-    products) count as their memory.
+    For every ``variant``, a toy step of the peer comes first, because it triggers PyTorch's deferred imports. Therefore
+    the idle memory is the same for all variants. Libraries that only the steps of the plugin load (such as oneDNN for
+    matrix products) count as memory of these steps.
     """
     train(PEER_VARIANT, TOY, seed, steps=1)
     idle = harness.resident_mib()
@@ -116,12 +117,12 @@ def measure_memory(variant: Variant, size: Size, seed: int, steps: int = 3) -> d
 
 
 def measure_variants(words: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the peak memory of each variant, measured in one fresh process each."""
+    """Return the peak memory of each variant, measured in a separate fresh process."""
     return {"memory": measure_each_memory(__file__, words, VARIANTS)}
 
 
 def measure_all_memory(words: Sequence[str], size: Size) -> Iterator[dict[str, dict[str, Any]]]:
-    """Yield the tables of ``--all-memory``: all variants at one size, and two variants by batch and vocabulary."""
+    """Yield the tables of ``--all-memory``: all variants at one size, and two variants at several sizes."""
     larger, half = LARGER * size.batch_size, size.vocabulary // 2
 
     def measure(names: Iterable[str], *changes: str) -> dict[str, dict[str, Any]]:
@@ -146,14 +147,14 @@ def measure_all_memory(words: Sequence[str], size: Size) -> Iterator[dict[str, d
 
 
 def median_memory(words: Sequence[str]) -> dict[str, Any]:
-    """Run ``PROCESSES`` fresh processes. Return the result with the median peak above idle, and all peaks."""
+    """Run ``PROCESSES`` fresh processes. Return the result whose peak above idle is the median, with all peaks."""
     answers = [harness.run_child(Path(__file__), words) for _ in range(PROCESSES)]
     middle = sorted(answers, key=lambda answer: float(answer["above_idle_mib"]))[PROCESSES // 2]
     return {**middle, "all_above_idle_mib": [answer["above_idle_mib"] for answer in answers]}
 
 
 def growth(batch: dict[str, Any], larger: dict[str, Any]) -> dict[str, float]:
-    """Return the growth of the peak with a larger batch.
+    """Return how much the peak grows with a larger batch.
 
     Memory that depends only on the vocabulary is the same for both batches and cancels.
     """
@@ -194,7 +195,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def roofline(summary: dict[str, dict[str, Any]]) -> str:
-    """Return lines on the output layer's share of the machine's peak rate, and the rest of a step, in CPU time."""
+    """Return lines on the output layer's share of the machine's peak rate, and on the rest of a step, in CPU time."""
     floor = min((FLOOR, FLOOR_ONEDNN), key=lambda name: summary[name]["cpu_ms"])
     layer, step = summary[OUTPUT_LAYER]["cpu_ms"], summary[OURS]
     phases = step["phases_cpu_ms"]
@@ -216,7 +217,7 @@ def size_line(size: Size) -> str:
 
 
 def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
-    """Return a table of times, one row per variant. ``what`` is the header of the first column."""
+    """Return a table of times with one row per variant. ``what`` is the header of the first column."""
     rows = [
         [
             name,
@@ -234,7 +235,7 @@ def time_table(what: str, summary: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, title: str = "") -> list[str]:
-    """Return a section on peak memory, with ratios to ``peer``. It is empty if memory was not measured."""
+    """Return a section about peak memory, with ratios to ``peer``. The section is empty if memory was not measured."""
     if not memory:
         return []
     least = memory[peer]["above_idle_mib"]
@@ -248,7 +249,7 @@ def memory_table(what: str, memory: dict[str, dict[str, float]], peer: str, titl
 
 
 def growth_table(rows: dict[str, dict[str, dict[str, float]]], batch_size: int) -> list[str]:
-    """Return a section on the additional peak memory for ``LARGER`` times the sentences, by vocabulary.
+    """Return a section about the additional peak memory for ``LARGER`` times the sentences, for each vocabulary.
 
     The section is empty if the growth was not measured.
     """
@@ -268,10 +269,10 @@ def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, war
 
     Args:
         parser: parser to extend.
-        name: name of the result files.
+        name: name of the result files, without a suffix.
         rounds: default number of counted rounds.
         warmup: default number of rounds before the counted ones.
-        hint: addition to the help text of rounds.
+        hint: text that is added to the help of the option for rounds.
     """
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts to time (default: 1 2)")
     parser.add_argument("--rounds", type=int, default=rounds, help=f"rounds that count{hint} (default: {rounds})")
@@ -284,7 +285,7 @@ def add_run_options(parser: argparse.ArgumentParser, name: str, rounds: int, war
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of benchmarks that measure memory in fresh processes, see ``print_memory``."""
+    """Add the options of benchmarks that measure memory in fresh processes (see ``print_memory``)."""
     parser.add_argument("--no-memory", action="store_true", help="time only")
     parser.add_argument("--memory-of", help=argparse.SUPPRESS)  # set in the fresh process of one variant
 
@@ -303,7 +304,7 @@ def measure_each_memory(script: str, words: Sequence[str], variants: Iterable[Va
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "training_step", rounds=5, warmup=1, hint="; 0 = memory only")
     parser.add_argument("--batch-size", type=int, help=f"sentences (default: {Size.batch_size})")
@@ -354,7 +355,7 @@ def measure_tables(
 
 
 def shown(words: Sequence[str]) -> list[str]:
-    """Return the options that are recorded, which exclude the output path."""
+    """Return the recorded options, which do not include the output path."""
     options = list(words)
     if "--output" in options:
         start = options.index("--output")

@@ -1,12 +1,12 @@
-"""Compare the Transformer families with fairseq, Hugging Face and CTranslate2: training, peak memory and beam search.
+"""Compare the Transformer families with fairseq, Hugging Face and CTranslate2: training, memory and beam search.
 
     python benchmarks/transformer_families.py              the size of C-DNPG, 1 and 2 threads, 18 minutes
     python benchmarks/transformer_families.py --quick      a toy size, as a smoke test. Ignore its numbers
 
-All systems use Adam and two embeddings. The decoder's embedding is tied to the output. CTranslate2 uses the weights of
-fairseq's Transformer. CTranslate2 and Hugging Face Transformers are included if they are installed (pip install
-ctranslate2 transformers). Each table is written after its measurement. With ``--trained CHECKPOINT --data FOLDER``, a
-trained model also decodes the test sentences of its data.
+All systems use Adam, and separate embeddings for encoder and decoder. The embedding of the decoder is tied to the
+output layer. CTranslate2 uses the weights of fairseq's Transformer. CTranslate2 and Hugging Face Transformers are
+included if they are installed (pip install ctranslate2 transformers). Each table is written after its measurement.
+With ``--trained CHECKPOINT --data FOLDER``, a trained model also decodes the test sentences of its data.
 """
 
 import argparse
@@ -44,8 +44,8 @@ from workload import ADAM, ProductsAlone, Size, Variant, built_steps, use_plugin
 
 PACKAGES = ("torch", "fairseq-fixed", "ctranslate2", "transformers")
 BEAM = 8
-LONGEST = 20  # maximum length of a trained model's output in words, including the end symbol
-FEW_WORDS = 8_000  # size of a vocabulary small enough for the layers to matter
+LONGEST = 20  # maximum number of words in an output of a trained model, including the end symbol
+FEW_WORDS = 8_000  # size of a vocabulary that is small enough for the layers to matter
 SENTENCES = (32, 1)  # batch sizes of the search
 FEW_ROUNDS = 3  # maximum number of rounds of batch searches
 STOCK, INT8 = "--stock-search", "--int8-scores"
@@ -58,13 +58,16 @@ CT2_TYPES = ("float32", "int8")
 
 
 def our_sizes(size: Size) -> dict[str, str]:
-    """Return the size options of our Transformers with their values."""
+    """Return the size options of our Transformers, with their values."""
     words = TransformerVariant("", "", "model_loss").command(size)
     return dict(zip(words[3::2], words[4::2], strict=False))
 
 
 class PeerVariant(Variant):
-    """fairseq's Transformer in the sizes of ours. The decoder's embedding is tied to the output, as in ours."""
+    """fairseq's Transformer in the sizes of ours.
+
+    The embedding of the decoder is tied to the output layer, as in ours.
+    """
 
     def command(self, size: Size) -> list[str]:
         """Return the options that a user would give to fairseq-train."""
@@ -112,22 +115,22 @@ SEARCHES = (
 
 
 class BeamSearchStep(SearchStep):
-    """A beam search with C-DNPG's beam. Each call decodes one batch."""
+    """A beam search with the beam size of C-DNPG. Each call decodes one batch."""
 
     beam = BEAM
 
 
 class CTranslate2Step:
-    """A beam search with CTranslate2. Each call decodes one batch of another step, with outputs of the same lengths.
+    """A beam search with CTranslate2. Each call decodes one batch of another step, and outputs have the same lengths.
 
     Args:
-        step: step whose model is converted and whose batches are used.
+        step: step that provides the batches and the model to convert.
         kind: compute type of CTranslate2.
         threads: number of threads.
     """
 
     def __init__(self, step: SearchStep, kind: str, threads: int) -> None:
-        import ctranslate2  # optional
+        import ctranslate2  # ctranslate2 is optional
 
         from wean_fairseq.checkpoints.ctranslate2_format import convert
 
@@ -160,7 +163,7 @@ def has_ctranslate2() -> bool:
 
 
 def hugging_face_models(size: Size) -> dict[str, torch.nn.Module]:
-    """Return models of Hugging Face in the sizes of ours. Return none if the library is not installed."""
+    """Return models of Hugging Face in the sizes of ours, or none if the library is not installed."""
     if not hugging_face.is_installed():
         return {}
     sizes = our_sizes(size)
@@ -169,7 +172,7 @@ def hugging_face_models(size: Size) -> dict[str, torch.nn.Module]:
 
 
 def has_int8() -> bool:
-    """Return True if this processor supports scores by 8-bit integers."""
+    """Return True if this processor supports scores computed with 8-bit integers."""
     from wean_fairseq.search.packed_linear import int8_is_exact
 
     return int8_is_exact()
@@ -177,7 +180,7 @@ def has_int8() -> bool:
 
 def measure_steps(size: Size, threads: int, rounds: int, warmup: int, seed: int) -> dict[str, dict[str, Any]]:
     """Time the training steps in turn in this process."""
-    # The plugin is loaded by now.
+    # The plugin is already loaded here.
     from wean_fairseq.modules.output_matmul import exact_products
 
     torch.set_num_threads(threads)
@@ -207,7 +210,9 @@ def measure_search(size: Size, threads: int, rounds: int, warmup: int, seed: int
 
 
 class TrainedStep(BeamSearchStep):
-    """A search with a trained model and no fixed output length. Each call decodes one batch of test sentences.
+    """A search with a trained model. The length of its outputs is not fixed.
+
+    Each call decodes one batch of test sentences.
 
     Args:
         checkpoint: checkpoint of the model.
@@ -229,7 +234,7 @@ class TrainedStep(BeamSearchStep):
 
 
 def measure_trained(args: argparse.Namespace, sentences: int, rounds: int, warmup: int) -> dict[str, Any]:
-    """Time the searches of a trained model in turn. Count the best outputs that are equal to fairseq's."""
+    """Time the searches of a trained model in turn. Count the best outputs that are equal to those of fairseq."""
     torch.set_num_threads(1)
     ways: dict[str, dict[str, bool]] = {STOCK: {"stock_search": True}, "exact": {}}
     if has_int8():
@@ -249,7 +254,7 @@ def measure_trained(args: argparse.Namespace, sentences: int, rounds: int, warmu
 
 
 def search_table(sentences: int, summary: dict[str, dict[str, Any]], peer: str = PEER) -> list[str]:
-    """Return a table of searches, with the share of our matrix products in their times."""
+    """Return a table of searches, with the share of their time that our matrix products take."""
     header = ["variant", "CPU ms", "sentences / CPU s", "**times as fast**", "wall ms", "times as fast", "products"]
     rows = []
     for name, row in summary.items():
@@ -289,7 +294,7 @@ def report(data: dict[str, Any]) -> list[str]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_run_options(parser, "transformer_families", rounds=5, warmup=1, hint=", of searches of a batch three at most")
     add_memory_options(parser)

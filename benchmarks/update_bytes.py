@@ -1,11 +1,11 @@
-"""Compute the bytes exchanged per update by the processes of a training, from the parameters of every arch.
+"""Compute the bytes that the processes of a training exchange in each update, from the parameters of every arch.
 
     python benchmarks/update_bytes.py              prints the tables in docs/scaling.md
 
-The archs have the sizes of their papers. All gradients are dense here, including the gradients of embeddings. A softmax
-over all words reaches each row of a tied embedding in each update, and fairseq exchanges no sparse gradients. So an
-update transfers each trainable parameter once, as four bytes in float32 or two with --fp16. Models are built by
-fairseq's parser and tasks, without memory for their parameters.
+The archs have the sizes of their papers. All gradients are dense here, including those of embeddings. In every update,
+a softmax over all words reaches each row of a tied embedding, and fairseq exchanges no sparse gradients. Therefore an
+update transfers each trainable parameter once, as four bytes in float32 or as two bytes with --fp16. Models are built
+by fairseq's parser and tasks, but no memory is allocated for their parameters.
 """
 
 import argparse
@@ -28,10 +28,11 @@ from torch import nn  # noqa: E402
 from workload import use_plugin, write_dictionaries  # noqa: E402
 
 BASELINE = "seq2seq_lstm"
-SPECIALS = 4  # number of fairseq's special symbols, in addition to the words
-BERT = Namespace(num_layers=12, dim=768, digest="00" * 32, path="")  # as wide as BERT-base; frozen, without gradients
-# Assumptions of the estimate, which are not measured: the milliseconds of a step without the exchange, the number of
-# GPUs, and the slowest link in their ring in GB/s, within a machine of 8 GPUs and between machines.
+SPECIALS = 4  # number of fairseq's special symbols, which come in addition to the words
+# as wide as BERT-base. It is frozen and has no gradients
+BERT = Namespace(num_layers=12, dim=768, digest="00" * 32, path="")
+# Assumptions of the estimate, which were not measured: the milliseconds of a step without the exchange, the numbers of
+# GPUs, and the speed in GB/s of the slowest link in their ring, within a machine of 8 GPUs and between machines.
 STEP_MS, GPUS, PER_MACHINE = 50.0, (8, 16, 32, 64), 8
 WITHIN, BETWEEN = 300.0, {"100 Gbit/s": 12.5, "10 Gbit/s": 1.25}
 ESSAYS = ("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "ppg", "pc_san")
@@ -39,7 +40,7 @@ ESSAYS = ("mta_lstm", "tat_lstm", "tav_lstm", "sc_lstm", "ppg", "pc_san")
 
 @dataclass(frozen=True)
 class Model:
-    """A table row: an arch with the options of its paper."""
+    """A row of the table: an arch with the options of its paper."""
 
     arch: str
     note: str = ""
@@ -47,7 +48,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """Return the name of the arch with its special options."""
+        """Return the name of the arch and a note on its special options."""
         return f"`{self.arch}`" + (f", {self.note}" if self.note else "")
 
 
@@ -88,7 +89,7 @@ def build(model: Model, data: Path) -> nn.Module:
     """Return the model for the dictionary in ``data``, without memory for its parameters."""
     task = "topic_essay" if model.arch in ESSAYS else "paraphrase"
     line = [str(data), "--source-lang", "src", "--target-lang", "tgt", "--task", task, "--arch", model.arch]
-    line += ["--criterion", "query_embedding"]  # works with all archs, including fairseq's
+    line += ["--criterion", "query_embedding"]  # this criterion works with all archs, including fairseq's
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=[*line, *model.flags])
     cfg = convert_namespace_to_omegaconf(args)
     ready = tasks.setup_task(cfg.task)
@@ -100,7 +101,7 @@ def build(model: Model, data: Path) -> nn.Module:
 
 
 def counted(models: Sequence[Model], words: int) -> dict[str, int]:
-    """Return the number of trainable parameters of each model, with a dictionary of this number of words."""
+    """Return the number of trainable parameters of each model for a dictionary of ``words`` words."""
     with tempfile.TemporaryDirectory() as folder:
         write_dictionaries(Path(folder), words + SPECIALS)
         return {
@@ -110,7 +111,7 @@ def counted(models: Sequence[Model], words: int) -> dict[str, int]:
 
 
 def render(words: int, numbers: dict[str, int]) -> list[str]:
-    """Return the Markdown table for one dictionary size. Ratios are relative to the first baseline in it."""
+    """Return the Markdown table for one dictionary size. Ratios are relative to the first baseline in the table."""
     header = ["arch", "parameters", "MiB per update, fp32", "fp16", "**share of the baseline's**"]
     baseline = next(name for name in numbers if name.startswith(f"`{BASELINE}"))
     rows = [
@@ -121,21 +122,21 @@ def render(words: int, numbers: dict[str, int]) -> list[str]:
 
 
 def exchange_ms(parameters: int, gpus: int, between: float) -> float:
-    """Return the milliseconds of a ring all-reduce of float32 gradients.
+    """Return the milliseconds that a ring all-reduce of float32 gradients takes.
 
-    Each link transfers 2 (N - 1) / N of their bytes. Latency is ignored.
+    Each link transfers 2 (N - 1) / N of the bytes of the gradients. Latency is ignored.
 
     Args:
-        parameters: trainable numbers.
-        gpus: N.
-        between: GB/s between machines.
+        parameters: number of trainable parameters.
+        gpus: number N of GPUs.
+        between: speed between machines in GB/s.
     """
     rate = WITHIN if gpus <= PER_MACHINE else between
     return 2 * (gpus - 1) / gpus * 4 * parameters / (rate * 1e6)
 
 
 def estimate(numbers: dict[str, int]) -> list[str]:
-    """Return the share of ``STEP_MS`` in a step with the exchange, for archs that differ in their output layer."""
+    """Return the share of ``STEP_MS`` in a step with the exchange, for archs with different output layers."""
     header = ["arch", "between machines", *(f"{gpus} GPUs" for gpus in GPUS)]
     rows = [
         [name, link, *(f"{STEP_MS / (STEP_MS + exchange_ms(numbers[name], gpus, rate)):.0%}" for gpus in GPUS)]

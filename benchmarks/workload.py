@@ -1,8 +1,8 @@
-"""One training step of any arch and criterion, built from a fairseq command line, and the batches for it.
+"""A training step of any arch and criterion, built from a fairseq command line, and batches for it.
 
-A step does the work of fairseq's trainer for one batch. It clears the gradients, runs the forward and backward pass,
-divides by the number of tokens, clips the norm and runs the optimiser. The trainer's own overhead is excluded for every
-arch.
+For one batch, a step does the same work as fairseq's trainer. It clears the gradients, runs the forward and backward
+pass, divides by the number of tokens, clips the norm and runs the optimiser. The overhead of the trainer itself is
+excluded for every arch.
 """
 
 import argparse
@@ -26,9 +26,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 PHASES = ("forward", "backward", "update")
 ADAM = ("--optimizer", "adam", "--lr", "0.001", "--clip-norm", "5")
-# Rows per call of the bare matrix products. This is large enough for the machine's full rate.
+# Number of rows in each call of the bare matrix products. This number is large enough to reach the full rate of the
+# machine.
 PRODUCT_ROWS = 448
-# Names of the operators of matrix products, without their overloads.
+# Names of the operators that compute matrix products, without their overloads.
 PRODUCTS = (
     "aten::mm aten::addmm aten::addmm_ aten::bmm aten::baddbmm aten::baddbmm_ aten::linear "
     "mkldnn::_linear_pointwise onednn::qlinear_pointwise"
@@ -37,7 +38,7 @@ PRODUCTS = (
 
 @dataclass(frozen=True)
 class Size:
-    """Sizes shared by all variants."""
+    """Sizes that all variants share."""
 
     vocabulary: int = 50_000
     dim: int = 256
@@ -53,7 +54,7 @@ TOY = Size(vocabulary=300, dim=8, batch_size=4, source_length=5, target_length=7
 
 @dataclass(frozen=True)
 class Variant:
-    """One table row: an arch of fairseq or of the plugin, with its criterion."""
+    """A row of a table: an arch of fairseq or of the plugin, with its criterion."""
 
     name: str
     arch: str
@@ -74,7 +75,7 @@ class Variant:
 
 
 def use_plugin() -> None:
-    """Load the plugin like --user-dir."""
+    """Load the plugin as --user-dir does."""
     utils.import_user_module(argparse.Namespace(user_dir=str(Path(__file__).resolve().parents[1] / "wean_fairseq")))
 
 
@@ -85,7 +86,7 @@ class TrainingStep:
         variant: variant to build.
         size: size of the model and of the batches.
         data_dir: a folder with the dictionaries.
-        batches: batches that are used in turn.
+        batches: batches to use in turn.
         seed: seed of the parameters and of dropout.
     """
 
@@ -106,7 +107,7 @@ class TrainingStep:
         self.clip_norm = cfg.optimization.clip_norm
 
     def setup_task(self, cfg: Any) -> FairseqTask:
-        """Return the task for building the model."""
+        """Return the task with which the model is built."""
         return tasks.setup_task(cfg)
 
     def build_optimizer(self, cfg: Any) -> Any:
@@ -134,27 +135,28 @@ class TrainingStep:
         self.optimizer.clip_grad_norm(self.clip_norm)
         self.optimizer.step()
         marks.append(time.process_time())
-        # Free the gradients' memory for the next variant. The trainer also clears them before the next batch.
+        # Free the memory of the gradients before the next variant runs. The trainer also clears them before the next
+        # batch.
         self.optimizer.zero_grad()
         spans = [end - start for start, end in pairwise(marks)]
         return dict(zip(PHASES, spans, strict=True))
 
     def average(self, sample_size: int) -> None:
-        """Divide the gradients of the summed loss, so that they become the gradients of the mean loss."""
+        """Divide the gradients of the summed loss, which turns them into gradients of the mean loss."""
         self.optimizer.multiply_grads(1.0 / sample_size)
 
     def num_parameters(self) -> int:
-        """Return the number of trainable parameters. Shared parameters count once."""
+        """Return the number of trainable parameters. Shared parameters are counted once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
 
 class OutputProducts:
-    """The three matrix products of an output layer alone. Every exact softmax over all words needs them.
+    """Only the three matrix products of an output layer. Every exact softmax over all words needs them.
 
     Args:
         size: size of the layer.
         seed: seed of the random operands.
-        library: function that creates the context that selects PyTorch's library for the products.
+        library: function that creates a context in which PyTorch uses the chosen library for the products.
     """
 
     def __init__(
@@ -166,14 +168,14 @@ class OutputProducts:
         self.query = torch.randn(rows, size.dim, generator=generator)
         self.weight = torch.randn(size.vocabulary, size.dim, generator=generator)
         self.flops = 3 * 2 * rows * size.dim * size.vocabulary
-        # The results are written into preallocated memory, so that no time is spent on allocation.
+        # Results are written into preallocated memory, so that no time is spent on allocation.
         self.chunks = self.query.split(PRODUCT_ROWS)
         self.scores = torch.empty(len(self.chunks[0]), size.vocabulary)
         self.grad_query = torch.empty_like(self.chunks[0])
         self.grad_weight = torch.zeros_like(self.weight)
 
     def __call__(self, index: int) -> dict[str, float]:
-        """Return the scores, the gradient of the queries and the gradient of the weights."""
+        """Compute the scores, the gradient of the queries and the gradient of the weights."""
         with self.library():
             for chunk in self.chunks:
                 scores = torch.mm(chunk, self.weight.t(), out=self.scores[: len(chunk)])
@@ -183,7 +185,7 @@ class OutputProducts:
 
 
 class _ProductRecorder(TorchDispatchMode):
-    """Record the calls of matrix products."""
+    """Records the calls of matrix products."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,11 +199,13 @@ class _ProductRecorder(TorchDispatchMode):
 
 
 class ProductsAlone:
-    """The matrix products of another step alone, by the same operators. No variant with these products can be faster.
+    """Only the matrix products of another step, computed by the same operators.
+
+    No variant with these products can be faster.
 
     Args:
-        step: step that is recorded with batch 0.
-        library: function that creates the context that selects PyTorch's library for the products.
+        step: step whose products for batch 0 are recorded.
+        library: function that creates a context in which PyTorch uses the chosen library for the products.
     """
 
     def __init__(
@@ -222,12 +226,14 @@ class ProductsAlone:
 
 
 class OutputLayer:
-    """The loss and gradients of the output layer alone, as in training. They include the products and the softmax.
+    """Only the loss and the gradients of the output layer, as in training.
+
+    They include the matrix products and the softmax.
 
     Args:
         size: size of the layer.
         seed: seed of the random operands.
-        loss: function that returns a scalar from queries (N, D), candidates' rows (V, D), no bias, and targets (N,).
+        loss: function that computes a scalar from queries (N, D), rows of candidates (V, D), no bias, and targets (N,).
     """
 
     def __init__(self, size: Size, seed: int, loss: Callable[..., torch.Tensor]) -> None:
@@ -249,7 +255,10 @@ class OutputLayer:
 def built_steps(
     variants: Iterable[Variant], size: Size, count: int, seed: int, step: type[TrainingStep] = TrainingStep
 ) -> Iterator[dict[str, TrainingStep]]:
-    """Yield a ``step`` for each variant, on the same ``count`` batches. The files exist until the context ends."""
+    """Yield a ``step`` for each variant. All steps use the same ``count`` batches.
+
+    The files exist until the context ends.
+    """
     with tempfile.TemporaryDirectory() as folder:
         write_dictionaries(Path(folder), size.vocabulary)
         batches = make_batches(size, count, seed)
@@ -257,7 +266,7 @@ def built_steps(
 
 
 def write_dictionaries(folder: Path, vocabulary: int) -> None:
-    """Write the same dictionary for both sides, with ``vocabulary`` entries including the special symbols."""
+    """Write the same dictionary for both sides. It has ``vocabulary`` entries, including the special symbols."""
     dictionary = Dictionary()
     for number in range(vocabulary - len(dictionary)):
         dictionary.add_symbol(f"w{number}")

@@ -6,9 +6,9 @@
 #
 # DATA is the published file of Quora question pairs, or a directory with {train,valid,test}.{src,tgt}.
 #
-# This comparison is not in any paper. The embeddings and layers of every system are WIDTH wide (Transformers: 3 + 3
-# layers of 4 heads). The systems read lower-cased words that occur at least twice in the training text. They are
-# trained by Adam with the same schedule, are validated after every epoch by their loss, and decode with beam 5. The
+# This comparison is not in any paper. The embeddings and layers of every system have the width WIDTH (Transformers: 3 +
+# 3 layers with 4 heads). The systems read lower-cased words that occur at least twice in the training text. They are
+# trained by Adam with the same schedule, are validated by their loss after every epoch, and decode with beam 5. The
 # arch determines the layers and the attention.
 #
 #   SYSTEMS  archs, and lstm, which is fairseq's own (default: all)
@@ -51,7 +51,7 @@ settings() {
       ;;
     copynet) sizes=("${lstm[@]}" --dropout 0.3) search=(--search-preset copynet) ;;
     rnnsearch) sizes=("${lstm[@]}" --dropout 0.3) search=(--replace-unk --search-preset copynet) ;;
-    pointer_generator) sizes=("${lstm[@]}") search=() ;; # it has no dropout
+    pointer_generator) sizes=("${lstm[@]}") search=() ;; # this arch has no dropout
     residual_lstm) sizes=("${lstm[@]}" --dropout 0.3) search=() ;; # without attention, <unk> cannot be replaced
     nts | enc_dec_a) sizes=("${lstm[@]}" --dropout 0.3) ;;
     copy_transformer) sizes=("${transformer[@]}" --dropout 0.3) search=() ;;
@@ -75,7 +75,7 @@ of_seed=$RUN RUN=$TABLE
 remember_data "DATA=$(realpath "$DATA")" "WIDTH=$WIDTH" "WORDS=$WORDS" "BATCH=$BATCH"
 prepare quora --data "$DATA" --lowercase
 test_of_text test
-# Words seen once become <unk>, so that <unk> itself is trained.
+# Words that occur only once become <unk>, so that the embedding of <unk> is trained.
 binarise "$WORDS" 2 --dataset-impl raw
 RUN=$of_seed
 share_data

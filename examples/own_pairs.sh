@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Train a model on your own sentence pairs that rewrites plain text, and compare it with a baseline, with scores and a
-# report. With topics and essays, train a model that writes an essay about topics.
+# Train a model on your own sentence pairs so that it rewrites plain text, and compare it with a baseline. The recipe
+# ends with scores and a report. With topics and essays, train a model that writes an essay about topics.
 #
 #   DATA=pairs.csv bash examples/own_pairs.sh
 #   TASK=essay DATA=essays.csv bash examples/own_pairs.sh
@@ -66,7 +66,7 @@ for name in BASELINE CASE UNIT HEADER; do
   [[ ${!name} != *' '* ]] || die "$name takes one value, but is ${!name}: choose one of them."
 done
 [[ $UNIT != characters ]] || ((BPE == 0)) || die "BPE splits words, and UNIT=characters has none: leave BPE out."
-# These values come from the terminal (COLUMNS=80) and the locale (LANGUAGE=en_US:en), not from the user.
+# A terminal may set COLUMNS=80 and the locale may set LANGUAGE=en_US:en. These values do not come from the user.
 [[ ! $COLUMNS =~ ^[0-9]*$ ]] || COLUMNS=''
 [[ -z $COLUMNS || $COLUMNS == *,* ]] || die "COLUMNS must name two columns or more, such as a,b, but is $COLUMNS."
 [[ $LANGUAGE != *[_:@.]* && $LANGUAGE != C ]] || LANGUAGE=''
@@ -103,7 +103,8 @@ if ((${#bert[@]})); then
   [[ ${bert[0]} != --bert || -d ${bert[1]} ]] || die "there is no BERT directory ${bert[1]}: give --bert a local transformers directory."
 fi
 
-# need_tables HINT: check the array `files` like `need_files`. A folder in it is a saved Hugging Face data set.
+# need_tables HINT: check the array `files` like `need_files`. A folder in this array is a saved data set of Hugging
+# Face.
 need_tables() {
   local path inside
   for path in "${files[@]}"; do
@@ -193,7 +194,8 @@ share_data
 # --- systems --------------------------------------------------------------------------------------------------------
 
 choose_defaults "$(wc -l <"$RUN/text/train.src")"
-: "${SYSTEMS:=$(tr ' ' '\n' <<<"$BASELINE $ARCH" | awk 'NF && !seen[$0]++' | paste -sd ' ')}" # a JOB has one system
+# a JOB has only one system
+: "${SYSTEMS:=$(tr ' ' '\n' <<<"$BASELINE $ARCH" | awk 'NF && !seen[$0]++' | paste -sd ' ')}"
 for system in $SYSTEMS; do # check all systems before the first training
   settings "$system"
   check_training "$system" "$system" "${optimisation[@]}"
@@ -205,7 +207,7 @@ for system in $SYSTEMS; do
 done
 [[ -z ${JOB:-} ]] || exit 0
 
-# Systems that were trained here before, with the same epochs and search, are included in the scores.
+# The scores also include systems that were trained here before, with the same epochs and search.
 for system in ${archs:+$archs}; do
   [[ -n $SEEDS || " $SYSTEMS " == *" $system "* || ! -f $RUN/$system/checkpoint_best.pt ]] && continue
   settings "$system"
@@ -229,7 +231,7 @@ for system in $ARCH; do
   number=$((number + 1))
   export_model "$system" "$folder"
 done
-[[ $RECIPE_STAGE != score ]] || exit 0 # the first seed's process reports all seeds
+[[ $RECIPE_STAGE != score ]] || exit 0 # the process of the first seed writes the report on all seeds
 runs=("$RUN")
 [[ -z $SEEDS ]] || read -ra runs <<<"$SEEDS"
 tool wean-report "${runs[@]/#/${SEEDS:+$TABLE/seed}}" --output "$TABLE/report" >"$TABLE/report.log"

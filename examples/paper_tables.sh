@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Write every table of the four papers in Markdown. Each has the published numbers next to the numbers in results/ with
-# their sources, and for missing numbers the command that would measure them. No model is trained or decoded.
+# Write every table of the four papers in Markdown. Each table has the published numbers next to the numbers in results/
+# with their sources. For missing numbers, it has the command that would measure them. No model is trained or decoded.
 #
 #   bash examples/paper_tables.sh
 #   RELEASED="pwkp=path/to/outputs" bash examples/paper_tables.sh   # scores released outputs again

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Report every Quora system on one page. The script trains and scores missing systems, then reports all existing
+# Report every Quora system on one page. The script trains and scores missing systems, and then reports on all existing
 # systems.
 #
 #   DATA=path/to/quora bash examples/quora_report.sh
@@ -13,7 +13,7 @@
 #             granularity_transformer/table2.sh)
 #   OUTPUT    path of the page (default: runs/quora_report)
 set -euo pipefail
-set -o noglob # a `*` in FAMILIES is not a list of files
+set -o noglob # so that a `*` in FAMILIES is not expanded to a list of files
 ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 : "${FAMILIES=wean_lstm copy_transformer granularity_transformer pointer_generator residual_lstm dnpg}"
 : "${SMOKE:=0}" "${RUN:=}"
@@ -32,7 +32,7 @@ for family in $FAMILIES; do
   [[ -f $ROOT/examples/$family/quora.sh ]] || die "there is no recipe examples/$family/quora.sh."
 done
 for family in $FAMILIES; do
-  # Each recipe has its own systems. An empty RUN selects the recipe's own directory.
+  # Each recipe has its own systems. An empty RUN selects the directory of the recipe.
   env -u SYSTEMS RUN="${RUN:+$RUN/$family}" bash "$ROOT/examples/$family/quora.sh"
 done
 

@@ -18,7 +18,7 @@
 set -euo pipefail
 
 : "${TRIES:=5}" "${WAIT:=10}"
-readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are longer than the longest wait
+readonly LONGEST=600 DOUBLINGS=10 # 2 ^ 10 seconds are longer than the longest waiting time
 
 # shellcheck source=examples/lib/checks.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/checks.sh"
@@ -56,8 +56,8 @@ MARK="WEAN_TRAIN_UNTIL_DONE=$TEMPORARY"
 readonly FOLDER TEMPORARY MARK
 trap 'rm -rf -- "$TEMPORARY"' EXIT
 
-running='' # the current child: the training, or the pause before a restart
-stopped='' # the received signal
+running='' # the current child process: the training, or the pause before a restart
+stopped='' # the signal that was received
 pass_on() {
   stopped=$1
   # The training is in a separate process group and receives only this signal.
@@ -68,7 +68,7 @@ for signal in HUP INT TERM; do
   trap "pass_on $signal" "$signal"
 done
 
-# wait_for PROCESS: wait for a process and set `status`. Pass on signals that arrive in the meantime.
+# wait_for PROCESS: wait for a process and set `status`. Pass on signals that arrive while it runs.
 wait_for() {
   running=$1
   # If the signal arrived before the process started, wait a second, because a process that has just started could
@@ -91,7 +91,8 @@ start() {
   set -m # start children in separate process groups
   tee "$TEMPORARY/errors" <"$TEMPORARY/pipe" >&2 &
   copying=$!
-  exec 3>"$TEMPORARY/pipe" # waits for tee, which would wait forever if the training is killed before opening it
+  # this waits for tee, which would wait forever if the training were killed before it opens the pipe
+  exec 3>"$TEMPORARY/pipe"
   touch "$TEMPORARY/begin"
   env "$MARK" "$@" </dev/null 2>&3 3>&- &
   exec 3>&-
@@ -101,8 +102,8 @@ start() {
   wait "$copying" 2>/dev/null || true
 }
 
-# end_the_rest GROUP: end the remaining processes of a killed leader, which would continue to write into the folder.
-# They are data workers, other ranks, and the processes of torchrun, which have separate process groups.
+# end_the_rest GROUP: end the remaining processes of a leader that was killed. They would continue to write into the
+# folder. They are data workers, other ranks, and the processes of torchrun, which have separate process groups.
 end_the_rest() {
   local file process
   kill -s KILL -- "-$1" 2>/dev/null || true
@@ -116,8 +117,8 @@ wrote_a_checkpoint() {
   [[ -n $(find "$FOLDER" -mindepth 1 -maxdepth 1 -name 'checkpoint*.pt' -newer "$TEMPORARY/begin" 2>/dev/null) ]]
 }
 
-# Finds errors of the plugin that need the user. A lost process is not such an error, because restarting all processes
-# helps.
+# Finds error messages of the plugin about problems that only the user can solve. A lost process is not such an error,
+# because restarting all processes helps.
 sentence() {
   grep -aE '^(wean_fairseq: error: |wean_fairseq\.[a-z_.]+\.[A-Z][A-Za-z]*: )' "$TEMPORARY/errors" |
     grep -av '^wean_fairseq: error: another process of this training' | tail -n 1

@@ -1,12 +1,12 @@
-"""Split essays into one chunk of clauses per topic, for ``ppg``, which writes the i-th chunk from the i-th topic.
+"""Split essays into one chunk of clauses per topic. ``ppg`` writes the i-th chunk from the i-th topic.
 
     python preprocess/clause_chunks.py --data data/zhihu --output data/zhihu-chunks
     python preprocess/clause_chunks.py --generated LOG --output outputs.txt
 
 The first command reads the topic words and tokenised essays in {train,valid,test}.{src,tgt}, and puts ``<chunk>``
-between the chunks. Topics are sorted by their first occurrence in the essay, followed by those that do not occur,
-except in the test split, whose essays must not be used. The second command removes the symbol from outputs. LOG is the
-output of fairseq-generate, and ``--input`` takes plain text instead, one output per line.
+between the chunks. Topics are sorted by their first occurrence in the essay. Topics that do not occur come last. Topics
+of the test split keep their order, because its essays must not be used. The second command removes the symbol from
+outputs. LOG is the output of fairseq-generate. ``--input`` takes plain text instead, with one output per line.
 """
 
 import math
@@ -23,13 +23,13 @@ from corpus.outputs import rewrite_outputs
 from corpus.plain import plain_files
 from corpus.preparation import Preparation
 
-# The enumeration comma is not included, because it separates words.
+# The enumeration comma is not in this set, because it separates words.
 CLAUSE_ENDS = frozenset(",.;:!?，。；：！？…")
 CLOSERS = frozenset("'’”」』)）")
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("clause_chunks", __doc__)
     group = options.add_mutually_exclusive_group(required=True)
     group.add_argument("--data", type=Path, metavar="DIR", help="directory with {train,valid,test}.{src,tgt}")
@@ -55,7 +55,10 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def split_clauses(tokens: list[str]) -> list[int]:
-    """Return the clause lengths. A clause ends with its punctuation and the closing quotes or brackets after it."""
+    """Return the lengths of the clauses.
+
+    A clause ends with its punctuation mark and the closing quotes or brackets that follow.
+    """
     lengths, ended = [0], False
     for token in tokens:
         ends = set(token) <= CLAUSE_ENDS
@@ -68,19 +71,19 @@ def split_clauses(tokens: list[str]) -> list[int]:
 
 
 def split_evenly(lengths: list[int], parts: int) -> list[int]:
-    """Group neighbours into ``parts`` groups whose lengths are as equal as possible. Return the groups' lengths.
+    """Group neighbouring clauses into ``parts`` groups of nearly equal length, and return the lengths of the groups.
 
-    The sum of squares is minimal, so the variance is minimal too. If several groupings have this sum, the grouping with
-    the longest last group is returned. Further ties are decided by the group before it, and so on.
+    The sum of the squared lengths is minimal, and so is their variance. If several groupings have this sum, the one
+    with the longest last group is returned. If this does not decide, the group before it does, and so on.
     """
     place = [0, *accumulate(lengths)]
-    best = [size * size for size in place]  # minimum for the first n clauses in one group, then in two, ...
+    best = [size * size for size in place]  # minimum sum for the first n clauses in one group, then in two groups, ...
     choices = []
     for group in range(2, parts + 1):
         sums, begins = [math.inf] * len(place), [0] * len(place)
         for end in range(group, len(place)):
-            # The first word of the last group never moves back while the essay grows (the squares are convex), and
-            # larger last groups cannot win once their own square is above the minimum.
+            # As more clauses are added, the start of the last group never moves back, because the squares are convex. A
+            # larger last group cannot be better once its own square exceeds the minimum.
             least = (math.inf, 0)
             for begin in range(end - 1, max(group - 1, begins[end - 1]) - 1, -1):
                 last = (place[end] - place[begin]) ** 2
@@ -98,11 +101,11 @@ def split_evenly(lengths: list[int], parts: int) -> list[int]:
 
 
 def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
-    """Return the essay with the symbol between its chunks, and whether clauses were split because there were too few.
+    """Return the essay with the symbol between its chunks, and True if clauses were split because there were too few.
 
     Args:
         tokens: the essay.
-        parts: number of chunks. An essay with fewer words has one chunk per word.
+        parts: number of chunks. An essay with fewer words gets one chunk per word.
         symbol: separator of the chunks.
     """
     clauses = split_clauses(tokens)
@@ -116,7 +119,10 @@ def cut(tokens: list[str], parts: int, symbol: str) -> tuple[list[str], bool]:
 
 
 def order_topics(topics: list[str], essay: list[str]) -> list[str]:
-    """Return the topics by their first occurrence. Topics that do not occur follow in their given order."""
+    """Return the topics in the order of their first occurrence in the essay.
+
+    Topics that do not occur come last, in their given order.
+    """
     first = {token: place for place, token in reversed(list(enumerate(essay)))}
     return sorted(topics, key=lambda topic: first.get(topic, len(essay)))
 

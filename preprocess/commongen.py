@@ -1,4 +1,4 @@
-"""Prepare CommonGen, concept words -> a sentence with all of them, as {train,valid,test}.{src,tgt}.
+"""Prepare CommonGen (concept words -> a sentence that contains all of them) as {train,valid,test}.{src,tgt}.
 
     python preprocess/commongen.py --data DIR --output data/commongen
 
@@ -25,7 +25,7 @@ RELEASED = {"test": "commongen.test.jsonl", "valid": "commongen.dev.jsonl", "tra
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("commongen", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
@@ -53,10 +53,10 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield (concepts, sentences) of each line.
+    """Yield the concepts and the sentences of each line.
 
     Raises:
-        InputError: if a line is invalid. The message names the first one.
+        InputError: if a line is invalid. The message names the first such line.
     """
     for number, line in enumerate(preparation.lines(path), start=1):
         _, entry, problem = parse_line(line, number)
@@ -74,7 +74,7 @@ def read_sets(preparation: Preparation, path: Path) -> Iterator[tuple[str, list[
 
 
 def read_pairs(preparation: Preparation, split: str, paths: list[Path]) -> Iterator[tuple[str, str]]:
-    """Yield (concepts, sentence) of a split, released or plain."""
+    """Yield the concepts and the sentence of each pair of a split, from released or plain files."""
     if len(paths) > 1:
         for _, (source, target) in preparation.aligned_lines(paths):
             yield source, target

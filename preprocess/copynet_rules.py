@@ -3,7 +3,7 @@
     python preprocess/copynet_rules.py --output data/copynet-rules
 
 Writes {train,valid,test}.{src,tgt}, the number and the type of every line's rule ({train,valid,test}.{rule,type}), the
-rules (rules.json) and manifest.json. The same options give identical bytes on every machine.
+rules (rules.json) and manifest.json. The same options give byte-identical files on every machine.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from corpus.generator import draw_distinct
 from corpus.output import SPLITS, Output
 from tqdm import tqdm
 
-VERSION = "1.0"  # raise it with every change that changes the bytes
+VERSION = "1.0"  # to be raised with every change that changes the bytes
 COLUMNS = ("src", "tgt", "rule", "type")
 RULES_FILE = "rules.json"
 REMARK = (
@@ -30,8 +30,8 @@ REMARK = (
 )
 
 SYMBOLS = tuple(f"{number:03d}" for number in range(1000))
-MIN_TEMPLATE, MAX_TEMPLATE = 5, 20  # number of symbols and variables on one side of a rule
-MIN_FILLING, MAX_FILLING = 1, 15  # number of symbols that replace one variable
+MIN_TEMPLATE, MAX_TEMPLATE = 5, 20  # minimum and maximum number of symbols and variables on one side of a rule
+MIN_FILLING, MAX_FILLING = 1, 15  # minimum and maximum number of symbols that replace a variable
 # Maps each type of rule to the variables on its source side and on its target side.
 TYPES = {
     "x-to-empty": ("x", ""),
@@ -61,7 +61,7 @@ class Instance(NamedTuple):
 
 
 def draw_template(rng: Random, variables: str) -> Template:
-    """Draw a template: its length, its symbols, and a distinct interior position for each variable."""
+    """Draw a template: its length, its symbols, and a different inner position for each variable."""
     template = [pick(rng, SYMBOLS) for _ in range(between(rng, MIN_TEMPLATE, MAX_TEMPLATE))]
     interior = list(range(1, len(template) - 1))
     for variable in variables:
@@ -70,7 +70,7 @@ def draw_template(rng: Random, variables: str) -> Template:
 
 
 def draw_rules(rng: Random, count: int) -> list[Rule]:
-    """Draw this number of rules, cycling through the types, so that their shares differ by at most one rule."""
+    """Draw ``count`` rules, cycling through the types, so that the numbers of rules per type differ by at most one."""
     names = list(TYPES)
     rules = []
     for number in range(count):
@@ -86,7 +86,7 @@ def fill(template: Template, fillings: dict[str, Template]) -> str:
 
 
 def draw_instance(rng: Random, rules: Sequence[Rule], number: int) -> Instance:
-    """Replace each variable of one rule by a new string of symbols, the same at every occurrence of the variable."""
+    """Replace each variable of a rule by a new string of symbols. All occurrences of a variable get the same string."""
     rule = rules[number]
     fillings = {
         variable: tuple(pick(rng, SYMBOLS) for _ in range(between(rng, MIN_FILLING, MAX_FILLING)))
@@ -96,7 +96,7 @@ def draw_instance(rng: Random, rules: Sequence[Rule], number: int) -> Instance:
 
 
 def draw_splits(rng: Random, rules: Sequence[Rule], per_rule: dict[str, int]) -> Iterator[tuple[str, Instance]]:
-    """Yield every instance with its split, see ``draw_distinct``. No source occurs twice.
+    """Yield every instance with its split (see ``draw_distinct``). No source occurs twice.
 
     The rules take turns, so that the first lines of a file are a representative sample of it.
     """
@@ -107,10 +107,10 @@ def draw_splits(rng: Random, rules: Sequence[Rule], per_rule: dict[str, int]) ->
 
 
 def find_fillings(rule: Rule, source: Template) -> Iterator[dict[str, Template]]:
-    """Yield every way to parse the source with this rule. All are equally likely.
+    """Yield every way to parse the source with this rule. All ways are equally likely.
 
-    A single variable can only be replaced in one way. If x and y are adjacent in the source template, any border is
-    possible.
+    If the source template has a single variable, there is only one way. If x and y are adjacent, there is one way for
+    each border between them.
     """
     order = [item for item in rule.source if item in ("x", "y")]
     total = len(source) - len(rule.source) + len(order)  # number of symbols that replace variables
@@ -132,7 +132,10 @@ def find_fillings(rule: Rule, source: Template) -> Iterator[dict[str, Template]]
 
 
 def chance_of_success(rule: Rule, source: str) -> float:
-    """Return the expected accuracy of the best answer if the rule is known. It is 1 unless x and y are ambiguous."""
+    """Return the expected accuracy of the best answer for a model that knows the rule.
+
+    It is 1 unless the border between x and y is ambiguous.
+    """
     targets = Counter(fill(rule.target, fillings) for fillings in find_fillings(rule, tuple(source.split())))
     return max(targets.values()) / sum(targets.values())
 
@@ -146,7 +149,7 @@ def measure_ceiling(rules: Sequence[Rule], instances: Sequence[Instance]) -> dic
 
 
 def write_output(output: Output, rules: Sequence[Rule], instances: Iterable[tuple[str, Instance]]) -> None:
-    """Write every instance with the number and the type of its rule, the rules, and facts for the manifest."""
+    """Write every instance with the number and the type of its rule, the rules, and the facts for the manifest."""
     tested = []
     with ExitStack() as stack:
         files = {name: stack.enter_context(output.split(name, COLUMNS)) for name in SPLITS}
@@ -170,7 +173,7 @@ def format_rules(rules: Sequence[Rule]) -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     parser = output_parser("copynet_rules", __doc__)
     parser.add_argument("--rules", type=whole_number(5, 10_000), default=200, metavar="N", help="rules, of 5 types")
     parser.add_argument("--train-per-rule", type=EXAMPLES, default=100, metavar="N", help="training instances")
@@ -181,7 +184,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def generate(options: argparse.Namespace, rng: Random) -> tuple[list[Rule], Iterator[tuple[str, Instance]]]:
-    """Return the rules, and the instances of all splits one after the other."""
+    """Return the rules, and the instances of all splits one split after the other."""
     rules = draw_rules(rng, options.rules)
     return rules, draw_splits(rng, rules, {split: getattr(options, f"{split}_per_rule") for split in SPLITS})
 

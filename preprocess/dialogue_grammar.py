@@ -1,13 +1,15 @@
-"""Grammar of the synthetic dialogues, `grammars/dialogues.toml`. It has patterns of turns, and fillers of their slots.
+"""Grammar of the synthetic dialogues, `grammars/dialogues.toml`.
 
-There are 173 patterns in Chinese, each with an utterance and one or more responses. `{person}` is a filler of that
-type, and `{person2}` is another filler of the same type. A slot that occurs only in a response is an entity that cannot
-be copied.
+It contains patterns of turns, and fillers for their slots.
 
-A filler (a name, dish, title, number) is composed of parts. A part is a list of words. If it has two halves, `a b / c
-d`, DS-II uses the words before the slash for training and the words after it for testing, and DS-I uses both. So no
-filler is in both halves. As the words of the second half are rarer, most of its fillers have a character that no filler
-of the first half has.
+Each of the 173 patterns in Chinese has an utterance and one or more responses. `{person}` stands for a filler of that
+type, and `{person2}` for another filler of the same type. If a slot occurs only in a response, its entity cannot be
+copied.
+
+A filler (such as a name, dish, title or number) is composed of parts. A part is a list of words. A list may have two
+halves, `a b / c d`. Then DS-II uses the words before the slash for training and the words after it for testing, and
+DS-I uses all words. Therefore no filler of DS-II is in both halves. The words of the second half are rarer, so most of
+its fillers contain a character that no filler of the first half contains.
 """
 
 import re
@@ -20,16 +22,17 @@ from corpus.grammar import read_grammar
 
 GRAMMAR = read_grammar("dialogues")
 PARTS: dict[str, str] = GRAMMAR["parts"]
-# Maps each type to its forms. A form lists the parts that are joined. A name that is not a part is written unchanged.
+# Maps each type to its forms. A form lists the parts that are joined. A name that is not the name of a part is written
+# unchanged.
 FORMS: dict[str, list[str]] = GRAMMAR["forms"]
-MAX_MISSES = 500  # a pool is considered complete after this number of repeated fillers in a row
+MAX_MISSES = 500  # a pool is considered complete after this number of repeated fillers in succession
 
 HALVES = ("train", "test")
 SLOT = re.compile(r"\{([a-z]+)(\d?)\}")
 
 
 class Pattern(NamedTuple):
-    """An utterance and one or more responses, with slots."""
+    """An utterance and its possible responses, with slots."""
 
     said: str
     responses: list[str]
@@ -44,7 +47,7 @@ def slots(text: str) -> list[str]:
 
 
 def words_of(part: str, halves: Sequence[str]) -> list[str]:
-    """Return the words of a part in the given halves. A name that is not a part is returned unchanged."""
+    """Return the words of a part in the given halves. A name that is not the name of a part is returned unchanged."""
     text = PARTS.get(part, part)
     first, _, second = text.partition("/")
     chosen = {"train": first, "test": second or first}
@@ -52,7 +55,7 @@ def words_of(part: str, halves: Sequence[str]) -> list[str]:
 
 
 def draw_pool(rng: Random, kind: str, halves: Sequence[str], size: int) -> list[str]:
-    """Draw this number of different fillers of one type, or all fillers if there are fewer."""
+    """Draw ``size`` different fillers of one type, or all fillers if there are fewer."""
     forms = [[words_of(part, halves) for part in form.split()] for form in FORMS[kind]]
     pool: dict[str, None] = {}
     misses = 0

@@ -4,9 +4,9 @@
 
 Writes two data sets. In DS-I (DIR/ds1), the names, places and other slot fillers of the test set also occur in the
 training set. In DS-II (DIR/ds2), all slot fillers of the test set are new. Each set has {train,valid,test}.{src,tgt},
-one token per character. Further files have each pair's pattern (.pattern), the kind of its response (.kind: copied,
-free or foreign) and all acceptable responses, its own first (.responses, separated by tabs). The same options give
-identical bytes on every machine.
+one token per character. Further files contain, for each pair, its pattern (.pattern), the kind of its response (.kind:
+copied, free or foreign), and all acceptable responses, separated by tabs (.responses). The response of the pair itself
+comes first. The same options give byte-identical files on every machine.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from wean_fairseq.text.steps import splitter
 
-VERSION = "1.0"  # raise it with every change that changes the bytes
+VERSION = "1.0"  # to be raised with every change that changes the bytes
 SETS = ("ds1", "ds2")
 COLUMNS = ("src", "tgt", "pattern", "kind", "responses")
 REMARK = (
@@ -40,7 +40,7 @@ Pools = dict[str, list[str]]  # type of slot -> fillers
 
 
 class Turn(NamedTuple):
-    """An utterance with its response, all acceptable responses (its own first), and their pattern and kind."""
+    """An utterance with its response, all acceptable responses (this response first), its pattern and its kind."""
 
     pattern: int
     source: str
@@ -50,7 +50,7 @@ class Turn(NamedTuple):
 
 
 def draw_pools(rng: Random, name: str, size: int) -> dict[str, Pools]:
-    """Draw the fillers of each split. In DS-I, all splits share a pool. In DS-II, the test set has its own pool."""
+    """Draw the fillers for each split. In DS-I, all splits share a pool. In DS-II, the test set has a separate pool."""
     if name == "ds1":
         shared = {kind: draw_pool(rng, kind, HALVES, size) for kind in FORMS}
         return dict.fromkeys(SPLITS, shared)
@@ -64,7 +64,7 @@ def type_of(slot: str) -> str:
 
 
 def draw_fillers(rng: Random, pattern: Pattern, pools: Pools) -> dict[str, str]:
-    """Draw a filler for every slot of a pattern. Two slots never have the same filler."""
+    """Draw a filler for every slot of a pattern. All slots of a pattern get different fillers."""
     fillers: dict[str, str] = {}
     for slot in slots(" ".join((pattern.said, *pattern.responses))):
         filler = pick(rng, pools[type_of(slot)])
@@ -108,7 +108,7 @@ def draw_turn(rng: Random, pools: Pools) -> Turn:
 
 
 def draw_splits(rng: Random, pools: dict[str, Pools], counts: dict[str, int]) -> Iterator[tuple[str, Turn]]:
-    """Yield every turn with its split, see ``draw_distinct``. No source occurs twice."""
+    """Yield every turn with its split (see ``draw_distinct``). No source occurs twice."""
     return draw_distinct(
         counts,
         lambda split, _: draw_turn(rng, pools[split]),
@@ -173,7 +173,7 @@ def write_output(
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     parser = output_parser("dialogue_patterns", __doc__)
     parser.add_argument(
         "--set", choices=(*SETS, "both"), default="both", help="ds2: no name, place, ... of test is in train"
@@ -196,7 +196,7 @@ def build_parser() -> argparse.ArgumentParser:
 def generate(
     name: str, options: argparse.Namespace, rng: Random
 ) -> tuple[dict[str, Pools], Iterator[tuple[str, Turn]]]:
-    """Return the fillers of one set, and its turns, split by split."""
+    """Return the fillers of one set, and its turns, one split after the other."""
     pools = draw_pools(rng, name, options.pool_size)
     return pools, draw_splits(rng, pools, {split: getattr(options, split) for split in SPLITS})
 

@@ -1,10 +1,10 @@
-"""Prepare ESSAY and ZhiHu as released with MTA-LSTM, topic words -> an essay, as {train,valid,test}.{src,tgt}.
+"""Prepare ESSAY and ZhiHu (topic words -> an essay), as released with MTA-LSTM, as {train,valid,test}.{src,tgt}.
 
     python preprocess/essay.py --train TrainingData.txt --test TestData.txt --output data/zhihu --max-topics 5
 
-Each line of a released file is a tokenised essay, then ``</d>``, then its topic words. There is no validation set, so
-1% of the training essays are drawn for it with the seed. ``--data`` takes a directory that is already split into
-{train,valid,test}.{src,tgt}.
+Each line of a released file is a tokenised essay, then ``</d>``, then its topic words. There is no validation set.
+Therefore 1% of the training essays are drawn for validation, depending on the seed. ``--data`` takes a directory that
+is already split into {train,valid,test}.{src,tgt}.
 """
 
 import sys
@@ -22,7 +22,7 @@ SEPARATOR = "</d>"
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("essay", __doc__)
     options.add_argument("--train", type=Path, metavar="FILE", help="released training file")
     options.add_argument("--test", type=Path, metavar="FILE", help="released test file")
@@ -49,7 +49,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def read_essays(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[tuple[str, str] | None]:
-    """Yield (topics, essay) for each line, or None if the line is not an essay, one separator and topics.
+    """Yield the topics and the essay of each line, or None if a line is not an essay, one separator and topics.
 
     Raises:
         InputError: if all lines are invalid.
@@ -71,7 +71,7 @@ def read_essays(preparation: Preparation, path: Path, *, first: bool = False) ->
 
 
 def objection(options: Namespace, essay: tuple[str, str] | None) -> str:
-    """Return the reason for dropping an essay. The reason is empty if the essay is kept."""
+    """Return the reason for dropping an essay, or an empty text if it is kept."""
     if essay is None:
         return f"essays_without_one_{SEPARATOR}"
     topics, words = (part.count(" ") + 1 if part else 0 for part in essay)
@@ -90,7 +90,7 @@ def add(writer: PairWriter, options: Namespace, essay: tuple[str, str] | None) -
 
 
 def write_plain_essays(options: Namespace, preparation: Preparation) -> None:
-    """Write the splits of a directory."""
+    """Write the splits of a directory that is already split."""
     for split, paths in plain_files(options.data).items():
         with preparation.split(split) as writer:
             for _, (topics, essay) in writer.until_full(preparation.aligned_lines(paths)):
@@ -115,7 +115,7 @@ def build(options: Namespace, preparation: Preparation) -> None:
         chosen = iter(splits)
         with preparation.split(split) as writer:
             for essay in writer.until_full(read_essays(preparation, options.train)):
-                drawn = "train" if objection(options, essay) else next(chosen)  # dropped essays are counted only once
+                drawn = "train" if objection(options, essay) else next(chosen)  # count dropped essays only once
                 if drawn == split:
                     add(writer, options, essay)
 

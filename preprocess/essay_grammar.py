@@ -1,9 +1,9 @@
-"""The domains of the synthetic topic essays, with their sentences and their topic words.
+"""The domains of the synthetic topic essays: their sentences and their topic words.
 
-A domain of `grammars/essays.toml` has three kinds of sentences without a topic, and five roles with topics. A role has
+Each domain in `grammars/essays.toml` has three kinds of sentences without a topic, and five roles of topics. A role has
 sentences, and statements about each of its topic words. `{}` is replaced by the topic word, and `{more}` by a statement
-about it. An essay follows the roles in the order of `ROLES`. If the essay has a topic of the first role, its sentence
-replaces the opening. A topic of the last role replaces the closing.
+about it. An essay follows the roles in the order of `ROLES`. If the essay has a topic of the first role, the sentence
+about it replaces the opening. The sentence about a topic of the last role replaces the closing.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ ROLES = ("scene", "people", "deed", "thing", "feeling")
 
 
 class Role(NamedTuple):
-    """A role of topics: its sentences, and its topic words with the statements about each of them."""
+    """A role of topics: its sentences, and its topic words, each with statements about it."""
 
     sentences: list[str]
     words: dict[str, list[str]]
@@ -33,7 +33,7 @@ def build_domains(grammar: Mapping[str, Mapping[str, Any]]) -> dict[str, Domain]
     """Return the domains of a language.
 
     Raises:
-        ValueError: if a domain lacks a part. The message names the domain.
+        ValueError: if a part of a domain is missing. The message names the domain.
     """
     domains = {}
     for name, parts in grammar.items():

@@ -1,12 +1,12 @@
-"""Prepare EW-SEW, English Wikipedia -> Simple English Wikipedia, with TurkCorpus's 8-reference dev and test sets.
+"""Prepare EW-SEW (English -> Simple English Wikipedia), with the 8-reference dev and test sets of TurkCorpus.
 
     python preprocess/ew_sew.py --match aligned-good-0.67 0.67 --match aligned-good_partial-0.53 0.45 \\
       --turk path/to/turkcorpus --output data/ew_sew --lowercase
 
-The training pairs come from the match files of Hwang et al., if their similarity reaches the threshold. Each line of
-these files has a sentence, its simple counterpart and their similarity, separated by tabs. With ``--train``, the pairs
-come from two aligned files instead, such as train.en and train.sen of NTS. Brackets are spelt as in the references,
--lrb- and -rrb-.
+The training pairs come from the match files of Hwang et al. Pairs are used if their similarity reaches the threshold.
+Each line of these files has a sentence, its simple counterpart and their similarity, separated by tabs. With
+``--train``, the pairs come from two aligned files instead, such as train.en and train.sen of NTS. Brackets are spelt
+-lrb- and -rrb-, as in the references.
 """
 
 import sys
@@ -22,9 +22,9 @@ from corpus.references import TURK, sides, write_references
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("ew_sew", __doc__)
-    options.set_defaults(brackets=True)  # spelt as in TurkCorpus
+    options.set_defaults(brackets=True)  # brackets are spelt as in TurkCorpus
     options.add_argument(
         "--match",
         nargs=2,
@@ -50,12 +50,14 @@ def parser() -> ArgumentParser:
 
 
 def turk_files(options: Namespace, split: str) -> list[Path]:
-    """Return the files of a set of TurkCorpus: the sentences, and their references."""
+    """Return the source file and the reference files of a TurkCorpus set."""
     return [options.turk / name for name in TURK[split]]
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """Return the source files. Split ``--match`` into paths and ``similarity`` thresholds, which the manifest records.
+    """Return the source files.
+
+    ``--match`` is split into paths and ``similarity`` thresholds, which the manifest records.
 
     Raises:
         InputError: if there are no files, or a threshold is not a number.
@@ -72,7 +74,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def read_matches(preparation: Preparation, path: Path, lowest: float) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of a match file that are similar enough."""
+    """Yield those pairs of a match file whose similarity is at least ``lowest``."""
     for _, cells, _ in read_rows(preparation.lines(path), Dialect("\t")):
         try:
             similarity = float(cells[2])
@@ -86,7 +88,10 @@ def read_matches(preparation: Preparation, path: Path, lowest: float) -> Iterato
 
 
 def write_dev(preparation: Preparation, paths: list[Path]) -> None:
-    """Write NTS's development files, which repeat a sentence for each reference. The first reference is the target."""
+    """Write NTS's development files, which repeat each sentence once per reference.
+
+    The first reference is the target.
+    """
     groups: dict[str, list[str]] = {}
     for _, (source, target) in preparation.aligned_lines(paths):
         groups.setdefault(source, []).append(target)

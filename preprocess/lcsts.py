@@ -1,12 +1,12 @@
-"""Prepare LCSTS (Chinese short text summarisation) as {train,valid,test}.{src,tgt}, in characters or jieba's words.
+"""Prepare LCSTS (Chinese short text summarisation) as {train,valid,test}.{src,tgt}, in characters or jieba words.
 
     python preprocess/lcsts.py --data DIR --output data/lcsts --setting wean
 
-DIR contains the released PART_I.txt, PART_II.txt and PART_III.txt. Human raters have scored the pairs of the last two
-files. As in all papers, pairs with a score below 3, or without a score, are dropped. DIR may also contain
-{train,valid,test}.{src,tgt} instead. The settings come from the papers. ``wean`` uses 4,000 characters,
-``copynet-characters`` 3,000 characters, and ``copynet-words`` 10,000 words, segmented by jieba. ``--unit`` replaces the
-unit of a setting, and ``--words`` its dictionary size.
+DIR contains the released PART_I.txt, PART_II.txt and PART_III.txt. The pairs in the last two files have scores from
+human raters. As in all papers, pairs with a score below 3, or without a score, are dropped. DIR may also contain
+{train,valid,test}.{src,tgt} instead. The settings are those of the papers. ``wean`` uses 4,000 characters,
+``copynet-characters`` 3,000 characters, and ``copynet-words`` 10,000 words, segmented by jieba. ``--unit`` overrides
+the unit of a setting, and ``--words`` its dictionary size.
 """
 
 import re
@@ -29,7 +29,7 @@ Document = tuple[int | None, str, str]
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("lcsts", __doc__)
     options.set_defaults(unit=None, words=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the released files")
@@ -39,7 +39,7 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """Return the source files. The setting is expanded into options."""
+    """Return the source files. The setting is first expanded into options."""
     unit, words = SETTINGS[options.setting]
     options.unit = options.unit or unit
     options.words = words if options.words is None else options.words
@@ -52,14 +52,14 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def read_documents(lines: Iterable[str], broken: list[int]) -> Iterator[Document]:
-    """Yield (score, text, summary) of every document.
+    """Yield the score, the text and the summary of every document.
 
     Args:
-        lines: lines of a released file, with the tags on separate lines, or around the text on one line.
-        broken: receives the number of each document without an end.
+        lines: lines of a released file, with the tags on separate lines or around the text on one line.
+        broken: receives the number of each document whose end is missing.
     """
     fields: dict[str, list[str]] = {}
-    lengths: Counter[str] = Counter()  # lengths of the fields, with a space after each part
+    lengths: Counter[str] = Counter()  # lengths of the fields, counting a space after each part
     field, inside, number = "", False, 0
     for line in lines:
         for index, part in enumerate(_TAG.split(line) if "<" in line else (line,)):

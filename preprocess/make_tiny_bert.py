@@ -1,11 +1,11 @@
-"""Create a tiny BERT with a vocabulary learnt from text. Store it as a transformers directory.
+"""Create a tiny BERT with a vocabulary that is learnt from text, and store it as a directory of transformers.
 
     python preprocess/make_tiny_bert.py --text data/essays/train.tgt --output data/bert --updates 2000
 
-It replaces a published BERT (--bert DIR) in tests, smoke runs and on machines without one. Without --updates the
+It replaces a published BERT (--bert DIR) in tests, smoke runs and on machines without one. Without --updates, the
 weights are random. With --updates, the model is pre-trained on the text by masked-word prediction as in BERT (Devlin et
 al., 2019, section 3.1, task 1). It predicts 15% of the pieces, of which 80% are replaced by [MASK], 10% by another
-piece, and 10% are unchanged. The loss is measured on held-out lines.
+piece, and 10% are unchanged. The loss is measured on lines that are held out.
 """
 
 import os
@@ -25,11 +25,11 @@ from wean_fairseq.optional import hide_broken_torchaudio
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 HELD_OUT_EVERY, MOST_HELD_OUT = 20, 512
 MASKED, UNCHANGED, OTHER_PIECE = 0.15, 0.1, 0.1
-_IGNORED = -100  # the label by which transformers skips a piece in the loss
+_IGNORED = -100  # transformers skips pieces with this label in the loss
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = learner_parser("make_tiny_bert", __doc__)
     options.add_argument("--lowercase", action="store_true", help="an uncased BERT, which strips accents too")
     group = options.add_argument_group("model")
@@ -82,7 +82,7 @@ def write(options: Namespace, output: Output) -> str:
 
 
 def _import_transformers() -> Any:
-    """Import transformers despite a broken torchaudio, without its progress bars and advice."""
+    """Import transformers even if torchaudio is broken. Hide its progress bars and advice."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     hide_broken_torchaudio()
     import transformers
@@ -95,9 +95,9 @@ def _import_transformers() -> Any:
 def learn_vocabulary(options: Namespace) -> list[str]:
     """Return the word pieces in the order of their numbers. Chinese characters are separate pieces, as in BERT.
 
-    The trainer of tokenizers numbers the characters inside words randomly, and uses these numbers to resolve ties. The
-    characters are therefore passed to it as special tokens in alphabetical order, so that the same text always gives
-    the same vocabulary.
+    The trainer of the library tokenizers numbers the characters inside words randomly, and uses these numbers to
+    resolve ties. Therefore the characters are passed to it as special tokens in alphabetical order, so that the same
+    text always gives the same vocabulary.
     """
     from tokenizers import BertWordPieceTokenizer
 
@@ -124,10 +124,11 @@ def learn_vocabulary(options: Namespace) -> list[str]:
 
 
 def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]:
-    """Train by masked-word prediction. Return the held-out loss before and after, in nats per masked piece."""
+    """Train by masked-word prediction. Return the held-out loss before and after training, in nats per masked piece."""
     import torch
 
-    lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]  # longer than [CLS] and [SEP]
+    # the line has more pieces than [CLS] and [SEP]
+    lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]
     out = set(range(0, len(lines), HELD_OUT_EVERY)[:MOST_HELD_OUT])
     held_out = [lines[number] for number in sorted(out)]
     training = [ids for number, ids in enumerate(lines) if number not in out]
@@ -179,12 +180,12 @@ def held_out_loss(model: Any, tokenizer: Any, lines: list[list[int]], batch_size
 
 
 def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: Any) -> dict[str, Any]:
-    """Return the input with some hidden pieces, and labels with only these pieces, both of shape (lines, pieces).
+    """Return the input with some pieces masked, and labels for only these pieces, both of shape (lines, pieces).
 
     Args:
         lines: ids of each line.
         tokenizer: tokenizer of the model.
-        chance: a ``torch.Generator``.
+        chance: a ``torch.Generator`` that chooses the pieces.
         device: device of the model.
     """
     import torch
@@ -193,9 +194,9 @@ def masked_batch(lines: list[list[int]], tokenizer: Any, chance: Any, device: An
     ids = torch.tensor([line + [tokenizer.pad_token_id] * (width - len(line)) for line in lines])
     lengths = torch.tensor([len(line) for line in lines])
     place = torch.arange(width)
-    is_piece = (place > 0) & (place < lengths.unsqueeze(1) - 1)  # not [CLS], [SEP] or padding
+    is_piece = (place > 0) & (place < lengths.unsqueeze(1) - 1)  # excludes [CLS], [SEP] and padding
     hidden = is_piece & (torch.rand(ids.shape, generator=chance) < MASKED)
-    hidden[:, 1] |= ~hidden.any(dim=1)  # at least one per line, so that every step has a loss
+    hidden[:, 1] |= ~hidden.any(dim=1)  # mask at least one piece per line, so that every step has a loss
     way = torch.rand(ids.shape, generator=chance)
     others = torch.randint(len(SPECIAL), len(tokenizer), ids.shape, generator=chance)
     inputs = torch.where(hidden & (way >= UNCHANGED), tokenizer.mask_token_id, ids)

@@ -22,7 +22,7 @@ HELD_OUT = ("test", "valid")
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("multi_reference", __doc__)
     options.add_argument("--data", type=Path, metavar="DIR", help="directory with TurkCorpus or ASSET")
     for split in HELD_OUT:
@@ -33,7 +33,7 @@ def parser() -> ArgumentParser:
 
 
 def files_of(options: Namespace) -> dict[str, list[Path]]:
-    """Return source and references of each split, the test set first.
+    """Return the source and the references of each split, the test set first.
 
     Raises:
         InputError: if there is no set, or a set has no references.
@@ -41,7 +41,7 @@ def files_of(options: Namespace) -> dict[str, list[Path]]:
     files: dict[str, list[Path]] = {}
     for layout in (TURK, ASSET) if options.data is not None else ():
         for split, names in layout.items():
-            if (options.data / names[0]).is_file():  # a missing reference is reported later
+            if (options.data / names[0]).is_file():  # if a reference is missing, this is reported later
                 files[split] = [options.data / name for name in names]
     files.update({split: getattr(options, split) for split in HELD_OUT if getattr(options, split)})
     if not files:

@@ -12,8 +12,9 @@ characters, as ``test.raw.src``, ``test.raw.tgt`` and, for further columns in ``
 
     python preprocess/own_pairs.py --test new.txt --prepared data/mine --output data/new
 
-A file of sources without targets, one per line, becomes test.src. It is tokenised like the training text of an earlier
-run. With --data, ``--prepared`` prepares new pairs like an earlier text, or like the text of an exported model.
+A file of sources without targets, with one source per line, becomes test.src. It is tokenised like the training text of
+an earlier run. If --data is given as well, ``--prepared`` prepares new pairs like an earlier text, or like the text of
+an exported model.
 """
 
 import sys
@@ -41,7 +42,7 @@ MOST_TOPICS = 50  # maximum number of words of a source with --topics
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("own_pairs", __doc__)
     options.set_defaults(unit="joiner")
     options.add_argument(
@@ -83,12 +84,15 @@ def _number_or_file(text: str) -> int | Path:
 
 
 def own_files(options: Namespace, split: str) -> list[Path]:
-    """Return the user's own files of a split, which is then not drawn."""
+    """Return the user's own files for a split. If there are any, the split is not drawn."""
     return [value for value in getattr(options, split) or () if isinstance(value, Path)]
 
 
 def use_saved_splits(options: Namespace) -> None:
-    """Replace a saved data set by its training split, and use its other splits unless the options name files."""
+    """If the data is a saved data set with splits, use its training split.
+
+    Its other splits are used unless files are given.
+    """
     if options.data and len(options.data) == 1:
         splits = split_folders(options.data[0])
         options.data = [splits.get("train", options.data[0])]
@@ -99,7 +103,7 @@ def use_saved_splits(options: Namespace) -> None:
 
 
 def prepared_files(options: Namespace, test: list[Path]) -> list[Path]:
-    """Return the file with the text settings in ``--prepared``. Return None without this option."""
+    """Return the file that contains the text settings of ``--prepared``, or none without this option."""
     if not options.prepared:
         return []
     if options.bpe or options.truecase or options.lowercase:
@@ -137,10 +141,10 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
-    """Open and survey the pairs to draw from (``data``) and the user's own splits.
+    """Open and survey the pairs to draw from (``data``) and the splits that the user provides.
 
-    Exact duplicates are kept in the user's valid and test sets. If there is such a set, the other pairs may lack its
-    further references.
+    In the user's valid and test sets, exact duplicates are kept. If there are such sets, the pairs in ``data`` may lack
+    columns of further references.
     """
     partly = any(own_files(options, split) for split in HELD_OUT)
     pairs_by_split: dict[str, Pairs] = {}
@@ -156,7 +160,7 @@ def open_all(options: Namespace, preparation: Preparation) -> dict[str, Pairs]:
 
 
 def texts_of(preparation: Preparation, pairs: Pairs) -> Iterator[Texts]:
-    """Yield the pairs, with topics as words between spaces. Raise ``InputError`` if the topics of a pair are a text."""
+    """Yield the pairs, with spaces between topics. Raise ``InputError`` if the topics of a pair are a text."""
     for source, *others in pairs.pairs():
         topics = preparation.text.source(source)
         if preparation.text.settings.topics and topics.count(" ") >= MOST_TOPICS:
@@ -168,9 +172,9 @@ def texts_of(preparation: Preparation, pairs: Pairs) -> Iterator[Texts]:
 
 
 def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts], references: int) -> None:
-    """Write valid or test as tokens and as raw text.
+    """Write the valid or test split as tokens and as raw text.
 
-    The line of a missing further reference is empty. wean-evaluate skips empty lines.
+    If a further reference is missing, its line is empty. wean-evaluate skips empty lines.
     """
     options = preparation.options
     raw = Cleaner("none" if options.unicode == "none" else "NFC", joiners=True)
@@ -186,7 +190,7 @@ def write_held_out(preparation: Preparation, split: str, items: Iterable[Texts],
 
 
 def write_sources(options: Namespace, preparation: Preparation) -> None:
-    """Write only sources, with the steps of the text in ``--prepared``."""
+    """Write only sources, with the text steps of ``--prepared``."""
     text = preparation.text
     with preparation.split("test", ["src"]) as writer:
         for number, line in enumerate(preparation.lines(options.test[0]), start=1):
@@ -219,7 +223,7 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
     uncounted = Cleaner(options.unicode)
     for source, *_ in pairs.pairs():
         clean = uncounted.clean(source)
-        draw.add(clean, clean)  # pairs with the same source stay together
+        draw.add(clean, clean)  # pairs with the same source stay in the same split
     share = max(1, min(MOST, len(draw) // SHARE))
     sizes = {split: (getattr(options, split) or [share])[0] for split in HELD_OUT if split not in files}
     splits = draw.assign(sizes, rest="train")

@@ -2,8 +2,8 @@
 
     python preprocess/parallel_text.py --output DIR --train SRC TGT [--train SRC TGT ...] --valid SRC TGT --test SRC TGT
 
-Sides of different length, missing files and bytes that are not UTF-8 are errors. The message names the file. Pairs with
-an empty side are errors too. With ``--drop-empty`` they are dropped from the training data and counted.
+Sides of different length, missing files, and bytes that are not UTF-8 are errors. The message names the file. A pair
+with an empty side is also an error. With ``--drop-empty``, such pairs are dropped from the training data and counted.
 """
 
 import sys
@@ -18,7 +18,7 @@ from corpus.preparation import Preparation
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("parallel_text", __doc__)
     for split in SPLITS:
         options.add_argument(

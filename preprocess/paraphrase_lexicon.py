@@ -1,7 +1,7 @@
 """Synonym sets, names and English inflection of the synthetic paraphrase grammar, written for this project.
 
 Every synonym set starts with its plainest word and ends with the most formal one. No inflected form belongs to two sets
-(checked by tests/unit/preprocess), so a word identifies its set.
+(tests/unit/preprocess checks this), so a word identifies its set.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ GRAMMAR = read_grammar("paraphrases")
 FEMALE_NAMES, MALE_NAMES, SURNAMES, COUNTRIES = (
     GRAMMAR[name].split() for name in ("female_names", "male_names", "surnames", "countries")
 )
-# Invented names of towns. They combine all beginnings and endings, except for every fourth combination.
+# Invented names of towns. They combine all first and last parts, except every fourth combination.
 TOWNS = [begin + end for begin in GRAMMAR["town_beginnings"].split() for end in GRAMMAR["town_endings"].split()]
 del TOWNS[3::4]
 
@@ -23,7 +23,7 @@ DOUBLING_VERBS: list[str] = GRAMMAR["doubling_verbs"].split()
 
 
 class SynonymSet(NamedTuple):
-    """Words of one meaning, plainest first. `kind` is verb, noun, adjective or other."""
+    """Words with the same meaning, the plainest first. `kind` is verb, noun, adjective or other."""
 
     kind: str
     words: tuple[str, ...]
@@ -31,7 +31,7 @@ class SynonymSet(NamedTuple):
 
 
 def inflect(word: str, form: str) -> str:
-    """Return `word` in one of the forms base, past, pp (verbs), s, p (nouns: singular, plural)."""
+    """Return `word` in one of these forms: base, past, pp (verbs), s, p (nouns: singular, plural)."""
     if form in ("base", "s"):
         return word
     if form == "p":
@@ -55,10 +55,10 @@ def _plural(noun: str) -> str:
 
 
 def _build_sets() -> dict[str, SynonymSet]:
-    """Return all synonym sets, keyed by their plainest word (the first one).
+    """Return all synonym sets by their plainest word, which is the first one.
 
-    A set is a list of words, in which "_" joins the words of a phrase. A noun may be followed by a colon and the
-    adjectives that fit it. An adjective is named by the first word of its set.
+    A set is a list of words. "_" joins the words of a phrase. A noun may be followed by a colon and the adjectives that
+    fit it. An adjective is identified by the first word of its set.
     """
     sets: dict[str, SynonymSet] = {}
     for kind in ("verb", "noun", "adjective", "other"):
@@ -73,7 +73,7 @@ LEXICON: dict[str, SynonymSet] = _build_sets()
 
 
 def surface_sets() -> list[tuple[str, ...]]:
-    """Return each form of every synonym set with at least two words, plainest word first."""
+    """Return each form of every synonym set that has at least two words, with the plainest word first."""
     forms = {"verb": ("base", "past", "pp"), "noun": ("s", "p"), "adjective": ("s",), "other": ("s",)}
     surfaces: dict[tuple[str, ...], None] = {}
     for entry in LEXICON.values():

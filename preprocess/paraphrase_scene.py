@@ -1,7 +1,8 @@
-"""The scene of one synthetic pair. It draws the parts that fill the slots of a template, in the words of both sides.
+"""The scene of one synthetic pair. It draws the parts that fill the slots of a template, in words for both sides.
 
-A source word is any member of its synonym set. The target word is usually the plainest, and never more formal than the
-source word. All random draws use `random.Random.random`, which is the same in all versions of Python.
+The source word is any member of its synonym set. The target word is usually the plainest member, and is never more
+formal than the source word. All random draws use `random.Random.random`, which gives the same numbers in all versions
+of Python.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +24,8 @@ from paraphrase_grammar import (
 )
 from paraphrase_lexicon import COUNTRIES, FEMALE_NAMES, LEXICON, MALE_NAMES, SURNAMES, TOWNS, inflect
 
-PLAIN_IN_SOURCE = 0.45  # probability that a source word is already the plainest of its set
-PLAIN_IN_TARGET = 0.80  # probability that the target replaces a more formal word by the plainest
+PLAIN_IN_SOURCE = 0.45  # probability that the source word is already the plainest of its set
+PLAIN_IN_TARGET = 0.80  # probability that a more formal word is replaced by the plainest in the target
 
 MONTHS = "january february march april may june july august september october november december".split()
 LARGE_NUMBERS = [*(f"{n}00" for n in range(2, 10)), *(f"{n},000" for n in range(1, 10))]
@@ -34,11 +35,11 @@ _PRONOUNS = {"he": ("he", "she"), "his": ("his", "her")}
 
 
 class Unsuitable(Exception):
-    """The drawn scene cannot fill the template. The generator then draws another one."""
+    """Error: the drawn scene cannot fill the template. The generator then draws another one."""
 
 
 class Part(NamedTuple):
-    """The filling of a slot: its words in the source and the target, and the properties for agreement."""
+    """The filling of a slot: its words in source and target, and properties that other words must agree with."""
 
     source: str
     target: str
@@ -48,7 +49,7 @@ class Part(NamedTuple):
     key: str = ""
 
     def write(self, side: int, form: str) -> str:
-        """Return the words of side 0 (source) or 1 (target), inflected or agreeing as `form` requires."""
+        """Return the words for side 0 (source) or 1 (target), inflected or made to agree as `form` requires."""
         if form == "was":
             return "were" if self.plural else "was"
         if form == "had":
@@ -66,13 +67,13 @@ class Part(NamedTuple):
 
 
 class Scene:
-    """Fills the slots of one pair, each once.
+    """Fills the slots of a pair. Each slot is filled once.
 
-    The slots are: A, A2 any actor (B: no group). N, N2 name of a person, M name of a person to marry. R, RP role in the
-    singular and plural, JOB role that earns a living. V, V2 action, O, O2 its object. K, J object and its adjective. X
-    immovable thing, G owned thing, E endangered thing, H hazard. P, P2 towns, L town or village, D direction, C
-    country. Y, Y2 years, AGE, NUM, NUM2, BIG numbers, Q about/over/almost. WW, TT place and time, W, T place and time,
-    or nothing. Adv manner, filler or nothing.
+    The slots are: A, A2 any actor (B: any actor except a group). N, N2 name of a person, M name of a person to marry.
+    R, RP role in the singular and plural, JOB role that earns a living. V, V2 action, O, O2 its object. K, J object and
+    its adjective. X immovable thing, G owned thing, E endangered thing, H hazard. P, P2 towns, L town or village, D
+    direction, C country. Y, Y2 years, AGE, NUM, NUM2, BIG numbers, Q about/over/almost. WW, TT place and time, W, T
+    place and time, or nothing. Adv manner, filler or nothing.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -111,7 +112,7 @@ class Scene:
         }
 
     def part(self, name: str) -> Part:
-        """Return the part that fills slot `name`, drawn at its first use."""
+        """Return the part that fills the slot `name`. It is drawn when it is first used."""
         if name not in self.parts:
             if name.startswith("~"):
                 made = Part(pick(self.rng, CUES[name[1:]].split("|")), "")
@@ -136,7 +137,7 @@ class Scene:
         return str(low + int(self.rng.random() * (high - low + 1)))
 
     def new(self, keys: Sequence[str], without: Sequence[str] = ()) -> str:
-        """Return one of `keys` that the pair has not used yet."""
+        """Return one of `keys` that the pair has not used yet and that is not in `without`."""
         left = [key for key in keys if key not in self.used and key not in without]
         if not left:
             raise Unsuitable(str(keys))
@@ -150,7 +151,7 @@ class Scene:
         return Part(text, text)
 
     def word(self, key: str) -> Part:
-        """Draw a word of a synonym set for each side. The target is never more formal than the source."""
+        """Draw a word of a synonym set for each side. The target word is never more formal than the source word."""
         words = LEXICON[key].words
         rank = 0
         if len(words) > 1 and self.rng.random() >= PLAIN_IN_SOURCE:
@@ -161,7 +162,7 @@ class Scene:
         return Part(words[rank], words[target_rank], person=key in PEOPLE, key=key)
 
     def described(self, key: str, form: str = "s") -> Part:
-        """Return a noun, half of the time with one of its adjectives, in the singular or plural."""
+        """Return a noun in the singular or plural. Half of the time, it has one of its adjectives."""
         noun, adjectives = self.word(key), LEXICON[key].adjectives
         source, target = inflect(noun.source, form), inflect(noun.target, form)
         if adjectives and self.rng.random() < 0.5:
@@ -198,7 +199,7 @@ class Scene:
         return self.noun_phrase(self.new(self.domain.roles))
 
     def part_role(self) -> Part:
-        """Return the bare noun of a role that a named person can have."""
+        """Return a noun, without an article, for a role that a named person can have."""
         return self.word(self.new(self.domain.roles, SINGULAR_ONLY))
 
     def name(self) -> Part:
@@ -223,7 +224,7 @@ class Scene:
         return chosen
 
     def object_among(self, nouns: Sequence[str]) -> str:
-        """Draw V with an object from `nouns` and return the object."""
+        """Draw the action V with an object from `nouns`, and return the object."""
         verb, noun = self.new_frame([frame for frame in self.domain.frames if frame[1] in nouns])
         self.parts["V"] = self.word(verb)
         return noun
@@ -268,7 +269,7 @@ class Scene:
         return Part(pick(self.rng, wordy).format(year), f"{plain} {year}")
 
     def manner(self) -> Part:
-        """Return an adverb, a phrase that the target drops, or nothing (in about half of the cases)."""
+        """Return an adverb, a phrase that the target omits, or (in about half of the cases) nothing."""
         draw = self.rng.random()
         if draw < 0.35:
             return self.word(pick(self.rng, self.domain.adverbs))

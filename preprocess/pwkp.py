@@ -1,13 +1,13 @@
-"""Prepare PWKP / WikiSmall or WikiLarge, anonymised or original, from the DRESS data as {train,valid,test}.{src,tgt}.
+"""Prepare PWKP / WikiSmall or WikiLarge, anonymised or original, from DRESS's data as {train,valid,test}.{src,tgt}.
 
     python preprocess/pwkp.py --data path/to/wikismall --output data/pwkp --lowercase
 
 DIR contains PWKP_108016.tag.80.aner.{train,valid,test}.{src,dst}, with placeholders such as PERSON@1 for named
-entities, and PWKP_108016.tag.80.aner.ori.*, without placeholders (``--form original``). Missing splits are skipped.
-With the anonymised form, each line of the file ``<split>.entities`` maps the placeholders of that pair to their words,
-as JSON. The words come from the bundle's map (``.aner.map.t7``) if it exists. Otherwise they are found by comparing the
-anonymised and the original form of the source. restore_entities.py restores the words in outputs. Use ``--name
-wiki.full.aner`` for WikiLarge.
+entities, and PWKP_108016.tag.80.aner.ori.*, without placeholders (``--form original``). Missing splits are skipped. For
+the anonymised form, a file ``<split>.entities`` is written. Each of its lines maps the placeholders of a pair to their
+words, as JSON. The words come from the map in the released data (``.aner.map.t7``) if it exists. Otherwise, they are
+found by comparing the anonymised form of the source with the original form. restore_entities.py restores the words in
+outputs. Use ``--name wiki.full.aner`` for WikiLarge.
 """
 
 import json
@@ -28,7 +28,7 @@ ENTITIES = "entities"
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("pwkp", __doc__)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="wikismall or wikilarge of the bundle")
     options.add_argument("--name", default="PWKP_108016.tag.80.aner", help="prefix of the file names")
@@ -38,7 +38,7 @@ def parser() -> ArgumentParser:
 
 
 def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
-    """Return the files of each split in one form (anonymised or original), held-out splits first."""
+    """Return the files of each split in one form (anonymised or original). Held-out splits come first."""
     name = options.name + (".ori" if form == "original" else "")
     files = {split: [options.data / f"{name}.{split}.{end}" for end in ENDS] for split in reversed(SPLITS)}
     return {
@@ -49,7 +49,7 @@ def pairs_of(options: Namespace, form: str) -> dict[str, list[Path]]:
 
 
 def map_of(options: Namespace) -> Path | None:
-    """Return the bundle's entity map, if it exists and is needed."""
+    """Return the entity map of the release, if it exists and is needed."""
     path = options.data / f"{options.name}.map.t7"
     return path if options.form == "anonymised" and path.is_file() else None
 
@@ -76,7 +76,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
     """Return the entity maps of the sentences of one split.
 
     Raises:
-        InputError: if the table is not the bundle's map.
+        InputError: if the table is not the entity map of the release.
     """
     rows = table.get(split) if isinstance(table, dict) else None
     if not isinstance(rows, dict) or set(rows) != set(range(1, len(rows) + 1)):
@@ -89,7 +89,7 @@ def lua_list(table: Any, split: str, path: Path) -> list[Mapping[str, str]]:
 
 
 def maps(preparation: Preparation, split: str, paths: list[Path], table: Any) -> Iterator[Mapping[str, str] | None]:
-    """Return the words of the placeholders of each pair of a split. None if they are unknown."""
+    """Yield the words of the placeholders for each pair of a split, or None if they are unknown."""
     options = preparation.options
     path = map_of(options)
     originals = pairs_of(options, "original").get(split)
@@ -124,7 +124,10 @@ def write_anonymised(preparation: Preparation, writer: PairWriter, paths: list[P
 
 
 def _held_out(writer: PairWriter, where: str) -> str:
-    """Return the position for the error about an empty side. Held-out files must stay aligned with the other form."""
+    """Return the place for the error message about an empty side, or an empty text if the pair may be dropped.
+
+    Held-out files must stay aligned with the other form.
+    """
     return where if writer.held_out else ""
 
 

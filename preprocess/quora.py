@@ -1,12 +1,12 @@
-"""Draw the duplicates among Quora question pairs (quora_duplicate_questions.tsv or train.csv) into three splits.
+"""Draw three splits from the duplicates among the Quora question pairs (quora_duplicate_questions.tsv or train.csv).
 
     python preprocess/quora.py --data quora_duplicate_questions.tsv --output data/quora --lowercase
 
-Only pairs marked as duplicates are used, in Moses tokens unless ``--unit`` selects another tokeniser. The random
-split depends only on the seed and the pairs. Many single questions of the test set are also in the training set. With
+Only pairs marked as duplicates are used, in Moses tokens unless ``--unit`` selects another tokeniser. The random split
+depends only on the seed and the pairs. Many individual questions of the test set are also in the training set. With
 ``--question-disjoint``, no question occurs in two splits. Pairs that share questions stay together, so valid and test
 may have one or two pairs fewer. A directory with {train,valid,test}.{src,tgt} keeps its splits. In that case,
-``--train``, ``--valid`` and ``--test`` draw this number of pairs from its splits, by line number.
+``--train``, ``--valid`` and ``--test`` give the numbers of pairs to draw from its splits, by line number.
 """
 
 import sys
@@ -28,7 +28,7 @@ COLUMNS = ("question1", "question2", "is_duplicate")
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("quora", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="FILE", help="the published file, or a directory")
@@ -41,7 +41,10 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """Return the source files. The published questions are untokenised. The text of a directory is tokenised."""
+    """Return the source files. The published questions are untokenised.
+
+    The text in a directory of splits is already tokenised.
+    """
     options.unit = options.unit or ("words" if options.data.is_dir() else "moses")
     if options.data.is_dir():
         files = [path for paths in plain_files(options.data).values() for path in paths]
@@ -58,7 +61,7 @@ def read_duplicates(table: Table, *, first: bool = False) -> Iterator[tuple[str,
 
     Args:
         table: the published file.
-        first: whether this is the first pass over the file, which counts the rows that are not used.
+        first: True in the first pass over the file. This pass counts the rows that are not used.
     """
     left_out = table.preparation.left_out
     for _, texts, _ in table.items(count=first):
@@ -71,7 +74,10 @@ def read_duplicates(table: Table, *, first: bool = False) -> Iterator[tuple[str,
 
 
 def build(options: Namespace, preparation: Preparation) -> None:
-    """Draw the splits in a first pass over the file, and write each split in another pass, the training pairs last."""
+    """Draw the splits in a first pass over the file, and write each split in another pass.
+
+    The training split is last.
+    """
     sizes = {split: getattr(options, split) for split in SIZES}
     if options.data.is_dir():
         write_plain(preparation, plain_files(options.data), sizes, options.seed)

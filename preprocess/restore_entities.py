@@ -1,9 +1,9 @@
-"""Restore names in outputs on anonymised text (PERSON@1), as the papers on PWKP do before scoring.
+"""Restore names in outputs for anonymised text (PERSON@1), as the papers on PWKP do before scoring.
 
     python preprocess/restore_entities.py --entities data/pwkp/test.entities --generated LOG --output FILE
 
-``test.entities`` is written by pwkp.py next to the text. LOG is the output of fairseq-generate. ``--input`` takes plain
-text instead, one output per line.
+pwkp.py writes ``test.entities`` next to the text. LOG is the output of fairseq-generate. ``--input`` takes plain text
+instead, with one output per line.
 """
 
 import sys
@@ -23,7 +23,7 @@ def read_entities(path: Path) -> list[dict[str, str]]:
     """Return the entities of each line.
 
     Raises:
-        InputError: if a line is invalid. The message names the first one.
+        InputError: if a line is invalid. The message names the first such line.
     """
     entities = []
     for number, line in enumerate(read_lines(path), start=1):

@@ -3,12 +3,14 @@
     python preprocess/retrieve_pairs.py --data data/quora --output data/quora-pairs
 
 Each line x of {train,valid,test}.src becomes ``x <pair> p <pair> q``. Here, (p, q) is the training pair whose p is most
-similar to x by the cosine of their TF-IDF vectors. Targets are unchanged. A training sentence gets no pair that
-contains it or its target, because that would reveal the answer. A sentence that shares no word with any p gets no pair.
+similar to x, by the cosine of their TF-IDF vectors. Targets are unchanged. A training sentence gets no pair that
+contains it or its target, because that would reveal the answer. If a sentence shares no word with any p, it gets no
+pair.
 
     python preprocess/retrieve_pairs.py --data data/new --pairs data/quora --output data/new-pairs
 
-The second command appends training pairs of ``--pairs`` to the sentences in another directory, with or without targets.
+The second command appends training pairs from ``--pairs`` to the sentences in another directory, with or without
+targets.
 """
 
 import sys
@@ -26,13 +28,13 @@ from corpus.reading import read_words
 from sklearn.feature_extraction.text import TfidfVectorizer
 from tqdm import tqdm
 
-CELLS = 1 << 25  # maximum number of similarities per block (128 MiB, and twice that during the computation)
+CELLS = 1 << 25  # maximum number of similarities in a block (128 MiB, and twice this amount during the computation)
 
 Pair = tuple[str, ...]  # a sentence, and its target if it has one
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = output_parser("retrieve_pairs", __doc__)
     options.add_argument(
         "--data", type=Path, required=True, metavar="DIR", help="folder with tokenised {train,valid,test}.{src,tgt}"
@@ -52,7 +54,9 @@ def parser() -> ArgumentParser:
 
 
 class Retriever:
-    """Finds the training pair whose source is most similar to a sentence. The first pair wins ties.
+    """Finds the training pair whose source is most similar to a sentence.
+
+    If several pairs are equally similar, the first one is chosen.
 
     Args:
         pairs: training pairs to search.
@@ -61,17 +65,17 @@ class Retriever:
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self.vectorizer = TfidfVectorizer(analyzer=str.split, dtype=np.float32)
         self.vectors = self.vectorizer.fit_transform([source for source, _ in pairs])
-        self.having: defaultdict[str, list[int]] = defaultdict(list)  # the pairs that contain a sentence
+        self.having: defaultdict[str, list[int]] = defaultdict(list)  # pairs that contain a sentence
         for number, pair in enumerate(pairs):
             for sentence in pair:
                 self.having[sentence].append(number)
 
     def find(self, sentences: Sequence[Pair], *, training: bool) -> Iterator[int]:
-        """Return the index of the pair for each sentence. It is -1 if no pair shares a word with the sentence.
+        """Return the index of the pair for each sentence, or -1 if no pair shares a word with the sentence.
 
         Args:
             sentences: sentences, each with its target if it has one.
-            training: exclude pairs that contain the sentence or its target.
+            training: leave out pairs that contain the sentence or its target.
         """
         rows = max(1, CELLS // self.vectors.shape[0])
         for start in range(0, len(sentences), rows):
@@ -85,7 +89,7 @@ class Retriever:
 
 
 def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
-    """Return the sentences of a split, with their targets if there are any.
+    """Return the sentences of a split with their targets, if there are any.
 
     Raises:
         InputError: if a line is empty or contains the pair symbol, or if the sides have different lengths.
@@ -102,7 +106,7 @@ def read_split(folder: Path, split: str, options: Namespace) -> list[Pair]:
 
 
 def files_of(folder: Path, split: str) -> list[Path]:
-    """Return the existing files of a split, the source first. Return None if there is no source."""
+    """Return the existing files of a split, the source first. Return an empty list if there is no source."""
     paths = [folder / f"{split}.{side}" for side in SIDES]
     return [path for path in paths if path.is_file()] if paths[0].is_file() else []
 

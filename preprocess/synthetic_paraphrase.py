@@ -2,7 +2,8 @@
 
     python preprocess/synthetic_paraphrase.py --output data/synthetic
 
-Writes {train,valid,test}.{src,tgt} and manifest.json. The same options give identical bytes on every machine.
+The script writes {train,valid,test}.{src,tgt} and manifest.json. The same options give byte-identical files on every
+machine.
 """
 
 import argparse
@@ -24,22 +25,23 @@ from tqdm import tqdm
 
 from wean_fairseq.text.settings import TextSettings
 
-VERSION = "1.0"  # raise it with every change that changes the bytes
+VERSION = "1.0"  # to be raised with every change that changes the bytes
 REMARK = (
     "Synthetic text, written by a grammar and not by people; nothing that it says is true. "
     "A score on it shows that a model learns, not how good it is on real paraphrases; "
     "compare it with the score of copying the source."
 )
 
-# The grammar writes the same tokens as these steps produce from plain text. wean-generate and wean-inspect read
-# the steps from the manifest, so that a model of this text accepts ordinary sentences.
+# The grammar writes the tokens that these steps would produce from plain text. wean-generate and wean-inspect read the
+# steps from the manifest, so that a model trained on this text accepts ordinary sentences.
 TEXT = TextSettings(unit="moses", lowercase=True)
 
 PADDING_RATE = 0.12  # share of sources that start with meaningless words
 MIN_SOURCE_TOKENS, MAX_SOURCE_TOKENS = 8, 30
 
 _SLOT = re.compile(r"\{(~?\w+)(?:\.(\w+))?\}")
-_DRAWN_FIRST = re.compile(r"\{([XGK])\b")  # parts that draw the verb, which may be written in an earlier slot
+# slots that also draw the verb, although an earlier slot may contain the verb
+_DRAWN_FIRST = re.compile(r"\{([XGK])\b")
 # Prefixes of words whose first sound, consonant or vowel, does not match their first letter.
 _CONSONANT_SOUND = ("us", "uni", "eu", "one")
 _VOWEL_SOUND = ("honest", "hour")
@@ -58,7 +60,7 @@ def fix_articles(tokens: Sequence[str]) -> list[str]:
 
 
 def draw_template(rng: Random) -> Pair:
-    """Draw the source and target pattern of one construction by its weight."""
+    """Draw a construction by its weight, and return its source and target patterns."""
     point = rng.random() * sum(weight for weight, _, _ in TEMPLATES)
     for weight, source, target in TEMPLATES:
         point -= weight
@@ -68,7 +70,7 @@ def draw_template(rng: Random) -> Pair:
 
 
 def write_patterns(patterns: Pair, scene: Scene) -> Pair:
-    """Fill both patterns with the parts of one scene."""
+    """Fill both patterns with the parts of a scene."""
     for name in _DRAWN_FIRST.findall(patterns[0]):
         scene.part(name)
     source, target = (
@@ -79,7 +81,7 @@ def write_patterns(patterns: Pair, scene: Scene) -> Pair:
 
 
 def draw_pair(rng: Random) -> Pair:
-    """Return one source sentence and its paraphrase, tokens separated by single spaces."""
+    """Return a source sentence and its paraphrase, with single spaces between tokens."""
     while True:
         patterns = draw_template(rng)
         try:
@@ -96,7 +98,10 @@ def draw_pair(rng: Random) -> Pair:
 def collect_splits(
     counts: dict[str, int], seed: int, draw: Callable[[Random], Pair] = draw_pair
 ) -> dict[str, list[Pair]]:
-    """Return this number of pairs per split, see ``draw_distinct``. No source and no target sentence occurs twice."""
+    """Return the requested number of pairs for each split (see ``draw_distinct``).
+
+    No source sentence and no target sentence occurs twice.
+    """
     rng = Random(seed)
     splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
     drawn = draw_distinct(counts, lambda *_: draw(rng), lambda pair: {*enumerate(pair)})
@@ -106,7 +111,7 @@ def collect_splits(
 
 
 def describe(splits: dict[str, list[Pair]]) -> dict[str, Any]:
-    """Return the manifest's facts about the text, in addition to options, counts and checksums."""
+    """Return the facts about the text for the manifest, in addition to options, counts and checksums."""
     pairs = [pair for split in SPLITS for pair in splits[split]]
     vocabulary = [{word for pair in pairs for word in pair[side].split()} for side in (0, 1)]
     sets = [[word for word in words if word in vocabulary[0] | vocabulary[1]] for words in surface_sets()]
@@ -123,7 +128,7 @@ def describe(splits: dict[str, list[Pair]]) -> dict[str, Any]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     parser = output_parser("synthetic_paraphrase", __doc__)
     parser.add_argument("--train", type=EXAMPLES, default=24000, metavar="N", help="number of training pairs")
     parser.add_argument("--valid", type=EXAMPLES, default=1000, metavar="N", help="number of validation pairs")

@@ -1,10 +1,10 @@
-"""Generate short essays from one to five topic words, in English or Chinese, from this project's grammar.
+"""Generate short essays about one to five topic words, in English or Chinese, from the grammar of this project.
 
     python preprocess/topic_essays.py --language zh --output data/topic-essays-zh
 
-Writes {train,valid,test}.{src,tgt} (topic words, and the tokens of an essay that uses each of them), the domain of each
-pair ({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give identical bytes
-on every machine.
+The script writes {train,valid,test}.{src,tgt} (topic words, and the tokens of an essay that uses each of them), the
+domain of each pair ({train,valid,test}.domain), all topic words (topics.json) and manifest.json. The same options give
+byte-identical files on every machine.
 """
 
 import argparse
@@ -23,13 +23,14 @@ from corpus.output import SPLITS, Output
 from essay_grammar import LANGUAGES, ROLES, Domain
 from tqdm import tqdm
 
-VERSION = "1.0"  # raise it with every change that changes the bytes
+VERSION = "1.0"  # to be raised with every change that changes the bytes
 COLUMNS = ("src", "tgt", "domain")
 REMARK = (
     "Synthetic text, put together from ready sentences and not written by people. "
     "A score on it shows that a model learns, not how well it writes."
 )
-TOPIC_COUNTS = (1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5)  # all equally likely
+# numbers of topics, drawn with equal probability
+TOPIC_COUNTS = (1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5)
 MIN_TOKENS, MAX_TOKENS = 30, 80
 
 
@@ -48,7 +49,7 @@ def write_sentence(rng: Random, domain: Domain, role: str, word: str) -> str:
 
 
 def write_essay(rng: Random, domain: Domain, topics: dict[str, str]) -> list[str]:
-    """Draw three to six sentences: an opening, the topics in order of their roles, sometimes more, and a closing."""
+    """Draw three to six sentences: an opening, the topics in the order of their roles, maybe more, and a closing."""
     told = {role: write_sentence(rng, domain, role, word) for role, word in topics.items()}
     sentences = [told.pop("scene", "") or pick(rng, domain.plain["opening"])]
     closing = told.pop("feeling", "") or pick(rng, domain.plain["closing"])
@@ -58,7 +59,7 @@ def write_essay(rng: Random, domain: Domain, topics: dict[str, str]) -> list[str
 
 
 def draw_essay(rng: Random, domains: dict[str, Domain]) -> Essay:
-    """Draw a domain, topics with different roles, and an essay about them of a suitable length."""
+    """Draw a domain, topics with different roles, and an essay of suitable length about them."""
     name = pick(rng, list(domains))
     domain = domains[name]
     roles = shuffle(rng, ROLES)[: pick(rng, TOPIC_COUNTS)]
@@ -70,7 +71,7 @@ def draw_essay(rng: Random, domains: dict[str, Domain]) -> Essay:
 
 
 def draw_splits(rng: Random, domains: dict[str, Domain], counts: dict[str, int]) -> Iterator[tuple[str, Essay]]:
-    """Yield every essay with its split, see ``draw_distinct``. No set of topics occurs twice."""
+    """Yield every essay with its split (see ``draw_distinct``). No set of topics occurs twice."""
     return draw_distinct(
         counts, lambda *_: draw_essay(rng, domains), lambda essay: {frozenset(essay.topics)}, noun="essays"
     )
@@ -113,7 +114,7 @@ def write_output(output: Output, domains: dict[str, Domain], essays: Iterable[tu
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     parser = output_parser("topic_essays", __doc__)
     parser.add_argument("--language", choices=tuple(LANGUAGES), default="en", help="English, or Chinese in words")
     parser.add_argument("--train", type=EXAMPLES, default=4000, metavar="N", help="number of training essays")
@@ -124,7 +125,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def generate(options: argparse.Namespace, rng: Random) -> Iterator[tuple[str, Essay]]:
-    """Return the essays of all splits one after the other."""
+    """Return the essays of all splits, one split after the other."""
     return draw_splits(rng, LANGUAGES[options.language], {split: getattr(options, split) for split in SPLITS})
 
 

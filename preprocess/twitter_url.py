@@ -3,12 +3,12 @@
     python preprocess/twitter_url.py --data DIR --output data/twitter_url --lowercase
 
 DIR contains the published files: Twitter_URL_Corpus_train.txt and Twitter_URL_Corpus_test.txt, rated by six people, and
-2016_Oct_10--2017_Jan_08_paraphrase.txt, found automatically. ``--setting c-dnpg`` trains on the automatic pairs,
-validates on the first 1,000 of the rated test file and tests on 5,000 drawn from the rated train file, as C-DNPG does.
-``--setting human`` uses only the rated pairs: the train file, without 1,000 drawn for validation, and the test file.
-The published tweets are split into Moses tokens unless ``--unit`` selects another tokeniser. A directory with
-{train,valid,test}.{src,tgt} keeps its splits. In that case, ``--train``, ``--valid`` and ``--test`` draw this number of
-pairs from its splits.
+2016_Oct_10--2017_Jan_08_paraphrase.txt, found automatically. ``--setting c-dnpg`` follows C-DNPG: it trains on the
+automatic pairs, validates on the first 1,000 pairs of the rated test file, and tests on 5,000 pairs drawn from the
+rated train file. ``--setting human`` uses only the rated pairs: the train file without 1,000 pairs drawn for
+validation, and the test file. The published tweets are split into Moses tokens unless ``--unit`` selects another
+tokeniser. A directory with {train,valid,test}.{src,tgt} keeps its splits. In that case, ``--train``, ``--valid`` and
+``--test`` give the numbers of pairs to draw from its splits.
 """
 
 import re
@@ -35,7 +35,7 @@ Pair = tuple[str, str]
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = build_parser("twitter_url", __doc__)
     options.set_defaults(unit=None)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="directory with the published files")
@@ -51,7 +51,10 @@ def parser() -> ArgumentParser:
 
 
 def inputs(options: Namespace) -> list[Path]:
-    """Return the source files. The published tweets are untokenised. A directory with splits is tokenised."""
+    """Return the source files. The published tweets are untokenised.
+
+    The text in a directory of splits is already tokenised.
+    """
     plain = [path for paths in plain_files(options.data).values() for path in paths]
     options.unit = options.unit or ("words" if plain else "moses")
     if plain:
@@ -63,7 +66,7 @@ def inputs(options: Namespace) -> list[Path]:
 
 
 def rated(preparation: Preparation, path: Path, votes: int, *, first: bool = False) -> Iterator[Pair]:
-    """Yield the pairs that enough raters accepted: lines of sentence, sentence, (votes, 6), address."""
+    """Yield the pairs that enough raters accepted. A line has two sentences, (votes, 6), and an address."""
     for _, cells, _ in read_rows(preparation.lines(path, count=first), PUBLISHED):
         votes_match = _VOTES.fullmatch(cells[2].strip()) if len(cells) in (3, 4) else None
         if votes_match is None:
@@ -75,7 +78,7 @@ def rated(preparation: Preparation, path: Path, votes: int, *, first: bool = Fal
 
 
 def automatic(preparation: Preparation, path: Path, *, first: bool = False) -> Iterator[Pair]:
-    """Yield the automatically found pairs: lines of sentence, sentence."""
+    """Yield the automatically found pairs. A line has two sentences."""
     for _, cells, problem in read_rows(preparation.lines(path, count=first), replace(PUBLISHED, width=2)):
         if problem:
             preparation.left_out["malformed_lines"] += first

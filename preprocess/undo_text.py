@@ -1,10 +1,10 @@
-"""Restore untokenised text from a model's outputs by undoing the steps of a script of this folder.
+"""Restore untokenised text from the outputs of a model by undoing the steps of a script in this folder.
 
     python preprocess/undo_text.py --prepared data/quora --generated LOG --output outputs.txt
 
-LOG is the output of fairseq-generate. ``--input`` takes plain text instead, one output per line. The manifest in
-``--prepared`` lists the steps: BPE, word pieces, true-casing, joiner marks, Moses tokens, characters, words by jieba,
-and escaped special symbols. Lower-casing and normalisation cannot be undone.
+LOG is the output of fairseq-generate. ``--input`` takes plain text instead, with one output per line. The manifest in
+``--prepared`` lists the steps: BPE, word pieces, true-casing, joiner marks, Moses tokens, characters, jieba words, and
+escaped special symbols. Lower-casing and normalisation cannot be undone.
 """
 
 import sys

@@ -1,11 +1,13 @@
-"""Write weak labels for DNPG (Li et al., ACL 2019, section 3.2), which mark the words of the phrase level in a pair.
+"""Write weak labels for DNPG (Li et al., ACL 2019, section 3.2).
+
+They mark the words of a pair that belong to the phrase level.
 
     python preprocess/weak_labels.py --data data/quora --output data/quora-labels
 
-The words of train and, if present, valid are aligned. In every pair, the words of the 1, 2 or 3 aligned phrases with
-the rarest words get the label 0 on both sides. All other words get the label 1. The files ``{train,valid}.{src,tgt}.z``
-have one label for every word of the text. The task ``paraphrase`` reads them with ``--granularity-labels``. The text
-must be the input of fairseq-preprocess.
+The words of train and, if it exists, valid are aligned. In every pair, the words of the 1, 2 or 3 aligned phrases with
+the rarest words get label 0 on both sides. All other words get label 1. The files ``{train,valid}.{src,tgt}.z`` have
+one label for every word of the text. The task ``paraphrase`` reads them with ``--granularity-labels``. The text must be
+the text that is given to fairseq-preprocess.
 """
 
 import sys
@@ -24,12 +26,12 @@ from corpus.reading import read_words
 from tqdm import tqdm
 
 LABELLED = ("train", "valid")
-_MOST_CELLS = 4_000_000  # maximum of source words times target words in a pair, because time and memory grow with it
+_MOST_CELLS = 4_000_000  # maximum product of source and target length in a pair, because time and memory grow with it
 PHRASE, SENTENCE = "0", "1"
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = output_parser("weak_labels", __doc__)
     options.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train.src and train.tgt")
     count = whole_number(1, 1000)
@@ -62,7 +64,7 @@ def sources(options: Namespace) -> list[Path]:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Align the text, and write the labels. Return a description with the number of labels.
+    """Align the text and write the labels. Return a description with the number of labels.
 
     Raises:
         InputError: if the sides have different lengths, or lines are empty.
@@ -75,7 +77,7 @@ def write(options: Namespace, output: Output) -> str:
 
 
 def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> Iterator[Links]:
-    """Align all splits together. Yield the links of every pair."""
+    """Align all splits together, and yield the links of every pair."""
     numbers: dict[str, int] = {}
     # The files are read twice, so that the text does not have to fit into memory.
     sides = [
@@ -102,7 +104,7 @@ def align_both(files: dict[str, list[Path]], iterations: int, *, grow: bool) -> 
 def write_labels(
     output: Output, files: dict[str, list[Path]], links: list[Links], options: Namespace
 ) -> dict[str, int]:
-    """Choose the phrases of every pair, write the labels, and count words."""
+    """Choose the phrases of every pair, write the labels, and count the words with each label."""
     counts = Counter(word for _, pair in read_words(files["train"]) for side in pair for word in side)
     rng, left = Random(options.seed), iter(tqdm(links, desc="labels", leave=False, file=sys.stderr, disable=None))
     words = Counter[str]()
@@ -124,7 +126,10 @@ def write_labels(
 def rarest_blocks(
     source: list[str], target: list[str], links: Links, counts: Counter[str], number: int, longest: int
 ) -> list[Block]:
-    """Return ``number`` phrase pairs with the rarest words that do not overlap, at most ``longest`` words per side."""
+    """Return ``number`` phrase pairs with the rarest words.
+
+    They do not overlap and have at most ``longest`` words per side.
+    """
 
     def rarity(block: Block) -> tuple[int, Block]:
         words = source[slice(*block.source)] + target[slice(*block.target)]
@@ -135,8 +140,8 @@ def rarest_blocks(
     for block in sorted(short, key=rarity):
         if len(chosen) == number:
             break
-        # No link leaves a block, so blocks that overlap in the target overlap in the source too. Checking one side is
-        # enough.
+        # No link leaves a block. Therefore blocks that overlap in the target also overlap in the source. Checking one
+        # side is enough.
         if all(block.source[1] <= other.source[0] or other.source[1] <= block.source[0] for other in chosen):
             chosen.append(block)
     return chosen
@@ -148,7 +153,7 @@ def length(span: tuple[int, int]) -> int:
 
 
 def mark(words: int, spans: list[tuple[int, int]]) -> list[str]:
-    """Return a label for every word."""
+    """Return one label for every word."""
     labels = [SENTENCE] * words
     for first, last in spans:
         labels[first:last] = [PHRASE] * (last - first)

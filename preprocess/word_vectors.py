@@ -2,9 +2,9 @@
 
     python preprocess/word_vectors.py --text data/essays/train.src data/essays/train.tgt --output data/vectors --dim 300
 
-In the papers, PC-SAN starts from GloVe vectors as wide as BERT, and MTA-LSTM from word2vec vectors. Both were learnt
-from unpublished corpora. This script learns vectors from the given text and writes them to vectors.txt. With one worker
-and a seed, the same options give identical bytes on one machine.
+In the papers, PC-SAN starts from GloVe vectors that are as wide as BERT, and MTA-LSTM starts from word2vec vectors.
+Both were learnt from unpublished corpora. This script learns vectors from the given text and writes them to
+vectors.txt. With one worker and a seed, the same options give identical bytes on one machine.
 """
 
 import logging
@@ -33,7 +33,7 @@ class _Sentences:
 
 
 def parser() -> ArgumentParser:
-    """Return the options."""
+    """Return the parser of the command line."""
     options = learner_parser("word_vectors", __doc__)
     options.add_argument("--dim", type=whole_number(1, 10_000), default=300, metavar="N", help="width of the vectors")
     options.add_argument("--method", choices=METHODS, default=METHODS[0], help="training method of word2vec")
@@ -55,7 +55,7 @@ def parser() -> ArgumentParser:
 
 
 def write(options: Namespace, output: Output) -> str:
-    """Learn the vectors, and write them as text. Return a description with the number of vectors."""
+    """Learn the vectors and write them as text. Return a description with the number of vectors."""
     logging.getLogger("gensim").setLevel(logging.WARNING)
     from gensim.models import Word2Vec
 
@@ -67,7 +67,7 @@ def write(options: Namespace, output: Output) -> str:
         sg=int(options.method == "skip-gram"),
         negative=options.negative,
         seed=options.seed,
-        workers=1,  # several workers would learn in a random order
+        workers=1,  # several workers would learn in random order
     )
     model.build_vocab(sentences)
     if not len(model.wv):

@@ -2,8 +2,9 @@
 
     python scripts/check_site.py build/site
 
-Fails if a link leads nowhere, if a page loads anything from another host, or if a page or one of its tables scrolls
-sideways in a window 1,280 pixels wide. Without Chromium on PATH the widths are not checked, and a line says so.
+The script fails if a link leads nowhere, if a page loads anything from another host, or if a page or one of its tables
+scrolls sideways in a window that is 1,280 pixels wide. If there is no Chromium on PATH, the widths are not checked, and
+a message says so.
 """
 
 import shutil
@@ -17,7 +18,7 @@ from playwright.sync_api import sync_playwright
 
 WIDTH, HEIGHT = 1280, 800
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Finds elements that are wider than their container: the page itself, and scrolling elements inside it.
+# Finds elements that are wider than their container: the page itself, and elements inside it that scroll.
 _TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".md-typeset__scrollwrap, table, pre")]
   .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.getClientRects().length)
   .map((element) => `${element.tagName.toLowerCase()} is ${element.scrollWidth} pixels wide, ` +
@@ -25,7 +26,7 @@ _TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".m
 
 
 class Page(HTMLParser):
-    """Links, loaded files and anchors of one HTML page."""
+    """Links, loaded files and anchors of an HTML page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -35,7 +36,7 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect the addresses and anchors of one tag."""
+        """Collect the addresses and the anchors of a tag."""
         values = {name: value for name, value in attrs if value}
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         is_link = tag in ("a", "area") or (tag == "link" and values.get("rel") not in ("stylesheet", "icon", "preload"))
@@ -45,7 +46,7 @@ class Page(HTMLParser):
 
 
 def dead_links(site: Path) -> Iterator[str]:
-    """Yield one message for each dead link and each file loaded from another host."""
+    """Yield one message for each dead link, and for each file that is loaded from another host."""
     pages = {path.resolve(): Page(path) for path in sorted(site.rglob("*.html"))}
     for path, page in pages.items():
         name = path.relative_to(site.resolve())
@@ -67,7 +68,7 @@ def dead_links(site: Path) -> Iterator[str]:
 
 
 def wide_pages(site: Path, browser: str) -> Iterator[str]:
-    """Yield one message for each page with something wider than the window."""
+    """Yield one message for each page that contains something wider than the window."""
     with sync_playwright() as started:
         opened = started.chromium.launch(executable_path=browser)
         tab = opened.new_page(viewport={"width": WIDTH, "height": HEIGHT})

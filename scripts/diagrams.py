@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the small SVG figures of the documents into docs/images/. With --check, only compare them.
+"""Draw the small SVG figures of the documents into docs/images/. With --check, only compare the figures with the files.
 
 The query of WEAN, the data flow and the page of wean-inspect are sketches. Scores, learning curves, times, verdicts and
 layers are read from results/, benchmarks/results/, docs/replication.toml and the imports of the package.
@@ -32,27 +32,27 @@ COLOURS = (
     "#0072b2",
     "#d55e00",
     "#cc79a7",
-)  # distinguishable with colour blindness
+)  # colours that can be distinguished with colour blindness
 RANGES = {"bleu": ("BLEU", 20.0, 36.0), "sari": ("SARI", 14.0, 48.0)}
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", color: str = INK, size: int = 12) -> str:
-    """Return a line of text. ``anchor`` is start, middle or end."""
+    """Return a line of text as SVG. ``anchor`` is start, middle or end."""
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{color}" font-size="{size}">{escape(words)}</text>'
 
 
 def box(x: float, y: float, width: float, height: float, fill: str, edge: str = "none") -> str:
-    """Return a rectangle."""
+    """Return a rectangle as SVG."""
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" stroke="{edge}"/>'
 
 
 def line(x: float, y: float, to_x: float, to_y: float, color: str = INK, style: str = "") -> str:
-    """Return a straight line."""
+    """Return a straight line as SVG."""
     return f'<line x1="{x:g}" y1="{y:g}" x2="{to_x:g}" y2="{to_y:g}" stroke="{color}"{style}/>'
 
 
 def picture(width: int, height: int, title: str, description: str, parts: Iterable[str]) -> str:
-    """Return a whole SVG file with a white background, which is also readable on dark pages."""
+    """Return a whole SVG file. Its white background makes it readable on dark pages, too."""
     body = "\n".join([box(0, 0, width, height, "#fff"), *parts])
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" role="img">'
@@ -61,7 +61,7 @@ def picture(width: int, height: int, title: str, description: str, parts: Iterab
 
 
 def query() -> str:
-    """Return the sketch of a query that is compared with each row of the embedding matrix."""
+    """Return a sketch of a query that is compared with each row of the embedding matrix."""
     words = ["the", "famous", "doctor", "bought", "car", "in", "..."]
     parts = [text(20, 30, "decoder state s_t"), text(20, 60, "attention c_t"), box(15, 80, 150, 34, "#e0f2f1", TEAL)]
     parts += [text(90, 101, "tanh(W_c [c_t; s_t] + b_c)", "middle", size=11)]
@@ -95,9 +95,9 @@ def score_rows() -> Iterable[tuple[str, str, dict[str, Any], dict[str, Any]]]:
 
 
 def scores() -> str:
-    """Return the dot plot of scores with 95 % intervals, and a dashed line at the copy of the source."""
+    """Return a dot plot of scores with 95 % intervals, and dashed lines at the scores of a copy of the source."""
     parts: list[str] = []
-    tops: list[tuple[float, float, dict[str, Any]]] = []  # top, bottom and scores of the copy, for each group
+    tops: list[tuple[float, float, dict[str, Any]]] = []  # top and bottom of each group, and the scores of the copy
     y, group = 54.0, ""
     for pairs, name, values, copied in score_rows():
         if pairs != group:
@@ -130,7 +130,7 @@ def scores() -> str:
 
 
 def curves() -> str:
-    """Return the validation losses by epoch. The legend lists the systems by their best loss."""
+    """Return a plot of validation losses by epoch. The legend lists the systems in the order of their best losses."""
     losses: dict[str, list[tuple[float, float]]] = {}
     with (ROOT / "results" / f"{CURVES}.curves.tsv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):
@@ -184,7 +184,7 @@ def speed_groups() -> Iterable[tuple[str, list[tuple[str, float]]]]:
 
 
 def speed() -> str:
-    """Return the bars of CPU time relative to fairseq's own models."""
+    """Return bars that show CPU times relative to fairseq's own models."""
     parts, y = [], 12.0
     groups = list(speed_groups())
     scale = 250 / max(ratio for _, bars in groups for _, ratio in bars)
@@ -205,7 +205,7 @@ def speed() -> str:
     return picture(640, round(y) + 16, title, description, parts)
 
 
-#: Steps from raw text to scores. Each has a title, parts of the package, and the files that the step writes.
+#: Steps from raw text to scores. Each step has a title, parts of the package, and the files that it writes.
 STEPS = (
     ("Raw text", ["a table,", "plain files"], "sentence pairs"),
     ("Prepare", ["preprocess/", "text"], "tokens, dictionary"),
@@ -214,12 +214,12 @@ STEPS = (
     ("Score", ["evaluation"], "scores"),
     ("Show", ["reporting", "inspection"], "report, page"),
 )
-#: Parts that are imported without torch and fairseq.
+#: Parts that can be imported without torch and fairseq.
 LIGHT = {"storage", "text", "evaluation", "reporting"}
 
 
 def architecture() -> str:
-    """Return the data flow from raw text to scores, above the layers of the package."""
+    """Return a figure of the data flow from raw text to scores, above the layers of the package."""
     parts = [text(14, 24, "From raw text to scores", size=13)]
     for place, (title, names, product) in enumerate(STEPS):
         x = 14 + 118 * place
@@ -248,7 +248,7 @@ def architecture() -> str:
     return picture(720, y + 34, "Architecture of wean_fairseq", description, parts)
 
 
-#: Background colour, text colour and sign of each verdict, in the order of the verdicts.
+#: Background colour, text colour and sign for each verdict, in the order of the verdicts.
 MARKS = (
     ("#00796b", "#fff", "✓"),
     ("#80cbc4", INK, "±"),
@@ -261,7 +261,7 @@ MARKS = (
 
 
 def matrix() -> str:
-    """Return one square per claim of each paper, with the colour and the sign of its verdict."""
+    """Return a figure with one square for each claim of each paper, in the colour and with the sign of its verdict."""
     content, claims = replication.read_claims()
     kinds = replication.verdicts.VERDICTS
     drawn = [f"{box(0, 0, 18, 18, fill, GREY)}{text(9, 13, sign, 'middle', ink)}" for fill, ink, sign in MARKS]
@@ -280,7 +280,7 @@ def matrix() -> str:
 
 
 def inspect() -> str:
-    """Return a sketch of the page of wean-inspect, with numbered notes."""
+    """Return a sketch of the page of wean-inspect with numbered notes."""
     source = "the famous physician purchased a car in 1969 .".split()
     output = "the famous doctor bought a car in 1969 .".split()
     notes = [

@@ -1,4 +1,4 @@
-"""Create the tables of documents from the code: options, variables of recipes, recipes, benchmarks and packages."""
+"""Create tables of documents from the code: options, variables of recipes, recipes, benchmarks and packages."""
 
 import argparse
 import ast
@@ -23,13 +23,13 @@ _VARIABLE = re.compile(r"#   ([A-Z][A-Z_]+\S*(?:, [A-Z_]+)*)  +(\S.*)")
 
 
 def first_sentence(path: Path) -> str:
-    """Return the first sentence of a module's docstring, without its full stop."""
+    """Return the first sentence of a module's docstring without its full stop."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return re.split(r"\.(?=\s|$)", " ".join(text.split()))[0].replace("``", "`")
 
 
 def head(path: Path) -> list[str]:
-    """Return the comment at the beginning of a shell script, without the lines for tools."""
+    """Return the comment at the top of a shell script, without the lines that are meant for tools."""
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
@@ -43,7 +43,7 @@ def head(path: Path) -> list[str]:
 
 
 def recipe_rows(folder: Path) -> Iterable[list[str]]:
-    """Return one row per recipe: the first paragraph of its head, and its first command with a link."""
+    """Return one row for each recipe: the first paragraph of its head, and its first command with a link."""
     for path in sorted(folder.rglob("*.sh")):
         if not path.read_text(encoding="utf-8").startswith("#!"):
             continue
@@ -61,7 +61,7 @@ def recipes(_content: object) -> str:
 
 
 def variable_rows(path: Path) -> list[list[str]]:
-    """Return the variables that the head of a script lists, with their meanings."""
+    """Return the variables listed in the head of a script, with their meanings."""
     rows: list[list[str]] = []
     for line in head(path):
         if start := _VARIABLE.fullmatch(line):
@@ -72,12 +72,12 @@ def variable_rows(path: Path) -> list[list[str]]:
 
 
 def variables(script: str) -> Callable[[object], str]:
-    """Return the function that writes the table of the variables in the head of a script of examples/."""
+    """Return a function that writes the table of variables in the head of a script of examples/."""
     return lambda _content: table(["variable", "meaning"], variable_rows(ROOT / "examples" / script))
 
 
 def scripts(_content: object) -> str:
-    """Return the table of the preprocessing scripts, with the command and the text of --help without its examples."""
+    """Return the table of preprocessing scripts. Each row has the command and the text of --help, without examples."""
     rows = []
     for path in sorted((ROOT / "preprocess").glob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
@@ -91,7 +91,7 @@ def scripts(_content: object) -> str:
 
 
 def benchmarks(_content: object) -> str:
-    """Return the table of benchmarks that write a result."""
+    """Return the table of the benchmarks that write a result."""
     rows = []
     for path in sorted((ROOT / "benchmarks").glob("*.py")):
         result = path.parent / "results" / f"{path.stem}.md"
@@ -123,7 +123,10 @@ def speed(_content: object) -> str:
 
 
 def citations(_content: object) -> str:
-    """Return the software and the papers of CITATION.cff in BibTeX. A comment names the archs of a paper."""
+    """Return the software and the papers in CITATION.cff as BibTeX.
+
+    A comment names the archs that implement a paper.
+    """
     content = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     author = " and ".join(author["name"] for author in content["authors"])
     software = {"title": f"{{{content['title']}}}", "author": f"{{{author}}}", "year": content["date-released"].year}
@@ -158,7 +161,7 @@ def parts(_content: object) -> str:
 
 
 def api(_content: object) -> str:
-    """Return the functions, classes and methods of docs/api.md with their signatures and first docstring sentences."""
+    """Return the functions, classes and methods of docs/api.md, with signatures and first sentences of docstrings."""
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     directive = r"^::: (?P<name>\S+)\n(?: +options:\n +members: \[(?P<members>.*)\]\n)?"
     rows: list[list[str]] = []
@@ -196,7 +199,7 @@ def _row(label: str, member: Any) -> list[str]:
 
 
 def _argument(parameter: Parameter) -> str:
-    """Return an argument with its default, if that is a plain value, and without its type."""
+    """Return an argument without its type. Its default is included if it is a plain value."""
     default = parameter.default if isinstance(parameter.default, int | float | str | None) else Parameter.empty
     return str(parameter.replace(annotation=Parameter.empty, default=default))
 
@@ -205,7 +208,7 @@ def _argument(parameter: Parameter) -> str:
 
 
 class Asked(Exception):
-    """Raised instead of printing help. It carries the parser."""
+    """Raised instead of printing the help of a command. It carries the parser of the command."""
 
 
 def parser_of(program: str, main: Callable[[], object]) -> argparse.ArgumentParser:
@@ -224,7 +227,7 @@ def parser_of(program: str, main: Callable[[], object]) -> argparse.ArgumentPars
 
 
 def argument_rows(parser: argparse.ArgumentParser) -> Iterable[list[str]]:
-    """Return the arguments of a parser with their meanings."""
+    """Return the arguments of a parser, with their meanings."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from ([f"`{choice.dest}`", escaped(choice.help or "")] for choice in action._choices_actions)
@@ -255,14 +258,14 @@ def commands(_content: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """Escape text for a table cell, so that Markdown and HTML show it unchanged."""
-    parts = re.split(r"(`+[^`]+`+)", text.replace("|", "\\|"))  # every second part is code
+    """Escape a text for a table cell, so that Markdown and HTML show it unchanged."""
+    parts = re.split(r"(`+[^`]+`+)", text.replace("|", "\\|"))  # every second part is code between backticks
     parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*") for part in parts[::2]]
     return "".join(parts)
 
 
 def option_rows(config: type) -> list[list[str]]:
-    """Return the flag, default and help of each option of a fairseq dataclass."""
+    """Return the flag, the default and the help text of each option in a fairseq dataclass."""
     inherited = {item.name for base in config.__mro__ if not is_own(base) for item in fields_of(base)}
     rows = []
     for item in fields(config):
@@ -273,7 +276,7 @@ def option_rows(config: type) -> list[list[str]]:
 
 
 def option_table(name: str, config: type) -> str:
-    """Return a section about one choice, such as an arch, with the options that only it has."""
+    """Return a section about one choice, such as an arch, with the options that only this choice has."""
     return f"### {name}\n\n{table(['option', 'default', 'meaning'], option_rows(config))}\n"
 
 

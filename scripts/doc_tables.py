@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Write the generated tables of the documents. With --check, only compare them.
+"""Write the generated tables of the documents. With --check, only compare them with the documents.
 
-The systems are in docs/systems.toml, their scores in results/, and the metrics and presets in wean_fairseq.evaluation.
-All other tables come from the code, see doc_sources.py.
+docs/systems.toml lists the systems. Their scores are in results/, and the metrics and presets in
+wean_fairseq.evaluation. All other tables are created from the code, see doc_sources.py.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def scores_of(result: str) -> dict[str, dict[str, Any]]:
 
 
 def score(scores: dict[str, Any], metric: str) -> float:
-    """Return a score by the name of its metric, which may come from a preset of the paper."""
+    """Return the score of a metric, which may belong to a preset of the paper."""
     names = [name for name in scores if name == metric or name.endswith(f"/{metric}")]
     return float(scores[names[0]]["score"])
 
@@ -60,7 +60,7 @@ def measured(entry: dict[str, Any]) -> list[str]:
 
 
 def readme_systems(content: dict[str, Any]) -> str:
-    """Return the table of the README."""
+    """Return the table of systems for the README."""
     return table(["Task", "System", "`--arch`", "Recipe"], systems(content, "examples"))
 
 
@@ -76,7 +76,7 @@ def page_of_systems(content: dict[str, Any]) -> str:
 
 
 def readme_scores(content: dict[str, Any]) -> str:
-    """Return the table of scores of the README."""
+    """Return the table of scores for the README."""
     rows = []
     for entry in content["score"]:
         scores, file = scores_of(entry["result"]), f"[file](results/{entry['result']}.json)"

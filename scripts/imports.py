@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Write the drawing of the package's imports into docs/architecture.md. With --check, only compare it.
+"""Write the drawing of the package's imports into docs/architecture.md.
 
-A part is a folder or a file directly under wean_fairseq/. Its layer is one above the highest part that it imports, so
-every arrow points down. Cycles of imports are errors. Between parts, imports inside functions count too. In the check
+With --check, only compare it with the document.
+
+A part is a folder or a file directly inside wean_fairseq/. Its layer is one above the highest layer that it imports, so
+every arrow points down. Import cycles are errors. Between parts, imports inside functions count as well. In the check
 for cycles between files, only imports outside functions count.
 """
 
@@ -42,7 +44,7 @@ def imported_modules(path: Path, modules: Mapping[str, Path], *, deferred: bool)
 
 
 def _running_nodes(node: ast.AST, *, deferred: bool) -> Iterator[ast.AST]:
-    """Yield all nodes outside of ``if TYPE_CHECKING``. Without ``deferred``, also skip nodes inside functions."""
+    """Yield all nodes outside ``if TYPE_CHECKING``. Unless ``deferred`` is set, also skip nodes inside functions."""
     for child in ast.iter_child_nodes(node):
         for_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
         if not for_types and (deferred or not isinstance(child, ast.FunctionDef)):
@@ -51,13 +53,13 @@ def _running_nodes(node: ast.AST, *, deferred: bool) -> Iterator[ast.AST]:
 
 
 def file_graph(*, deferred: bool) -> dict[str, set[str]]:
-    """Return each module with the modules of the package that it imports."""
+    """Return, for each module, the modules of the package that it imports."""
     modules = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
     return {name: set(imported_modules(path, modules, deferred=deferred)) - {name} for name, path in modules.items()}
 
 
 def part_graph(files: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """Return each part with the parts that it imports. The ``__init__`` of the package is a part of that name."""
+    """Return, for each part, the parts that it imports. The ``__init__`` of the package is a part with that name."""
 
     def part(name: str) -> str:
         return name.split(".")[1] if "." in name else "__init__"
@@ -69,7 +71,7 @@ def part_graph(files: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 
 def layers(graph: Mapping[str, set[str]]) -> dict[str, int]:
-    """Return the layer of each part, 0 for a part without imports.
+    """Return the layer of each part. A part without imports has layer 0.
 
     Raises:
         CycleError: if there is a cycle. The message names it.
@@ -81,7 +83,7 @@ def layers(graph: Mapping[str, set[str]]) -> dict[str, int]:
 
 
 def draw(graph: Mapping[str, set[str]]) -> str:
-    """Return the drawing: one line per part, the highest layer first."""
+    """Return the drawing, with one line per part and the highest layer first."""
     layer_of = layers(graph)
     width = max(map(len, graph))
     lines = []

@@ -1,4 +1,4 @@
-"""Choose the tests of random mutants. They are the tests that run the changed line, quickest first."""
+"""Choose the tests for random mutants. These are the tests that run the changed line. The quickest tests come first."""
 
 import ast
 import io
@@ -14,13 +14,13 @@ from typing import Any
 import coverage
 import pytest
 
-# Test folders that are measured. Lines that run in other processes are not recorded.
+# Folders of tests that are measured. Lines that run in other processes are not recorded.
 FOLDERS = ("modules", "models", "search", "criterions", "evaluation", "checkpoints", "tasks", "reporting")
-QUICK = 0.1  # quick tests take less time, in seconds
+QUICK = 0.1  # maximum time of a quick test in seconds
 
 
 class _Recorder:
-    """A pytest plugin that gives each test its own coverage context, and records its duration and failure."""
+    """A pytest plugin that gives each test its own coverage context, and records its duration and whether it fails."""
 
     def __init__(self, lines: coverage.Coverage) -> None:
         self.lines = lines
@@ -41,12 +41,12 @@ class _Recorder:
 
 
 class Covering:
-    """The tests that ran each line of the package.
+    """The tests that run each line of the package.
 
     Args:
         root: root directory of the project.
-        tests: durations of the tests in seconds, in the order of their numbers. Failed tests are excluded.
-        lines: numbers of the tests that run each line, for each file.
+        tests: durations of the tests in seconds, in the order of their numbers. Failed tests are left out.
+        lines: for each file, the numbers of the tests that run each line.
     """
 
     def __init__(self, root: Path, tests: dict[str, float], lines: dict[str, dict[int, list[int]]]) -> None:
@@ -54,10 +54,11 @@ class Covering:
         self.tests = list(tests)
 
     def of_line(self, file: str, line: int) -> tuple[str, ...]:
-        """Return the tests that run a line, as arguments of pytest. Return nothing if no test runs it.
+        """Return the tests that run a line, as arguments of pytest, or nothing if no test runs it.
 
-        If a line runs when its module is imported, its tests are the folder's tests with the name of the module, then
-        the tests of all lines of the file, and then the quick tests of the folder, which may read its declarations.
+        If a line runs when its module is imported, its tests are the tests in the folder with the name of the module,
+        then the tests of all lines of the file, and then the quick tests of the folder, which may read what the line
+        declares.
         """
         span = _statement((self.root / file).read_text(encoding="utf-8"), line)
         lines = self.lines.get(file, {})
@@ -80,7 +81,7 @@ class Covering:
 
 
 def measure(root: Path, record: Path) -> None:
-    """Run all tests of ``FOLDERS`` in ``root`` once. Write to ``record`` which lines each test has run."""
+    """Run all tests of ``FOLDERS`` in ``root`` once, and write to ``record`` which lines each test runs."""
     lines = coverage.Coverage(data_file=None, config_file=False, include=[f"{root}/wean_fairseq/*"])
     recorder = _Recorder(lines)
     folders = [str(folder) for name in FOLDERS if (folder := Path("tests", "unit", name)).is_dir()]
@@ -108,7 +109,7 @@ def read(root: Path, record: Path) -> Covering:
 
 
 def _statement(text: str, line: int) -> range | None:
-    """Return the lines of the statement at a line, without its body. Return ``None`` if it runs at import."""
+    """Return the lines of the statement that contains a line, without its body, or ``None`` if it runs at import."""
     functions = [
         node
         for node in ast.walk(ast.parse(text))

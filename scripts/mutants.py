@@ -5,10 +5,11 @@
     python scripts/mutants.py -k dropout -j 4  # mutants whose file or text contains the word, four at a time
     python scripts/mutants.py --random 200     # random mutants (random_mutants.py) with their tests (mutant_tests.py)
 
-Each mutant replaces a text of a file in a copy of the project, in which the tests of its row run. An old text that is
-missing, or occurs twice, is an error, and the row must be fixed. Before the mutants, each set of tests runs once on an
-unchanged copy, so that a mutant does not count as killed by a test that fails anyway. For random mutants, all tests run
-once, and failing tests are excluded. The report is printed line by line. It ends with the totals, even after Ctrl-C.
+Each mutant replaces a text in a file of a copy of the project. The tests that its row names run in this copy. If the
+old text is missing or occurs twice, this is an error, and the row must be fixed. Before the mutants, each set of tests
+runs once on an unchanged copy, so that a mutant does not count as detected by a test that fails anyway. For random
+mutants, all tests run once, and tests that fail are excluded. The report is printed line by line. It ends with the
+totals, even after Ctrl-C.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Update generated blocks of documents between two markers, write their tables, and read the records behind them."""
+"""Update generated blocks between two markers in documents, write their tables, and read the records behind them."""
 
 import json
 from pathlib import Path
@@ -8,19 +8,22 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def read_record(path: str) -> dict[str, Any]:
-    """Return a record of results/ or benchmarks/."""
+    """Return the content of a record in results/ or benchmarks/."""
     content: dict[str, Any] = json.loads((ROOT / path).read_text(encoding="utf-8"))
     return content
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """Return a table in Markdown."""
+    """Return a table as Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"|{'|'.join(line)}|\n" for line in lines)
 
 
 def update_block(page: Path, markers: tuple[str, str], block: str, *, check: bool) -> bool:
-    """Replace the text between two markers in a page, unless ``check``. Return True if the page had this text."""
+    """Replace the text between two markers in a page, or only compare it with ``check``.
+
+    Return True if the page already had this text.
+    """
     old = page.read_text(encoding="utf-8")
     before, rest = old.split(markers[0])
     new = f"{before}{markers[0]}{block}{markers[1]}{rest.split(markers[1])[1]}"

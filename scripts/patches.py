@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the table of patches into docs/architecture.md. With --check, only compare it."""
+"""Write the table of patches into docs/architecture.md. With --check, only compare it with the document."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- patches: scripts/patches.py -->\n", "<!-- end of patches -->\
 
 
 def table() -> str:
-    """Return the table in Markdown, one row per patch."""
+    """Return the table as Markdown, with one row per patch."""
     rows = ["| replaced or set | by | reason | test |", "|---|---|---|---|"]
     for patch in PATCHES:
         target = f"`{patch.target}`" if patch.source else patch.target

@@ -3,8 +3,8 @@
 
     python scripts/prose.py [PATH...]     # default: the whole project
 
-Each finding is printed with the wording to use instead. The exit status is 1 if there are any. CONTRIBUTING.md has the
-rules. This script only finds the phrases that are easy to find.
+Each finding is printed with the wording to use instead. The exit status is 1 if there are any findings. CONTRIBUTING.md
+has the rules. This script finds only those phrases that are easy to find.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Random mutants of the package for ``scripts/mutants.py --random``: a changed operator, comparison or constant."""
+"""Draw random mutants for ``scripts/mutants.py --random``: a changed operator, comparison or constant."""
 
 import ast
 import random
@@ -32,7 +32,7 @@ OPERATORS = {
 
 
 def draw(root: Path, number: int, seed: int) -> list[tuple[str, str, str]]:
-    """Draw mutants, at most one per line.
+    """Draw mutants, with at most one mutant per line.
 
     Args:
         root: root directory of the project.
@@ -40,7 +40,7 @@ def draw(root: Path, number: int, seed: int) -> list[tuple[str, str, str]]:
         seed: seed of the draw. The same seed and code give the same mutants.
 
     Returns:
-        The file, the number and text of the line, and the changed line of each mutant.
+        For each mutant: the file, the number and the text of the line, and the changed line.
     """
     sites: dict[tuple[str, int], list[str]] = {}
     for folder in FOLDERS:
@@ -61,7 +61,7 @@ def mutate(text: str, place: str, changed: str) -> str:
 
 
 def _changes(text: str) -> Iterator[tuple[int, str]]:
-    """Yield line numbers from 1, and the line with one change. Decorators are not changed."""
+    """Yield the number of each line (from 1), and the line with one change. Decorators are not changed."""
     lines = text.splitlines()
     tree = ast.parse(text)
     decorators = [one for node in ast.walk(tree) for one in getattr(node, "decorator_list", [])]
@@ -81,7 +81,7 @@ def _changes(text: str) -> Iterator[tuple[int, str]]:
             line = lines[node.lineno - 1]
             value: Any = node.value
             other = not value if isinstance(value, bool) else value + 1
-            # 1e30 + 1 equals 1e30. Columns are counted in bytes, and they may be wrong inside f-strings.
+            # 1e30 + 1 equals 1e30. Columns are counted in bytes, and inside f-strings they may be wrong.
             if other != value and _literal(line[node.col_offset : node.end_col_offset]) == value:
                 yield node.lineno, line[: node.col_offset] + repr(other) + line[node.end_col_offset :]
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not) and node.lineno == node.operand.lineno:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Write docs/reliability.md from the counts of a test run. `make test-slow` calls it.
+"""Write docs/reliability.md from the counts of a test run. `make test-slow` calls the script.
 
     python -m pytest -m slow tests --reliability-record RECORD && python scripts/reliability.py RECORD
 
-Several records of different tests on the same machine are combined in one page.
+If there are several records of different tests on the same machine, they are combined in one page.
 """
 
 import argparse
@@ -21,7 +21,8 @@ from tests.reliability import read_record  # noqa: E402
 PAGE = ROOT / "docs" / "reliability.md"
 PACKAGES = ("fairseq-fixed", "torch", "numpy", "hypothesis")
 
-# The outcome that each counted kind must always have. Kinds that are not listed here also get a row.
+# The outcome that each counted kind of event must always have. Kinds that are not listed here also get a row in the
+# table.
 MEANINGS = {
     "kills survived": "SIGKILL at random moments under `examples/train_until_done.sh`: after each kill every file "
     "under a final name was complete, and the finished training equals an uninterrupted one to the last bit",
@@ -94,7 +95,7 @@ if a restart cannot help (wrong options, divergence, damaged data, a full disk),
 
 
 def results(records: list[list[dict[str, Any]]]) -> Counter[str]:
-    """Return the numbers of passed, failed and skipped tests.
+    """Return the numbers of tests that passed, failed or were skipped.
 
     Raises:
         SystemExit: if a run has failed or has not ended.
@@ -106,7 +107,7 @@ def results(records: list[list[dict[str, Any]]]) -> Counter[str]:
 
 
 def rows(entries: list[dict[str, Any]]) -> list[str]:
-    """Return one table row per kind. The listed kinds come first."""
+    """Return one table row for each kind of event. The listed kinds come first."""
     numbers: Counter[str] = Counter()
     files: dict[str, set[str]] = {}
     for entry in entries:
@@ -128,7 +129,7 @@ def main() -> None:
     records = [read_record(path) for path in args.records]
     ended = results(records)
     run = describe_run(args.command, PACKAGES)
-    del run["load_average_at_start"]  # not meaningful after the tests have ended
+    del run["load_average_at_start"]  # this number has no meaning after the tests have ended
     machine = "\n".join(run_lines(run))
     page = TEMPLATE.format(
         machine=machine, rows="\n".join(rows([entry for record in records for entry in record])), **ended

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Write docs/replication.md. It judges every claim of docs/replication.toml by results/ and benchmarks/results/.
+"""Write docs/replication.md.
+
+Every claim of docs/replication.toml is judged by the numbers in results/ and benchmarks/results/.
 
 python scripts/replication.py             # after a new result
 python scripts/replication.py --check     # change nothing, fail if the page is out of date; `make lint` runs it
@@ -41,7 +43,7 @@ _COMPARISON_KEYS = (
 
 
 def check_claims(content: dict[str, Any]) -> None:
-    """Reject a file of claims with a misspelt key, or with names that it does not define.
+    """Reject a file of claims that contains a misspelt key, or names that it does not define.
 
     Raises:
         UserError: if a claim is invalid. The message names the claim.
@@ -65,7 +67,7 @@ def check_claims(content: dict[str, Any]) -> None:
 
 
 def with_group(metric: str, comparison: dict[str, Any]) -> str:
-    """Return the key of a metric on the part of the test set that a comparison uses."""
+    """Return the key of a metric for the part of the test set that a comparison uses."""
     return f"{metric}[{comparison['group']}]" if "group" in comparison else metric
 
 
@@ -73,7 +75,7 @@ def measure_all(claims: list[dict[str, Any]], sets: dict[str, Any]) -> dict[int,
     """Measure the main metric of all comparisons, and correct the p-values within each paper.
 
     Returns:
-        The measurement and the corrected p-value, by the identity of the comparison.
+        For each comparison, by its identity: the measurement and the corrected p-value.
     """
     families: dict[str, list[tuple[int, Measured]]] = {}
     for claim in claims:
@@ -133,7 +135,7 @@ def shown_p(p_value: float) -> str:
 
 
 def short(metric: str) -> str:
-    """Return a metric's name without the prefix of all presets."""
+    """Return a metric's name without the prefix that all presets share."""
     return metric.removeprefix("paper:")
 
 
@@ -207,7 +209,7 @@ def compare_sizes(item: dict[str, Any]) -> Outcome:
 def judge_claim(
     claim: dict[str, Any], sets: dict[str, Any], measured: dict[int, tuple[Measured, float]]
 ) -> tuple[str, list[Outcome]]:
-    """Return the verdict on a claim and the verdicts on its comparisons."""
+    """Return the verdict on a claim, and the outcomes of its comparisons."""
     if "cannot" in claim:
         return verdicts.CANNOT, []
     metrics, outcomes = sets.get(claim.get("metrics", ""), {}), []
@@ -227,8 +229,8 @@ def judge_claim(
 
 
 def block(claim: dict[str, Any], judged: str, outcomes: list[Outcome]) -> str:
-    """Return the collapsible block of a claim, with reasons, numbers and commands."""
-    # A summary is HTML, in which Markdown is not interpreted.
+    """Return the collapsible block for a claim, with reasons, numbers and commands."""
+    # A summary is HTML, so Markdown in it would not be interpreted.
     text = re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(claim["text"], quote=False))
     lines = [f'<details markdown="1"><summary>{SIGNS[judged]} {text}: <b>{judged}</b></summary>', ""]
     reasons = list(dict.fromkeys(reason for outcome in outcomes for reason in outcome.reasons))
@@ -243,7 +245,7 @@ def block(claim: dict[str, Any], judged: str, outcomes: list[Outcome]) -> str:
 
 
 def commands(claim: dict[str, Any], outcomes: list[Outcome]) -> list[str]:
-    """Return the commands behind a claim, or the command that would test it."""
+    """Return the commands that measured the numbers behind a claim, or the command that would test it."""
     lines = [f"`{claim['run']}`"] if "run" in claim else []
     for name in dict.fromkeys(name for outcome in outcomes for name in outcome.results):
         result = verdicts.read_result(name)
@@ -256,7 +258,7 @@ def commands(claim: dict[str, Any], outcomes: list[Outcome]) -> list[str]:
 
 
 def read_claims() -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the content of the file of claims, and all claims and questions, each with its verdict and outcomes."""
+    """Return the content of the file of claims, and all claims and questions with their verdicts and outcomes."""
     content = tomllib.loads(CLAIMS.read_text(encoding="utf-8"))
     check_claims(content)
     claims = [*content["claim"], *({"paper": OWN, **question} for question in content["question"])]
@@ -267,14 +269,14 @@ def read_claims() -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def counts(claims: list[dict[str, Any]]) -> str:
-    """Return a sentence with the numbers of verdicts on the papers' claims, for the README."""
+    """Return a sentence for the README with the numbers of verdicts on the papers' claims."""
     numbers = Counter(claim["verdict"] for claim in claims if claim["paper"] != OWN)
     parts = [f"{numbers[verdict]} {verdict}" for verdict in verdicts.VERDICTS if numbers[verdict]]
     return f"Of {numbers.total()} claims: {', '.join(parts)}."
 
 
 def render_rules(content: dict[str, Any]) -> str:
-    """Return the head of the page, which lists the verdicts and their conditions."""
+    """Return the first part of the page, which lists the verdicts and their conditions."""
     rows = [f"| {SIGNS[name]} {name} | {meaning} |" for name, meaning in content["verdicts"].items()]
     numbers = {
         "patience": verdicts.PATIENCE,

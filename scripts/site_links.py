@@ -1,7 +1,7 @@
 """MkDocs hooks that add the documents outside docs/ and the API pages, point links to their pages, and draw formulas.
 
-A link to a file of the project that is not a page of the site becomes the path of the file, as text. Formulas are
-converted to MathML, which browsers render without JavaScript.
+If a link points to a file of the project that is not a page of the site, the path of the file is shown as text instead.
+Formulas are converted to MathML, which browsers render without JavaScript.
 """
 
 import posixpath
@@ -22,7 +22,7 @@ _CODE = re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL)
 
 
 def outside() -> dict[str, Path]:
-    """Return the documents outside docs/, by their paths in the project."""
+    """Return the documents outside docs/ by their paths in the project."""
     paths = [path for pattern in OUTSIDE for path in sorted(ROOT.glob(pattern))]
     return {path.relative_to(ROOT).as_posix(): path for path in paths}
 
@@ -40,7 +40,7 @@ def api_pages() -> dict[str, str]:
 
 
 def on_startup(**_about: Any) -> None:
-    """Index the few Chinese words without jieba, because jieba would store loadable files in the shared /tmp."""
+    """Do not index the few Chinese words with jieba, which would store loadable files in the shared /tmp."""
     site_search.jieba = None
 
 

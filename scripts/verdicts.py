@@ -1,11 +1,12 @@
 """Rules that turn measured results into verdicts on published claims. `replication` writes the page.
 
-A comparison states that one system is above another by the main metric of its paper, and has the published difference.
-It is judged in three steps:
+A comparison states that one system is above another by the main metric of its paper, by the published difference. It is
+judged in three steps:
 
-1. `find_obstacles` looks for reasons why the runs allow no conclusion. Some may be incomplete, their budgets may
-   differ, or there may be fewer than three runs. Such a comparison is undecided, whatever the scores are.
-2. `measure` takes the difference of the means over runs, its standard error and its p-value. The p-values of all
+1. `find_obstacles` looks for reasons why the runs allow no conclusion. For example, trainings may be incomplete, their
+   budgets may differ, or there may be fewer than three runs. A comparison with such a reason is undecided, whatever the
+   scores are.
+2. `measure` computes the difference of the means over runs, its standard error and its p-value. The p-values of all
    comparisons of a paper are corrected together by Holm's method.
 3. `judge` compares the difference and its 95 % interval with 0 and with half of the published difference.
 """
@@ -35,39 +36,39 @@ HOLDS, IN_PART, DIRECTION, NOT, UNDECIDED, CANNOT, NOT_RUN = VERDICTS = (
     "cannot be tested here",
     "not run",
 )
-#: A training is complete if this patience ended it, ...
+#: A training is complete if it was ended by this patience, ...
 PATIENCE = 8
-#: ... or if its best validation is before this share of its schedule.
+#: ... or if its best validation is earlier than this share of its schedule.
 SCHEDULE = 0.9
-#: With fewer runs of a system, the variance of its trainings is unknown.
+#: If a system has fewer runs, the variance of its trainings is unknown.
 RUNS = 3
-#: A difference smaller than this many standard errors over runs is not significant.
+#: A difference is not significant if it is smaller than this many standard errors over runs.
 RUN_ERRORS = 2.0
-#: Output lengths relative to the references may differ by this factor if a paper's metrics need equal lengths.
+#: If the metrics of a paper need equal lengths, the relative output lengths may differ by at most this factor.
 LENGTHS = 1.1
 
 _NORMAL = NormalDist()
 _HALF = _NORMAL.inv_cdf(0.975)
 _EPOCHS = re.compile(r"\bEPOCHS=(\d+)")
 _SYSTEMS = re.compile(r"\bSYSTEMS=['\"]?([^'\";]*)")
-#: Matches the part of the test set in a signature.
+#: Matches the entry of a signature that names a part of the test set.
 _GROUP = re.compile(r"\|group:[^|]*")
 _WIDTHS = ("embed-dim", "hidden-size")
-#: Rows that are not trained systems.
+#: Beginnings of the names of rows that are not trained systems.
 _UNTRAINED = ("copy-source", "lead-")
 
 
 @dataclass
 class Measured:
-    """The difference of two systems on one metric.
+    """The measured difference between two systems on one metric.
 
     Attributes:
-        scores: means over runs, first the system that should be above, then the other system.
+        scores: means over runs, first of the system that should be above, then of the other system.
         deviations: standard deviations over runs. None if there is only one run.
-        runs: numbers of runs.
-        error: standard error of the difference, from sentences and runs.
-        run_error: standard error of the difference over runs only. 0 if a system has one run.
-        p_value: p-value of the paired test if there is one, otherwise of the 95 % intervals.
+        runs: number of runs of each system.
+        error: standard error of the difference, over sentences and runs.
+        run_error: standard error of the difference, over runs only. 0 if a system has only one run.
+        p_value: p-value of the paired test if there is one, otherwise computed from the 95 % intervals.
     """
 
     metric: str
@@ -97,9 +98,9 @@ class Outcome:
     """The verdict on one comparison.
 
     Attributes:
-        text: the numbers.
+        text: the numbers as text.
         reasons: the reasons for the verdict.
-        result: names of the result files. Empty for a count or a benchmark.
+        result: names of the result files, or empty for a count or a benchmark.
     """
 
     verdict: str
@@ -122,18 +123,18 @@ def read_result(name: str) -> dict[str, Any]:
 
 
 def results_of(comparison: dict[str, Any], side: str = "") -> list[str]:
-    """Return the result files of a comparison, one for each seed, or the files of the system on one side."""
+    """Return the result files of a comparison, one for each seed, or those of the system on one side."""
     names = comparison.get(f"{side}_result", comparison.get("result", []))
     return [names] if isinstance(names, str) else list(names)
 
 
 def runs_of(training: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the records of all runs of a system. A record of one run is the training itself."""
+    """Return the records of all runs of a system. If there is only one run, its record is the training itself."""
     return list(training.get("runs", [training]))
 
 
 def is_trained(comparison: dict[str, Any], side: str) -> bool:
-    """Return True if the system on a side was trained here: not a copy, a lead or a published output."""
+    """Return True if the system on a side was trained here, so that it is not a copy, a lead or a published output."""
     return not comparison[side].startswith(_UNTRAINED) and f"{side}_published" not in comparison
 
 
@@ -155,7 +156,7 @@ def find_obstacles(comparison: dict[str, Any], metrics: dict[str, Any]) -> list[
 
 
 def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, Any], str]]:
-    """Return the records of all trainings of the system on one side, each with the command that trained it."""
+    """Return the records of all trainings of the system on one side, with the commands that trained them."""
     system, records = comparison[side], []
     for name in results_of(comparison, side):
         result = read_result(name)
@@ -165,7 +166,10 @@ def trainings_of(comparison: dict[str, Any], side: str) -> list[tuple[dict[str, 
 
 
 def command_of(command: str, system: str) -> str:
-    """Return the part of a command that trained a system. Its SYSTEMS name the system, or it has no SYSTEMS."""
+    """Return the part of a command that trained a system.
+
+    This is the part whose SYSTEMS name the system, or that has no SYSTEMS.
+    """
     named, others = [], []
     for part in command.split(";"):
         if (systems := _SYSTEMS.search(part)) is None:
@@ -176,10 +180,12 @@ def command_of(command: str, system: str) -> str:
 
 
 def incompleteness(training: dict[str, Any], command: str) -> str:
-    """Return why a training, or a try of another setting, is incomplete. The text is empty if all are complete.
+    """Return why a training, or a try of another setting, is incomplete.
 
-    Tries that were stopped at the number of epochs after which the setting was chosen are complete. A try without its
-    best epoch, as in old records, is complete only if the patience ended it.
+    The text is empty if the training and all tries are complete.
+
+    A try is complete if it was stopped at the number of epochs after which the setting was chosen. If the best epoch of
+    a try is not recorded, as in old records, the try is complete only if the patience ended it.
     """
     patience, schedule = patience_of(training), schedule_of(training, command)
     for name, one in {"": training, **training.get("tries", {})}.items():
@@ -197,25 +203,25 @@ def incompleteness(training: dict[str, Any], command: str) -> str:
 
 
 def option_of(training: dict[str, Any], name: str) -> str | None:
-    """Return the value of a training option. Return None if it was not given."""
+    """Return the value of a training option, or None if the option was not given."""
     fields = (option.split() for option in training.get("options", []))
     return next((words[1] for words in fields if words[0] == f"--{name}" and len(words) > 1), None)
 
 
 def patience_of(training: dict[str, Any]) -> int | None:
-    """Return the patience of a training. Return None if it has no patience."""
+    """Return the patience of a training, or None if it has no patience."""
     patience = option_of(training, "patience")
     return None if patience is None or int(patience) < 0 else int(patience)
 
 
 def schedule_of(training: dict[str, Any], command: str) -> float:
-    """Return the number of planned epochs from the record, the command or, last, the number of trained epochs."""
+    """Return the number of planned epochs from the record, the command, or otherwise the number of trained epochs."""
     stated = _EPOCHS.search(command)
     return float(training.get("schedule") or (stated[1] if stated else training["epochs"]))
 
 
 def budget_of(training: dict[str, Any], command: str) -> dict[str, Any]:
-    """Return the values that must be equal for a fair comparison. A Transformer has no hidden size."""
+    """Return the values that must be equal in a fair comparison. A Transformer has no hidden size."""
     tries = training.get("tries", {})
     widths = _WIDTHS if option_of(training, "ffn-dim") is None else _WIDTHS[:1]
     chosen_after = {one["schedule"] for one in tries.values() if one["end"] == "not chosen"}
@@ -229,7 +235,7 @@ def budget_of(training: dict[str, Any], command: str) -> dict[str, Any]:
 
 
 def unequal_budgets(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[str]:
-    """Return the reasons why the budgets of all runs of two systems are unequal."""
+    """Return the reasons why the budgets of two systems are not equal in all runs."""
     reasons = []
     for name in [name for name in one[0] if all(name in budget for budget in [*one, *other])]:
         sides = [[str(budget[name]) for budget in side] for side in (one, other)]
@@ -240,7 +246,7 @@ def unequal_budgets(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> l
 
 
 def unequal_lengths(comparison: dict[str, Any]) -> list[str]:
-    """Return a reason if the outputs of the two systems have different lengths."""
+    """Return a reason if the outputs of the two systems differ in length."""
     systems = [cells_of(comparison, side) for side in ("above", "below")]
     ratios = [statistics.mean(cells["length-ratio"]["score"] for cells in runs) for runs in systems]
     if max(ratios) <= LENGTHS * min(ratios):
@@ -260,10 +266,12 @@ def cells_of(comparison: dict[str, Any], side: str) -> list[dict[str, Any]]:
 
 
 def check_signatures(comparison: dict[str, Any], keys: tuple[str, str]) -> None:
-    """Reject a comparison of scores that were computed in different ways. Parts of the test set may differ.
+    """Reject a comparison of scores that were computed in different ways.
+
+    They may be for different parts of the test set.
 
     Raises:
-        UserError: with the signatures.
+        UserError: if they were computed differently. The message has the signatures.
     """
     signatures = {}
     for side, key in zip(("above", "below"), keys, strict=True):
@@ -281,7 +289,7 @@ def check_signatures(comparison: dict[str, Any], keys: tuple[str, str]) -> None:
 
 
 def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
-    """Measure the difference of two systems. None if a result lacks the metric or its interval.
+    """Measure the difference of two systems. Return None if a result lacks the metric or its interval.
 
     Raises:
         UserError: if the scores were computed in different ways.
@@ -316,7 +324,7 @@ def measure(comparison: dict[str, Any], metric: str) -> Measured | None:
 
 
 def paired_p(comparison: dict[str, Any], metric: str) -> float | None:
-    """Return the largest p-value of the paired tests of all results. Return None if a result has no such test."""
+    """Return the largest p-value of the paired tests in all results, or None if a result has no such test."""
     if "than" in comparison or "below_result" in comparison:
         return None
     p_values = []
@@ -329,7 +337,7 @@ def paired_p(comparison: dict[str, Any], metric: str) -> float | None:
 
 
 def published_difference(comparison: dict[str, Any], measured: Measured) -> float:
-    """Return the published difference in points. Return 0 if the paper does not state it."""
+    """Return the published difference in points, or 0 if the paper does not state the difference."""
     if "published_percent" in comparison:
         return float(comparison["published_percent"]) / 100 * measured.scores[1]
     above, below = comparison.get("published", (0.0, 0.0))
@@ -337,12 +345,13 @@ def published_difference(comparison: dict[str, Any], measured: Measured) -> floa
 
 
 def judge(measured: Measured, p_value: float, published: float, margin: float = 0.0) -> str:
-    """Return the verdict on a difference whose trainings can decide it.
+    """Return the verdict on a difference, assuming that its trainings can decide it.
 
     Args:
         p_value: p-value of the main metric, corrected for all comparisons of the paper.
-        published: difference in the paper. 0 if there is none, in which case any size is accepted.
-        margin: how much lower the system may be and still count as equally good. 0 if it must be above.
+        published: difference in the paper. 0 means that the paper states none and any size is accepted.
+        margin: how much lower the system may be to count as equally good. 0 means that it must be above the other
+            system.
     """
     low, high = measured.interval
     significant = measured.is_significant(p_value)
@@ -356,17 +365,20 @@ def judge(measured: Measured, p_value: float, published: float, margin: float = 
 
 
 def contradictions(measured: Sequence[Measured]) -> list[str]:
-    """Return the other metrics that show the system significantly below instead of above."""
+    """Return the other metrics on which the system is significantly below instead of above."""
     return [f"{item.metric} says the opposite" for item in measured if item.difference < 0 and opposes(item)]
 
 
 def opposes(measured: Measured) -> bool:
-    """Return True if a secondary metric is significant. Without correction, it opposes a claim slightly too often."""
+    """Return True if a secondary metric is significant.
+
+    The p-value is not corrected, so it opposes a claim slightly too often.
+    """
     return measured.is_significant(measured.p_value)
 
 
 def combine(verdicts: Sequence[str]) -> str:
-    """Combine the verdicts on all comparisons of a claim, which must all hold, into the verdict on the claim."""
+    """Combine the verdicts on all comparisons of a claim into the verdict on the claim. All comparisons must hold."""
     for decisive in (NOT_RUN, UNDECIDED):
         if decisive in verdicts or not verdicts:
             return decisive if verdicts else NOT_RUN

@@ -1,4 +1,4 @@
-"""Create the directory of a small untrained BERT, which tests pass to ``--bert``."""
+"""Create a directory with a small untrained BERT, which tests pass to ``--bert``."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ def write_bert(folder: Path, pieces: list[str], seed: int = 3, layers: int = LAY
     """Write config, weights and tokenizer into ``folder``.
 
     Args:
-        folder: the folder to create.
-        pieces: the vocabulary, without the special tokens.
+        folder: folder to create.
+        pieces: vocabulary, without the special tokens.
         seed: seed of the weights.
         layers: number of layers.
         width: hidden size.
@@ -34,7 +34,8 @@ def write_bert(folder: Path, pieces: list[str], seed: int = 3, layers: int = LAY
         num_attention_heads=2,
         intermediate_size=12,
         max_position_embeddings=24,
-        initializer_range=0.4,  # far from the identity, so that a wrong mask or order shows
+        # the layers must differ enough from the identity for a wrong mask or order to be noticed
+        initializer_range=0.4,
     )
     torch.manual_seed(seed)
     transformers.BertForMaskedLM(config).save_pretrained(folder)

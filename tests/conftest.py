@@ -1,4 +1,4 @@
-"""Fixtures of all tests: the counts for docs/reliability.md."""
+"""Fixtures for all tests, which collect the counts for docs/reliability.md."""
 
 import gc
 from pathlib import Path
@@ -15,23 +15,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def _reliability(config: pytest.Config) -> Reliability:
     record = config.getoption("--reliability-record")
-    # pytest-xdist hands its workers the options. The workers run in the same directory.
+    # pytest-xdist passes the options on to its workers. The workers run in the same directory.
     return Reliability(None if record is None else Path(record).resolve())
 
 
 @pytest.fixture(scope="session")
 def reliability(pytestconfig: pytest.Config) -> Reliability:
-    """Return the counter of the test run. ``reliability.count(kind, n)`` works in every process of it."""
+    """Return the counter of the test run. ``reliability.count(kind, n)`` can be called in every process of the run."""
     return _reliability(pytestconfig)
 
 
 def pytest_collection_finish() -> None:
-    """Exclude imports and collected tests from garbage collection, which takes a third of a second each time."""
+    """Exclude imports and collected tests from garbage collection, which would take a third of a second each time."""
     gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Record the result of the whole run. Only the process that started pytest-xdist's workers does this."""
+    """Record the result of the whole run. Only the process that has started the workers of pytest-xdist does this."""
     if hasattr(session.config, "workerinput"):
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

@@ -1,6 +1,6 @@
-"""The contract of every copying model in addition to ``ModelContract``: slots, for every arch of the family.
+"""Checks of slots that every copying model must pass in addition to ``ModelContract``, for every arch of the family.
 
-The base contract is checked on a dictionary without slots (K = 0); here there are three.
+``ModelContract`` uses a dictionary without slots (K = 0). Here there are three slots.
 """
 
 from typing import Any
@@ -25,17 +25,17 @@ from wean_fairseq.data.extended_vocabulary import ExtendedDictionary
 from wean_fairseq.modules import CopyDistribution
 
 SLOTS = 3
-BASE = 23  # ids of the base vocabulary: 4 special symbols and 19 words
+BASE = 23  # number of ids of the base vocabulary: 4 special symbols and 19 words
 FIRST, SECOND, THIRD = BASE, BASE + 1, BASE + 2
 
-# As written by SlotMap: slots are numbered in order of appearance, a fourth unknown word is <unk>.
+# As SlotMap writes them: slots are numbered in the order of their first occurrence, and a fourth unknown word is <unk>.
 SOURCES = [
-    [FIRST, 7, FIRST, SECOND, 9, EOS],  # one unknown word twice, another once
-    [8, 5, EOS],  # none
-    [FIRST, SECOND, THIRD, UNK, 6, 6, 12, EOS],  # more than there are slots; a known word twice
+    [FIRST, 7, FIRST, SECOND, 9, EOS],  # one unknown word occurs twice, another occurs once
+    [8, 5, EOS],  # no unknown word
+    [FIRST, SECOND, THIRD, UNK, 6, 6, 12, EOS],  # more unknown words than slots, and a known word that occurs twice
 ]
 TARGETS = [
-    [SECOND, FIRST, 7, 11, EOS],  # copied, copied from two places, copied or generated, generated
+    [SECOND, FIRST, 7, 11, EOS],  # words that are copied, copied from two places, copied or generated, and generated
     [5, UNK, EOS],
     [6, UNK, THIRD, 20, FIRST, 12, EOS],
 ]
@@ -48,7 +48,7 @@ def copy_task(slots: int = SLOTS) -> Any:
 
 
 def copy_batch(**layout: Any) -> dict[str, torch.Tensor]:
-    """Return the sentences above, padded as fairseq pads them."""
+    """Return the sentences above as a batch, padded as fairseq pads them."""
     return collate([torch.tensor(row) for row in SOURCES], [torch.tensor(row) for row in TARGETS], **layout)
 
 
@@ -66,7 +66,7 @@ def choices(model: Any, previous: torch.Tensor, encoder_out: dict[str, torch.Ten
 
 
 class CopyContract(ModelContract):
-    """Inherit instead of ``ModelContract``."""
+    """Test classes inherit this class instead of ``ModelContract``."""
 
     @pytest.fixture
     def copier(self, case):
@@ -103,7 +103,7 @@ class CopyContract(ModelContract):
         torch.testing.assert_close(sums.loss, expected, rtol=1e-5, atol=1e-5)
 
     def test_label_smoothing_goes_to_the_base_vocabulary_alone(self, copier):
-        """The oracle is (1 - e - e_i) nll - e_i sum(log p) over the base words, with e_i = e / (V - 1), in loops."""
+        """The oracle loops over the base words: (1 - e - e_i) nll - e_i sum(log p), with e_i = e / (V - 1)."""
         batch, eps = copy_batch(), 0.1
         target = copier.decoder.known_targets(batch["target"])
         lprobs = log_probs(copier, batch)
@@ -116,7 +116,7 @@ class CopyContract(ModelContract):
 
     @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
     def test_a_batch_without_targets_has_no_loss(self, copier, label_smoothing):
-        """``--skip-first-target`` makes such a batch of empty lines."""
+        """Empty lines lead to such a batch with ``--skip-first-target``."""
         batch = copy_batch()
         batch["target"] = torch.full_like(batch["target"], PAD)
         loss = copier.eval()(**batch, label_smoothing=label_smoothing).loss
@@ -138,7 +138,7 @@ class CopyContract(ModelContract):
         expected = token_log_probs(copier, batch)
         sources, targets = unpad(batch)
         padded = collate(sources, targets, left_pad_source=left_pad_source, extra_source=4, extra_target=3)
-        # Without copying, the previous words must equal the batch's, including slots.
+        # Without copying, the previous words must equal those of the batch, including slots.
         previous = torch.nn.functional.pad(batch["prev_output_tokens"], (0, 3), value=PAD)
         padded["prev_output_tokens"] = previous
         torch.testing.assert_close(token_log_probs(copier, padded), expected, rtol=1e-5, atol=1e-5)

@@ -1,7 +1,7 @@
-"""Check that documented commands are valid, with the parsers of the programs themselves.
+"""Check with the parsers of the programs that documented commands are valid.
 
-fairseq's commands are parsed verbatim, including choices and types of values. For other commands the program must exist
-and its ``--help`` must list the options. Recipes must read the variables that a command sets.
+Commands of fairseq are parsed unchanged, including choices and types of values. For other commands, the program must
+exist and its ``--help`` must list the options. Recipes must read the variables that a documented command sets.
 """
 
 import argparse
@@ -35,16 +35,16 @@ FAIRSEQ = {
     "fairseq-interactive": options.get_interactive_generation_parser,
     "fairseq-validate": options.get_validation_parser,
 }
-# Programs of the system or of the shell, whose options are not checked.
+# Programs of the operating system or of the shell. Their options are not checked.
 SYSTEM = set("apt-get cat cd cp cut echo env export git grep head kill ls mkdir mv nohup nproc nvidia-smi".split())
 SYSTEM |= set("docker paste printf rm sed sha256sum sleep sort source srun tail timeout tr wait wc".split())
 PYTHON_TOOLS = {"pip", "pytest", "ruff", "sacrebleu", "sacremoses", "subword-nmt", "torchrun", "mypy"}
-# Programs that start another one.
+# Programs that start another program.
 LAUNCHERS = {"bash", "env", "nohup", "srun", "timeout", "torchrun"}
 PROGRAMS = {*FAIRSEQ, "fairseq-hydra-train", "make", "bash", "python", *PYTHON_TOOLS}
-# Variables that the underlying tools read.
+# Environment variables that the underlying tools read.
 FOREIGN_VARIABLES = {"OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "PYTHONPATH", "WANDB_MODE"}
-# Options in the text that do not belong to our commands, with their owners.
+# Options in the documents that do not belong to our commands, with the programs that they belong to.
 FOREIGN_OPTIONS = {
     "--no-build-isolation": "pip",
     "--extra-index-url": "pip",
@@ -63,7 +63,9 @@ def read(path: Path) -> str:
 
 @functools.cache
 def help_text(*line: str) -> str:
-    """Return a Python program's ``--help`` text without starting a process. ``line`` is program and subcommand.
+    """Return the ``--help`` text of a Python program without starting a process.
+
+    ``line`` is the program and its subcommand.
 
     Raises:
         AssertionError: if the program prints no help.
@@ -72,7 +74,7 @@ def help_text(*line: str) -> str:
     before, status = (sys.argv, sys.path[:]), 0
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # runpy's, about modules that were imported before
+            warnings.simplefilter("ignore")  # runpy warns about modules that have been imported before
             _answer(*line)
     except SystemExit as end:
         status = end.code
@@ -96,13 +98,13 @@ def _answer(program: str, *rest: str) -> None:
 
 @functools.cache
 def entry_points() -> dict[str, str]:
-    """Return our own commands by name, each as module:function."""
+    """Return our commands by name. The values have the form module:function."""
     return dict(re.findall(r'"(wean-[\w-]+) = ([\w.]+:\w+)"', read(ROOT / "setup.py")))
 
 
 @functools.cache
 def fairseq_options() -> set[str]:
-    """Return all options of fairseq's commands with the plugin, for every ``--arch``, ``--task``, ...."""
+    """Return all options of fairseq's commands with the plugin, for every ``--arch``, ``--task``, and so on."""
     found = {name for build in FAIRSEQ.values() for name in build()._option_string_actions}
     chosen = [*MODEL_DATACLASS_REGISTRY.values(), *TASK_DATACLASS_REGISTRY.values()]
     chosen += [kind for registry in REGISTRIES.values() for kind in registry["dataclass_registry"].values()]
@@ -128,7 +130,7 @@ def all_options() -> set[str]:
 
 @functools.cache
 def script_text(script: Path) -> str:
-    """Return the text of a shell script and of the files that it sources."""
+    """Return the text of a shell script together with the files that it sources."""
     text, seen, waiting = "", set(), [script]
     while waiting:
         path = waiting.pop().resolve()
@@ -139,13 +141,13 @@ def script_text(script: Path) -> str:
         text += content
         for name in re.findall(r"[\w./$-]+\.sh", content):
             plain = re.sub(r"^\$\w+", "", name).lstrip("/").removeprefix("examples/")
-            pattern = re.sub(r"\$\w+", "*", plain)  # $family/quora.sh: any of them
+            pattern = re.sub(r"\$\w+", "*", plain)  # $family/quora.sh may be any of these files
             waiting += [path.parent / plain, *(ROOT / "examples").glob(pattern)]
     return text
 
 
 def knows(script: str, variable: str, systems: str = "") -> bool:
-    """Return True if a recipe reads a variable. For RATES_<system>, the system must also be in its ``systems``."""
+    """Return True if a recipe reads a variable. For RATES_<system>, ``systems`` must also contain the system."""
     if variable.startswith("RATES_"):
         names = re.sub(r"[^\w\s]", "_", systems).split()
         return variable.removeprefix("RATES_") in names and knows(script, "RATES", systems)
@@ -212,17 +214,17 @@ def check_pip(command: Command) -> None:
 
 
 def check_fairseq(command: Command, own_archs: set[str]) -> None:
-    """Parse a command like fairseq, including choices and types of values; ``...`` marks omitted arguments.
+    """Parse a command as fairseq does, including choices and types of values. ``...`` stands for omitted arguments.
 
     Args:
         command: a command of fairseq.
-        own_archs: archs that the document itself registers; only options of ``wean_lstm`` are allowed for them.
+        own_archs: archs that the document itself registers. Only the options of ``wean_lstm`` are allowed for them.
     """
     given = [word for word in command.words[1:] if word != "..."]
-    instead = ["wean_lstm" if before == "--arch" else "1" for before in ["", *given]]  # of a variable of a loop
+    instead = ["wean_lstm" if before == "--arch" else "1" for before in ["", *given]]  # replaces the variable of a loop
     words = [re.sub(r"^\$\w+$", value, word) for word, value in zip(given, instead, strict=False)]
     if "--help" in words:
-        words[words.index("--help")] = "data"  # --help does not need it
+        words[words.index("--help")] = "data"  # with --help, no data is needed
     if "..." in command.words:
         words = words if words and not words[0].startswith("-") else ["data", *words]
         needed = {"--task": "paraphrase"} | ({"--arch": "wean_lstm"} if command.program == "fairseq-train" else {})
@@ -242,7 +244,7 @@ def check_fairseq(command: Command, own_archs: set[str]) -> None:
                 options.parse_args_and_arch(parser, input_args=words)
     except SystemExit:
         raise AssertionError(err.getvalue().strip().splitlines()[-1]) from None
-    except UserError as error:  # a name that is wrong or missing
+    except UserError as error:  # a name is wrong or missing
         raise AssertionError(str(error)) from None
 
 
@@ -251,7 +253,7 @@ def check(command: Command, whole: bool, own_archs: set[str]) -> None:
 
     Args:
         command: a command of a document.
-        whole: the command is from a code block and must be complete; otherwise it may be a fragment.
+        whole: True if the command is from a code block and must be complete. Otherwise, it may be a fragment.
         own_archs: archs that the document registers.
     """
     program = command.program

@@ -1,4 +1,7 @@
-"""Build every registered model family with small sizes. Tests over all families include new ones automatically."""
+"""Build every registered model family with small sizes.
+
+Therefore tests over all families automatically include new families.
+"""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -10,8 +13,8 @@ import wean_fairseq
 
 wean_fairseq.register()
 
-# Options that a family needs in addition to its sizes. They name a word of the dictionary as separator of chunks or
-# pairs, and switch label files and BERT off.
+# Options that a family needs in addition to its sizes. They name a word of the dictionary as the separator of chunks or
+# pairs, and switch off label files and BERT.
 CHUNK = "w7"
 NEEDS: dict[str, dict[str, Any]] = {
     "dnpg": {"label_weight": 0.0, "final_label_weight": 0.0},
@@ -28,11 +31,11 @@ def families() -> list[str]:
 
 
 def tiny(family: str, width: int = 8) -> dict[str, Any]:
-    """Return options of a small model without dropout. All families have the same option names.
+    """Return options for a small model without dropout. All families have the same option names.
 
     Args:
         family: name of the family.
-        width: even number; the size of all dimensions.
+        width: an even number, which is the size of all dimensions.
     """
     options: dict[str, Any] = {}
     for option in fields(MODEL_DATACLASS_REGISTRY[family]):

@@ -1,4 +1,4 @@
-"""Reads Markdown as far as the tests of the documents need it: code, commands, links, headings and tables."""
+"""Read those parts of Markdown that the tests of the documents need: code, commands, links, headings and tables."""
 
 import re
 import shlex
@@ -27,9 +27,9 @@ class Block:
 
     Attributes:
         language: first word after the fence.
-        file: the path in a code span alone on the line before the block; empty without one.
-        text: content without the indentation of the fence.
-        heading: the last heading above the block.
+        file: path in a code span that is alone on the line before the block, or empty.
+        text: content of the block without the indentation of the fence.
+        heading: last heading above the block.
     """
 
     language: str
@@ -40,7 +40,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """One simple command of a shell line: ``NAME=value ... program argument ...``."""
+    """A simple command in a shell line: ``NAME=value ... program argument ...``."""
 
     words: list[str]
     variables: dict[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def shell_scripts(text: str) -> list[str]:
-    """Return the shell blocks of a page, with the arrays that any of them has set put where they are used."""
+    """Return the shell blocks of a page. Arrays that any of the blocks has set are inserted where they are used."""
     arrays: dict[str, str] = {}
     scripts = []
     for block in blocks(text):
@@ -78,14 +78,14 @@ def shell_scripts(text: str) -> list[str]:
 
 
 def shell_lines(script: str) -> list[str]:
-    """Return the lines of a script, joined at backslashes, without comments and empty lines."""
+    """Return the lines of a script without comments and empty lines. Lines are joined at backslashes."""
     joined = re.sub(r"\\\n\s*", "", script)
     bare = (re.sub(r"(^|\s)#.*$", "", line).strip() for line in joined.splitlines())
     return [line for line in bare if line]
 
 
 def simple_commands(line: str) -> list[Command]:
-    """Return the commands of a line, without redirections and the words that make loops.
+    """Return the commands in a line, without redirections and without the words that form loops.
 
     Raises:
         ValueError: if a quote is not closed.
@@ -99,7 +99,7 @@ def simple_commands(line: str) -> list[Command]:
         if token in _SEPARATORS:
             found.append([])
         elif token[0] in "<>":
-            next(tokens, None)  # the file
+            next(tokens, None)  # skip the name of the file
         else:
             found[-1].append(token)
     return [command for words in found if (command := _command(words)) is not None]
@@ -118,17 +118,17 @@ def without_blocks(text: str) -> str:
 
 
 def code_spans(text: str) -> list[str]:
-    """Return the texts between backticks outside of blocks, with line breaks as spaces."""
+    """Return the texts between backticks outside of blocks, with spaces instead of line breaks."""
     return [" ".join(match[2].split()) for match in SPAN.finditer(without_blocks(text))]
 
 
 def links(text: str) -> list[str]:
-    """Return the targets of links and pictures outside of code."""
+    """Return the targets of the links and pictures outside of code."""
     return LINK.findall(SPAN.sub("", without_blocks(text)))
 
 
 def anchors(text: str) -> set[str]:
-    """Return the anchors of links: the headings as GitHub writes them, numbered where they repeat."""
+    """Return the anchors of the headings, as GitHub writes them. Repeated anchors are numbered."""
     seen: Counter[str] = Counter()
     found = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
     for heading in HEADING.findall(without_blocks(text)):
@@ -141,7 +141,7 @@ def anchors(text: str) -> set[str]:
 
 
 def tables(text: str) -> Iterator[list[list[str]]]:
-    """Return the tables as lists of rows of cells, heading first."""
+    """Yield each table as a list of rows, which are lists of cells. The heading is the first row."""
     for match in re.finditer(r"(?:^\|.*\|[ \t]*\n)+", without_blocks(text) + "\n", flags=re.MULTILINE):
         rows = [_cells(line) for line in match[0].splitlines()]
         yield [row for row in rows if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]

@@ -1,4 +1,4 @@
-"""fairseq's options of the benchmarks at toy size, converted once for all tests of a process."""
+"""fairseq's options for the benchmarks at toy size, which are converted only once for all tests of a process."""
 
 import copy
 import importlib
@@ -11,7 +11,10 @@ _KNOWN: dict[str, DictConfig] = {}
 
 
 def memoise_options(patch: pytest.MonkeyPatch) -> None:
-    """Cache the conversion of options in ``benchmarks/workload.py``, which dominates the time to build a toy model."""
+    """Cache the conversion of options in ``benchmarks/workload.py``.
+
+    This conversion takes most of the time to build a toy model.
+    """
     workload = importlib.import_module("workload")
     convert = workload.convert_namespace_to_omegaconf
 

@@ -1,6 +1,6 @@
-"""The contract of every model of this package, checked in the same way for every arch (see tests/unit/models).
+"""Checks that every model of this package must pass, in the same way for every arch (see tests/unit/models).
 
-A test class inherits ``ModelContract``, names its archs in ``cases`` and thereby runs all checks.
+A test class inherits ``ModelContract`` and names its archs in ``cases``. This runs all checks.
 """
 
 from argparse import Namespace
@@ -28,13 +28,13 @@ def make_dictionary(words: int = 19) -> Dictionary:
 
 
 def make_task(dictionary: Dictionary | None = None, **cfg: Any) -> Namespace:
-    """Return a fake task that has only dictionaries and options."""
+    """Return a stand-in for a task, which has only dictionaries and options."""
     dictionary = dictionary or make_dictionary()
     return Namespace(source_dictionary=dictionary, target_dictionary=dictionary, cfg=Namespace(**cfg))
 
 
 def build_model(arch: str, task: Namespace | None = None, seed: int = 11, **options: Any) -> torch.nn.Module:
-    """Build ``arch`` as the command line would, with ``options`` as its flags; in evaluation mode."""
+    """Build ``arch`` as the command line would with ``options`` as flags. The model is in evaluation mode."""
     args = Namespace(**options)
     ARCH_CONFIG_REGISTRY[arch](args)
     cfg = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]].from_namespace(args)
@@ -56,7 +56,7 @@ def sentence(generator: torch.Generator, length: int, dictionary_size: int) -> t
 
 
 def collate(sources, targets, left_pad_source=True, extra_source=0, extra_target=0) -> dict[str, torch.Tensor]:
-    """Return a batch in fairseq's layout, with ``extra_*`` additional columns of padding."""
+    """Return a batch in fairseq's layout, with ``extra_source`` and ``extra_target`` additional columns of padding."""
 
     def pad(rows, left, extra):
         width = max(len(row) for row in rows) + extra
@@ -78,34 +78,34 @@ def unpad(batch: dict[str, torch.Tensor]) -> tuple[list[torch.Tensor], list[torc
 
 
 def task_inputs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the entries that a model needs in net_input besides the sentences, as the task computes them."""
+    """Return the entries of net_input that a model needs besides the sentences, as the task computes them."""
     if capabilities_of(model).needs_length:
         return {"essay_lengths": batch["target"].ne(PAD).sum(dim=1)}
     return {}
 
 
 def log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Return teacher-forced log-probabilities (B, T, V)."""
+    """Return the log-probabilities (B, T, V) under teacher forcing."""
     more = task_inputs(model, batch)
     out = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"], **more)
     return model.get_normalized_probs(out, log_probs=True)
 
 
 def token_log_probs(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """Return log-probabilities of the reference words, one tensor (length,) per sentence, independent of padding."""
+    """Return the log-probabilities of the reference words, without padding, as one tensor (length,) per sentence."""
     picked = log_probs(model, batch).gather(2, batch["target"].unsqueeze(-1)).squeeze(-1)
     return [row[target != PAD] for row, target in zip(picked, batch["target"], strict=True)]
 
 
 def parts(step: Step) -> dict[str, torch.Tensor]:
-    """Return the existing tensors of a step by name."""
+    """Return those tensors of a step that exist, by name."""
     copying = {} if step.copying is None else step.copying._asdict()
     named = {"features": step.features, "attention": step.attention, **copying}
     return {name: part for name, part in named.items() if part is not None}
 
 
 class ModelContract:
-    """Inherit, set ``cases``: pytest ids -> (arch, options)."""
+    """Test classes inherit this class and set ``cases``: pytest ids -> (arch, options)."""
 
     cases: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {}
 
@@ -137,7 +137,7 @@ class ModelContract:
         torch.testing.assert_close(sums.nll_loss, expected, rtol=1e-5, atol=1e-5)
 
     def has_no_gradient(self, case, name):
-        """Return True if the loss cannot depend on a parameter, for mathematical reasons."""
+        """Return True if, for mathematical reasons, the loss cannot depend on a parameter."""
         return False
 
     def test_the_loss_may_be_changed_in_place(self, model):
@@ -180,7 +180,7 @@ class ModelContract:
         more = task_inputs(model, batch)
         full = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"], **more)
         expected, attention = full[0], full[1]["attn"][0]
-        order = torch.tensor([2, 0, 0, 1])  # sentences dropped, doubled and moved, as a beam does
+        order = torch.tensor([2, 0, 0, 1])  # as in beam search, sentences are dropped, doubled and moved
         encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"], **more)
         state: dict[str, Any] = {}
         rows = torch.arange(3)
@@ -193,16 +193,17 @@ class ModelContract:
             scores, extra = model.decoder(tokens, encoder_out, incremental_state=state)
             assert scores.size(1) == 1
             torch.testing.assert_close(scores[:, 0], expected[rows, step], rtol=1e-5, atol=1e-5)
-            if attention is None:  # a model without attention says so at every step
+            if attention is None:  # a model without attention has no weights at any step
                 assert extra["attn"] == [None]
             else:
                 torch.testing.assert_close(extra["attn"][0][:, 0], attention[rows, step], rtol=1e-5, atol=1e-5)
 
     @torch.no_grad()
     def test_hypotheses_that_share_their_source_take_the_steps_of_teacher_forcing(self, model):
-        """As in the fast search, two hypotheses of each sentence read the same source row.
+        """As in the fast search, two hypotheses of each sentence read the same row of the source.
 
-        They differ after the first word. Then a sentence is dropped, and the hypotheses of the others change places.
+        The hypotheses differ after the first word. Then one sentence is dropped, and the hypotheses of the other
+        sentences change places.
         """
         batch = make_batch()
         encoder_out = model.encoder(batch["src_tokens"], batch["src_lengths"], **task_inputs(model, batch))

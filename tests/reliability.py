@@ -1,6 +1,6 @@
-"""Counts what the tests do to the commands (kills, faults, bad inputs), for docs/reliability.md.
+"""Count what the tests do to the commands (kills, faults, bad inputs), for docs/reliability.md.
 
-Every process of a test run appends lines of JSON to the file of ``--reliability-record FILE``; without this option the
+Every process of a test run appends lines of JSON to the file of ``--reliability-record FILE``. Without this option, the
 counts are discarded. ``scripts/reliability.py`` creates the page from them.
 """
 
@@ -14,19 +14,19 @@ class Reliability:
     """The counts of a test run.
 
     Args:
-        record: the file; with ``None`` the counts are not recorded.
+        record: file for the counts. With ``None``, they are not recorded.
     """
 
     def __init__(self, record: Path | None) -> None:
         self.record = record
 
     def count(self, kind: str, n: int = 1) -> None:
-        """Add ``n`` to the count of a kind, such as "bad inputs tried"; call it after the assertions about them."""
+        """Add ``n`` to the count of a kind, such as "bad inputs tried". Call it after the assertions that it counts."""
         file = os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[0]
         self.append({"kind": kind, "n": int(n), "file": file})
 
     def append(self, entry: dict[str, Any]) -> None:
-        """Append one line with a single write, so that lines of several processes never mix."""
+        """Append one line with a single write, so that the lines of several processes are never mixed."""
         if self.record is None:
             return
         descriptor = os.open(self.record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -37,5 +37,5 @@ class Reliability:
 
 
 def read_record(record: Path) -> list[dict[str, Any]]:
-    """Return all lines that ``append`` wrote."""
+    """Return all entries that ``append`` has written."""
     return [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]

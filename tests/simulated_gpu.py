@@ -1,19 +1,19 @@
 """Simulate a GPU: tensors report the device ``cuda:0``, and the work that a GPU would do is counted.
 
-Within ``SimulatedGpu`` every tensor is on the device unless it was created without a device (``torch.tensor``,
-``torch.arange``, ``.cpu()``, ...). The arithmetic is done on the CPU. The simulation observes
+Within ``SimulatedGpu``, every tensor is on the device unless it was created without a device (``torch.tensor``,
+``torch.arange``, ``.cpu()``, ...). The arithmetic is done on the CPU. The simulation observes the following:
 
 * an operation with operands on both devices, which is an error as in CUDA;
-* a wait of the host for the device: a Python number or truth value of a tensor, a copy to the host, a size that depends
-  on values (``nonzero``, masks as indices);
-* a copy from the host to the device;
+* a wait of the CPU for the device: a Python number or truth value of a tensor, a copy to the CPU, or a size that
+  depends on values (``nonzero``, masks as indices);
+* a copy from the CPU to the device;
 * the launch of a kernel, which is any PyTorch operation except views. ``nn.LSTM`` and ``nn.GRU`` count as one kernel
-  forward and one backward, as in cuDNN. A cell counts as two products and a fused kernel forward, and as one fused
-  kernel, four products and two sums backward, as on CUDA and unlike on a CPU. Dropout counts as one kernel in each
-  direction. Other operations that CUDA splits into several kernels count once. The counts serve to compare models and
-  commits, not to predict seconds;
-* within ``autocast`` the casts of CUDA, according to CUDA's lists of operations, which differ from the CPU's. Recurrent
-  networks with operands of several dtypes are an error, as in cuDNN.
+  forward and one backward, as in cuDNN. As in CUDA and unlike on a CPU, a cell counts as two products and a fused
+  kernel forward, and as one fused kernel, four products and two sums backward. Dropout counts as one kernel in each
+  direction. Other operations that CUDA splits into several kernels count once. The counts are meant to compare models
+  and commits, and not to predict seconds;
+* within ``autocast``, the casts of CUDA. They follow CUDA's lists of operations, which differ from those of a CPU. A
+  recurrent network whose operands have several dtypes is an error, as in cuDNN.
 
 """
 
@@ -29,24 +29,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 DEVICE = torch.device("cuda:0")
-_HOST = "_is_on_the_host"  # the mark of a tensor that is not on the device
+_HOST = "_is_on_the_host"  # marks a tensor that is not on the device
 
-# Operations that wait for the device, by the end of their name.
+# Operations that wait for the device, identified by the end of their name.
 _WAITS = ("item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__len__item", "nonzero", "masked_select")
 _WAITS += ("unique", "unique_consecutive", "numpy", "is_nonzero", "equal", "__contains__")
-# Functions whose results are on the host by default.
+# Functions whose results are on the CPU by default.
 _FACTORIES = {"tensor", "as_tensor", "arange", "zeros", "ones", "full", "empty", "rand", "randn", "randint", "randperm"}
 _FACTORIES |= {"from_numpy", "linspace", "eye", "tril_indices", "triu_indices", "scalar_tensor"}
 # Operations that may have operands on both devices.
 _COPIES = {"copy_", "to", "type_as", "cpu", "cuda", "set_", "__set__"}
-# Lengths of packed sequences are on the host, as arguments and as the second result.
+# Lengths of packed sequences are on the CPU, both as arguments and as the second result.
 _PACKING = {"_pack_padded_sequence", "_pad_packed_sequence"}
-# Kernels of operations that CUDA implements differently from a CPU, forward and backward.
+# Numbers of kernels, forward and backward, of operations that CUDA implements differently from a CPU.
 _RECURRENT = {"lstm": (1, 1), "gru": (1, 1), "lstm_cell": (3, 7), "gru_cell": (3, 7)}
 _RECURRENT |= {"_thnn_fused_lstm_cell": (1, 1), "_thnn_fused_gru_cell": (1, 1)}
 _INDEXING = {"__getitem__", "__setitem__", "index_put", "index_put_", "index"}
-# Operations that autocast computes in half precision, in float32, in float32 by an argument of theirs, and in the
-# widest of the operands' dtypes (docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can autocast to ...").
+# Operations that autocast computes in half precision, in float32, in float32 depending on an argument, and in the
+# widest dtype of the operands (docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can autocast to ...").
 _HALF = {"linear", "matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "addmv"}
 _HALF |= {"scaled_dot_product_attention", *_RECURRENT}
 _FLOAT32 = {"exp", "expm1", "log", "log10", "log2", "log1p", "pow", "__pow__", "__rpow__", "reciprocal", "rsqrt"}
@@ -84,8 +84,8 @@ class SimulatedGpu(TorchFunctionMode):
 
     Attributes:
         launches: number of operations other than views, by name.
-        waits: number of waits of the host, by name.
-        copies: number of copies from the host to the device.
+        waits: number of waits of the CPU for the device, by name.
+        copies: number of copies from the CPU to the device.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class SimulatedGpu(TorchFunctionMode):
         self.waits: Counter[str] = Counter()
         self.copies = 0
         self._counter = _Launches(self)
-        self._casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # of parameters within ``autocast``
+        self._casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # casts of parameters within ``autocast``
 
     def __enter__(self) -> "SimulatedGpu":
         self._counter.__enter__()
@@ -111,7 +111,10 @@ class SimulatedGpu(TorchFunctionMode):
 
     @contextmanager
     def autocast(self, dtype: torch.dtype) -> Iterator[None]:
-        """Enter ``torch.autocast("cuda", dtype)`` as on a GPU; the same call in the tested code disables it again."""
+        """Enter ``torch.autocast("cuda", dtype)`` as on a GPU.
+
+        The same call in the tested code would disable it again.
+        """
         torch.set_autocast_dtype("cuda", dtype)
         torch.set_autocast_enabled("cuda", True)
         try:
@@ -124,7 +127,7 @@ class SimulatedGpu(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")  # that of an attribute is the attribute's
+        name = getattr(func, "__name__", "")  # for an attribute, this is the name of the attribute
         if name == "__get__":
             name = (resolve_name(func) or "").removesuffix(".__get__").rpartition(".")[2]
         tensors = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
@@ -159,7 +162,7 @@ class SimulatedGpu(TorchFunctionMode):
         return _map(lambda leaf: _mark(leaf, goes_to_host or stays, tensors), result)
 
     def _recurrent(self, func: Callable[..., Any], args: tuple[Any, ...], kernels: tuple[int, int]) -> Any:
-        """Recurrent network, cell or dropout that counts as a given number of kernels, forward and backward."""
+        """Run a recurrent network, a cell or dropout, and count a given number of kernels, forward and backward."""
         leaves, spec = tree_flatten(args)
         places = [number for number, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
@@ -173,12 +176,12 @@ class SimulatedGpu(TorchFunctionMode):
         return results if len(results) > 1 else results[0]
 
     def _widened_product(self, left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """Product that only CUDA can sum and return in a wider dtype than its factors."""
+        """Compute a product in a wider dtype than its factors, which only CUDA can do in one operation."""
         with self._counter.counted_as("mm", 1):
             return left.to(dtype) @ right.to(dtype)
 
     def _cast_operands(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the operands as cast by autocast."""
+        """Return the operands as autocast casts them."""
         halves = [leaf for leaf in _leaves((args, kwargs)) if _is_cast(leaf) and leaf.dtype != torch.float32]
         if name in _FLOAT32_RESULT:
             return args, (kwargs if kwargs.get("dtype") or not halves else kwargs | {"dtype": torch.float32})
@@ -191,7 +194,7 @@ class SimulatedGpu(TorchFunctionMode):
         return _map(lambda leaf: self._cast(leaf, dtype), (args, kwargs))  # type: ignore[no-any-return]
 
     def _cast(self, leaf: Any, dtype: torch.dtype) -> Any:
-        """Cast a tensor of the device. The cast of a parameter is cached until the end of ``autocast``."""
+        """Cast a tensor that is on the device. The cast of a parameter is cached until the end of ``autocast``."""
         if not _is_cast(leaf) or leaf.dtype == dtype:
             return leaf
         if not (leaf.is_leaf and leaf.requires_grad):
@@ -230,14 +233,14 @@ class SimulatedGpu(TorchFunctionMode):
 
 
 def _leaves(value: Any) -> list[Any]:
-    """Return the values in tuples, lists and dictionaries, ten times faster than PyTorch."""
+    """Return the values in tuples, lists and dictionaries. This is ten times as fast as PyTorch's function."""
     if isinstance(value, tuple | list | dict):
         return [leaf for one in (value.values() if isinstance(value, dict) else value) for leaf in _leaves(one)]
     return [value]
 
 
 def _map(func: Callable[[Any], Any], value: Any) -> Any:
-    """Return ``value`` with ``func`` of each of its leaves. PyTorch knows its own types of results."""
+    """Apply ``func`` to each leaf of ``value``. PyTorch handles its own types of results."""
     if type(value) in (tuple, list):
         return type(value)([_map(func, one) for one in value])
     if type(value) is dict:
@@ -248,7 +251,7 @@ def _map(func: Callable[[Any], Any], value: Any) -> Any:
 def _fused_lstm_cell(
     input_gates: torch.Tensor, hidden_gates: torch.Tensor, cell: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """CUDA's kernel of that name."""
+    """CUDA's kernel with this name."""
     gates = (input_gates + hidden_gates).chunk(4, dim=1)
     new_cell = gates[1].sigmoid() * cell + gates[0].sigmoid() * gates[2].tanh()
     return gates[3].sigmoid() * new_cell.tanh(), new_cell, torch.cat(gates, dim=1)
@@ -257,7 +260,7 @@ def _fused_lstm_cell(
 def _fused_gru_cell(
     input_gates: torch.Tensor, hidden_gates: torch.Tensor, hidden: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """CUDA's kernel of that name."""
+    """CUDA's kernel with this name."""
     given, own = input_gates.chunk(3, dim=1), hidden_gates.chunk(3, dim=1)
     reset, update = ((one + other).sigmoid() for one, other in zip(given[:2], own[:2], strict=True))
     new = (given[2] + reset * own[2]).tanh()

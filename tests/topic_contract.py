@@ -1,4 +1,4 @@
-"""The contract of every model that writes an essay from topic words, in addition to ``ModelContract``."""
+"""Define the contract of every model that writes an essay from topic words, in addition to ``ModelContract``."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ESSAYS = [[13, 10, CHUNK, 9, 12, 13, CHUNK, 14, EOS], [5, 4, EOS], [CHUNK, 6, 15
 
 
 def essay_batch(topics: list[list[int]] = TOPICS, essays: list[list[int]] = ESSAYS, **layout: Any) -> dict[str, Any]:
-    """Return essays of different lengths with different numbers of topics, padded as fairseq pads them."""
+    """Return essays of different lengths with different numbers of topics, with fairseq's padding."""
     sources = [torch.tensor([*words, EOS]) for words in topics]
     return collate(sources, [torch.tensor(essay) for essay in essays], **layout)
 
@@ -25,12 +25,12 @@ def scored(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> tuple[torc
 
 
 class TopicContract(ModelContract):
-    """Inherit instead of ``ModelContract``."""
+    """Base class of the tests of such a model, which replaces ``ModelContract``."""
 
     def test_beam_search_finds_what_teacher_forcing_scores(self, model):
-        """In fairseq's search, hypotheses end, move and are dropped.
+        """Check the scores of fairseq's search, in which hypotheses end, change places and are dropped.
 
-        The expected scores are the model's scores of the same output with teacher forcing.
+        The expected scores are those that the model gives to the same output with teacher forcing.
         """
         batch = essay_batch()
         inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")}

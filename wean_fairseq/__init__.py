@@ -1,8 +1,8 @@
 """wean_fairseq: paraphrase-oriented text generation as a fairseq plugin.
 
 The plugin is registered with fairseq when fairseq imports this package (``--user-dir``), and by `register`, `load` and
-`train`.
-The subpackages that need fairseq call `register` themselves. Texts are scored and reports are written without it.
+`train`. The subpackages that need fairseq call `register` themselves. Scoring texts and writing reports need no
+fairseq, so they do not register the plugin.
 """
 
 import logging
@@ -21,7 +21,7 @@ __all__ = ["load", "register", "train"]
 if resource.getrlimit(resource.RLIMIT_FSIZE)[0] == 0:  # matplotlib and fairseq write files when they are imported
     sys.exit("wean_fairseq: error: no file can be written, because the limit ulimit -f is 0: raise it.")
 
-_failures: list[BaseException] = []  # the error that ended a registration
+_failures: list[BaseException] = []  # the error that interrupted a registration
 
 
 def register() -> None:
@@ -32,7 +32,8 @@ def register() -> None:
     """
     if _failures:
         raise ImportError(f"wean_fairseq was not registered ({_failures[0]}): restart Python.") from _failures[0]
-    # Importing fairseq sets the root logger to DEBUG with a handler, so that every library of the caller would print.
+    # Importing fairseq sets the root logger to DEBUG and adds a handler, so every library of the caller would print
+    # messages.
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     # fairseq reports here that tensorboardX, which nothing needs, is not installed.
@@ -48,7 +49,7 @@ def register() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``load`` and ``train`` when they are used, because they need torch (PEP 562)."""
+    """Import ``load`` and ``train`` only when they are used (PEP 562), because they need torch."""
     if name in ("load", "train"):
         return getattr(import_module(f"{__name__}.{'generation' if name == 'load' else 'training.call'}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,7 @@
-"""Capabilities of models beyond scoring words. Tasks, criterions and search know nothing else about a family."""
+"""Capabilities of models beyond scoring words.
+
+Tasks, criterions and the search know nothing else about a model family.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,20 +10,21 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Declared by a model class, and replaced on a model whose options decide."""
+    """Capabilities that a model class declares. A model whose options change them has its own copy."""
 
     computes_loss: bool = True  # its forward accepts targets (criterions/model_loss.py)
-    adds_losses: bool = False  # adds losses to the loss of the words, which fairseq's criterions would omit
-    shares_words: bool = True  # source and target must use the same dictionary
-    copies: bool = False  # writes source words that are not in the dictionary, so the task adds slots to it
+    adds_losses: bool = False  # it adds losses to the loss of the words. fairseq's criterions would omit them
+    shares_words: bool = True  # the source and the target must use the same dictionary
+    # it writes source words that are not in the dictionary, so the task adds slots to the dictionary
+    copies: bool = False
     normalises: bool = False  # its scores are log-probabilities, to which no temperature can be applied
     ranks: bool = False  # its search adds terms that are not log-probabilities, so no rule may stop it early
     inputs: tuple[str, ...] = ()  # names of the extra inputs that it reads (data/extra_inputs.py)
-    needs_length: bool = False  # plans the output for a length, which the task passes (net_input["essay_lengths"])
+    needs_length: bool = False  # it plans the output for a length, which the task passes (net_input["essay_lengths"])
     granular_from: int = 0  # number (from 1) of the first layer whose words have granularities. 0 = none
 
 
-FAIRSEQ_MODELS = Capabilities(computes_loss=False, shares_words=False)  # for models of fairseq itself
+FAIRSEQ_MODELS = Capabilities(computes_loss=False, shares_words=False)  # of fairseq's own models
 
 
 def capabilities_of(model: Any) -> Capabilities:

@@ -1,4 +1,7 @@
-"""The commands ``wean-*``. Each is imported when it is called, so Ctrl-C during the import also prints one line."""
+"""The commands ``wean-*``.
+
+Each function is imported when its command is called, so that Ctrl-C during the import also prints only one line.
+"""
 
 import signal
 from collections.abc import Callable

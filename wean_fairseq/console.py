@@ -1,4 +1,4 @@
-"""Argument types, messages and errors for all command lines. An error is one sentence with exit status 2."""
+"""Argument types, messages and errors of all command lines. An error is printed as one sentence, with exit status 2."""
 
 import argparse
 import logging
@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TextIO
 from .errors import UserError, printable, sentence_of, similar
 from .ranges import LARGEST
 
-_FOLDERS = re.compile(r"(?<![^\s='\"])/(?:[^\s/]+/)+")  # of absolute paths
+_FOLDERS = re.compile(r"(?<![^\s='\"])/(?:[^\s/]+/)+")  # the folders in an absolute path
 
 #: Exit status if the reader of the output has closed it: 128 + 13, the status that a shell reports for SIGPIPE.
 BROKEN_PIPE = 141
@@ -25,7 +25,7 @@ _WHOLE = re.compile("-?[0-9]{1,19}")  # int() also accepts digits of other scrip
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line without control characters. argparse would print the usage first."""
+    """A parser that prints an error as one line without control characters. argparse would print the usage first."""
 
     def error(self, message: str) -> NoReturn:
         """Print the error message and exit with status 2. Suggest a similar option for an unknown one."""
@@ -39,7 +39,7 @@ class OneLineParser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print a help text, the version or an error. If standard output cannot be written, exit with a message."""
-        if file is sys.stderr:  # where all errors are printed
+        if file is sys.stderr:  # argparse prints all errors there
             super()._print_message(message, file)
         elif status := exit_status(self.prog, lambda: message):
             sys.exit(status)
@@ -66,7 +66,7 @@ SEED = whole_number(-LARGEST_SEED, LARGEST_SEED)
 
 
 def number(text: str) -> float:
-    """Parse a number (an argparse type). It may be infinite or NaN, which later range checks report."""
+    """Parse a number (an argparse type). The number may be infinite or NaN. Later range checks report this."""
     with suppress(ValueError):
         if text.isascii() and "_" not in text:
             return float(text)
@@ -104,7 +104,7 @@ def counted(number: int, noun: str) -> str:
 
 
 class _PrintableFormatter(logging.Formatter):
-    """Escapes the control characters of messages, which may quote names of files."""
+    """Formatter that escapes the control characters of messages, which may quote file names."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         return printable(super().formatMessage(record))
@@ -118,12 +118,15 @@ def configure_logging(program: str) -> None:
 
 
 def without_folders(text: str) -> str:
-    """Shorten absolute paths in a text to "…/NAME", because other people read it."""
+    """Shorten absolute paths in a text to "…/NAME", because other people will read the text."""
     return _FOLDERS.sub("…/", text)
 
 
 def print_message(program: str, text: str) -> None:
-    """Write a line about the work to standard error. It is lost if standard error is closed."""
+    """Write one line about the progress of the work to standard error.
+
+    Nothing is written if standard error is closed.
+    """
     if sys.stderr is None:
         return
     with suppress(OSError):
@@ -139,11 +142,13 @@ def standard_output() -> TextIO:
 
 
 def print_text(text: str) -> None:
-    """Print. Control characters and characters that the terminal's encoding lacks are escaped.
+    """Write a text to standard output.
+
+    Control characters, and characters that the terminal's encoding lacks, are escaped.
 
     Raises:
         UserError: if standard output is closed, or cannot be written.
-        BrokenPipeError: if the program that reads it has ended.
+        BrokenPipeError: if the program that reads the output has ended.
     """
     encoding = standard_output().encoding or "utf-8"
     text = "\n".join(map(printable_cells, text.split("\n")))
@@ -165,14 +170,14 @@ def printable_cells(line: str) -> str:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Return True if an error is a Ctrl-C or was caused by Ctrl-C, for example while a library was imported."""
+    """Return True if an error is Ctrl-C or was caused by it, for example while a library was being imported."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
 def command(program: str) -> Callable[[Callable[[list[str]], str | int | None]], Callable[..., int]]:
-    """Return a decorator for the function of a program, which gets the arguments as a list.
+    """Return a decorator for the main function of a program. The function gets the arguments as a list.
 
     The decorated function accepts the arguments (default: the arguments of the process), and returns the result of
     ``exit_status``.
@@ -202,9 +207,9 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
         if result:
             print_text(result)
     except BrokenPipeError:  # the reader of the output has closed the pipe
-        # Python writes the rest of its buffer when it exits, and would print a traceback then.
+        # Python writes the rest of its buffer when it exits. That write would fail with a traceback.
         if sys.stdout is not None:
-            with suppress(OSError):  # if it has no file descriptor
+            with suppress(OSError):  # standard output may have no file descriptor
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except (KeyboardInterrupt, Exception) as error:
@@ -213,7 +218,8 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
             return INTERRUPTED
         sentence = sentence_of(error)
         if sentence is None and isinstance(error, OSError):
-            # If matplotlib finds no folder for its cache, its error has no message from the operating system.
+            # If matplotlib finds no folder for its cache, it raises an OSError without a message from the operating
+            # system.
             reason = printable(error.strerror or str(error))
             sentence = f"a file cannot be read or written ({reason}): look at its disk."
         if sentence is None:

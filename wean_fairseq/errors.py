@@ -1,4 +1,4 @@
-"""Errors that users can cause and fix. Each is one sentence that says what is wrong and what to do."""
+"""Errors that users can cause and fix. Each message is one sentence that says what is wrong and what to do."""
 
 import errno
 import re
@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-# Characters that end a line, move the cursor, start a terminal's commands or change the direction of text.
+# Characters that end a line, move the cursor, start a terminal command or change the direction of text.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LONGEST = 4000  # number of characters to keep of a longer message, because it may quote names of any length
 _FULL = (errno.EFBIG, errno.ENOSPC, errno.EDQUOT)
 
-# Messages of Python, torch, the loader of libraries and the operating system.
+# Messages of Python, torch, the library loader and the operating system.
 _NO_MEMORY = re.compile(
     "allocate memory|out of memory|unable to mmap|DefaultCPUAllocator|failed to map segment|start new thread|bad_alloc",
     re.IGNORECASE,
 )
-#: Functions that explain errors of libraries. They return a sentence, or ``None`` for an error that they do not know.
+#: Functions that explain the errors of libraries. They return a sentence, or ``None`` for an error that they do not
+#: know.
 explanations: list[Callable[[BaseException], str | None]] = []
 
 
@@ -28,7 +29,7 @@ def printable(text: str) -> str:
 def shown(value: object) -> str:
     """Return the ``repr`` of a value of any type, or the name of its type if its ``repr`` fails.
 
-    Python refuses whole numbers of more than 4,300 digits and lists that are nested too deeply.
+    ``repr`` fails for whole numbers of more than 4,300 digits and for lists that are nested too deeply.
     """
     try:
         return repr(value)
@@ -53,7 +54,7 @@ def name_some(items: Sequence[object], limit: int = 5) -> str:
 
 
 def similar(name: str, known: Sequence[str]) -> str:
-    """Return ``" (did you mean beam?)"`` for a wrong name that is spelt like a known one, otherwise nothing."""
+    """Return ``" (did you mean beam?)"`` for a wrong name that resembles a known one, otherwise an empty string."""
     found = get_close_matches(name, known, 1, 0.75)
     return f" (did you mean {found[0]}?)" if found else ""
 
@@ -72,7 +73,7 @@ def user_errors() -> Iterator[None]:
 def sentence_of(error: BaseException) -> str | None:
     """Return the sentence to show instead of a traceback, or ``None`` for an error that is not explained."""
     if type(error) is Exception and isinstance(error.__context__, UserError):
-        error = error.__context__  # fairseq's trainer wraps errors that occur while it loads a checkpoint
+        error = error.__context__  # fairseq's trainer wraps an error that occurs while it loads a checkpoint
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:

@@ -17,9 +17,9 @@ def option(default: Any, text: str, **metadata: Any) -> Any:
         default: default value. It is ``False`` for booleans, because fairseq turns ``True`` into a flag that disables
             the option.
         text: help text.
-        metadata: further properties. ``least`` and ``most`` are the smallest and the largest value that
-            ``check_values`` accepts. ``is_share=True`` means at least 0 and below 1, ``is_positive=True`` means above
-            0. ``reads_file=True`` means that the value names a file that initialises a training.
+        metadata: further properties. ``check_values`` accepts only values from ``least`` to ``most``, values from 0 to
+            below 1 if ``is_share=True``, and values above 0 if ``is_positive=True``. ``reads_file=True`` means that the
+            value names a file that initialises a training.
     """
     return field(default=default, metadata={"help": text, **metadata})
 

@@ -1,4 +1,4 @@
-"""Import libraries only when they are used, because they are slow to import or only some options need them."""
+"""Import libraries only when they are used, because they are slow to import or needed by few options."""
 
 import sys
 from collections.abc import Iterable
@@ -7,8 +7,8 @@ from typing import Any
 
 from .errors import UserError
 
-#: Arguments of transformers' ``from_pretrained``. It must not download files or run code in a model directory, nor ask
-#: whether to run it, because lines of text on the standard input would answer the question.
+#: Arguments of transformers' ``from_pretrained``. It must neither download files nor run code from a model directory.
+#: It must not ask for permission to run code either, because lines of text on standard input would answer the question.
 LOCAL_AND_NO_CODE = {"local_files_only": True, "trust_remote_code": False}
 _EXTRAS = {"jieba": "zh", "gensim": "vectors", "nltk": "meteor", "readability": "fkgl", "ctranslate2": "ctranslate2"}
 _EXTRAS |= {"tokenizers": "bert", "transformers": "bert", "starlette": "inspect", "uvicorn": "inspect"}
@@ -25,7 +25,7 @@ class LazyModule:
 
 
 def import_optional(module: str) -> Any:
-    """Import a library. Raises ``UserError`` with the command that installs it if it is missing."""
+    """Import a library. Raise ``UserError`` with the command that installs it if it is missing."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -35,7 +35,7 @@ def import_optional(module: str) -> Any:
 
 
 def missing_library(library: str) -> UserError:
-    """Return the error that says how to install a library."""
+    """Return the error for a missing library, which says how to install it."""
     extra = _EXTRAS.get(library)
     checkout = f", or in a checkout: pip install -c constraints.txt -e '.[{extra}]'"
     install = f"'wean-fairseq[{extra}]'{checkout}" if extra else library
@@ -43,7 +43,7 @@ def missing_library(library: str) -> UserError:
 
 
 def versions_of(libraries: Iterable[str]) -> dict[str, str]:
-    """Return the versions of libraries. Raises ``UserError`` with the command that installs a missing one."""
+    """Return the versions of libraries. Raise ``UserError`` with the command that installs a missing one."""
     versions = {}
     for library in libraries:
         try:
@@ -64,5 +64,5 @@ def hide_broken_torchaudio() -> None:
     except (ImportError, OSError, RuntimeError, AttributeError):
         sys.modules["torchaudio"] = None  # type: ignore[assignment] # Python then treats it as not installed
         checks = sys.modules.get("transformers.utils.import_utils")
-        if checks is not None:  # transformers is imported already and remembers that it found torchaudio
+        if checks is not None:  # transformers is already imported, and has stored that it found torchaudio
             checks.is_torchaudio_available.cache_clear()

@@ -1,4 +1,4 @@
-"""Patch fairseq and register the plugin when this module is imported. See ``wean_fairseq.register``."""
+"""Patch fairseq and register the plugin on import. See ``wean_fairseq.register``."""
 
 from .host.patches import install
 from .host.table import PATCHES

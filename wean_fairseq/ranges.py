@@ -1,4 +1,4 @@
-"""Range checks of options by name."""
+"""Range checks for the values of options."""
 
 import math
 from collections.abc import Iterable
@@ -11,17 +11,17 @@ LARGEST = 2**31 - 1  # maximum of whole numbers, because libraries use 32 bits f
 
 
 def values_of(value: Any) -> Iterable[Any]:
-    """Return the values of an option, which may be given several times or not at all."""
+    """Return the values of an option as a sequence. An option may have several values or none."""
     if value is None:
         return ()
     return (value,) if isinstance(value, int | float) else value
 
 
 def check_range(name: str, values: Iterable[Any], least: float, most: float = ANY) -> None:
-    """Refuse values that are not finite numbers from ``least`` to ``most``, and whole numbers above ``LARGEST``.
+    """Refuse values that are not finite numbers from ``least`` to ``most``, or are whole numbers above ``LARGEST``.
 
     Raises:
-        UserError: naming the option.
+        UserError: if a value is refused. The message names the option.
     """
     for value in values:
         if isinstance(value, int) and value > LARGEST:
@@ -32,13 +32,13 @@ def check_range(name: str, values: Iterable[Any], least: float, most: float = AN
 
 
 def check_share(name: str, value: Any) -> None:
-    """Raise ``UserError`` for a number that is not at least 0 and below 1."""
+    """Raise ``UserError`` unless a number is at least 0 and below 1."""
     if isinstance(value, int | float) and not 0 <= value < 1:
         raise UserError(f"--{name.replace('_', '-')} must be at least 0 and below 1, but is {value}.")
 
 
 def check_positive(name: str, values: Iterable[Any]) -> None:
-    """Raise ``UserError`` for values that are not finite numbers above 0."""
+    """Raise ``UserError`` unless all values are finite numbers above 0."""
     for value in values:
         if not 0 < value < math.inf:
             raise UserError(f"--{name.replace('_', '-')} must be a finite number above 0, but is {value}.")

@@ -9,12 +9,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 def render_template(
     package: str, name: str, *, folder: str = "", finalize: Callable[[Any], Any] | None = None, **values: Any
 ) -> str:
-    """Return a template filled with values.
+    """Fill a template with values, and return it.
 
     Args:
         folder: folder of the template file within the package.
         finalize: changes each value before it is written.
-        values: the values by their names in the template.
+        values: values by their names in the template.
     """
     environment = Environment(
         loader=PackageLoader(package, folder),

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # C-DNPG's Table 2: Transformer and Transformer+Copy on paraphrases, by words instead of word pieces, at the same
-# budget. A further system is Transformer+Copy whose generated words are scored by querying the embeddings (WEAN).
+# budget. A further system is Transformer+Copy with another output layer: it scores the words that it generates by
+# querying their embeddings (WEAN).
 #
 #   DATA=path/to/quora bash examples/copy_transformer/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/copy_transformer/quora.sh
@@ -8,10 +9,10 @@
 # DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}, such as the output of
 # preprocess/twitter_url.py for Twitter URL.
 #
-# The network has the sizes of the C-DNPG table (3 + 3 layers, 450 wide, 9 heads). It uses 8,000 words and at most 20
-# per sentence, as in DNPG's table, instead of word pieces, because with word pieces there are no unknown words to copy.
-# The beam is 8. The paper's 100,000 updates at a learning rate of 5e-5 need GPUs. SIZES, RATE and EPOCHS adapt the run
-# to the machine, with the same values for all systems.
+# The network has the sizes of the C-DNPG table (3 + 3 layers, 450 wide, 9 heads). As in DNPG's table, it uses 8,000
+# words and at most 20 words per sentence. With word pieces, there would be no unknown words to copy. The beam is 8. The
+# paper's 100,000 updates at a learning rate of 5e-5 need GPUs. SIZES, RATE and EPOCHS adapt the run to the machine,
+# with the same values for all systems.
 # shellcheck disable=SC2034,SC2154
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=copy_transformer/$SET}"

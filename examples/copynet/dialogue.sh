@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# CopyNet's Table 4: single-turn dialogues by characters. The names, places, ... in the test set of DS-I are known from
-# the training set, and those of DS-II are new. The paper's patterns were never released and are replaced by 173
-# patterns of this project (preprocess/dialogue_patterns.py).
+# CopyNet's Table 4: single-turn dialogues by characters. In DS-I, the names, places, ... of the test set are known from
+# the training set. In DS-II they are new. The paper's patterns were never released. They are replaced by 173 patterns
+# of this project (preprocess/dialogue_patterns.py).
 #
 #   bash examples/copynet/dialogue.sh
 #
-# SETS selects ds1, ds2 or both (default: both). Sizes and beam are those of the synthetic rules (section 5.3). A system
-# with _query, such as copynet_query, scores the characters that it generates by querying their embeddings (WEAN).
+# SETS selects ds1, ds2 or both (default: both). Sizes and beam are the same as for the synthetic rules (section 5.3). A
+# system with _query, such as copynet_query, scores the characters that it generates by querying their embeddings
+# (WEAN).
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch}" "${SETS:=ds1 ds2}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${GENERATE:=--train 800 --valid 40 --test 40}"
@@ -18,7 +19,7 @@ need_each SETS "$SETS" "ds1 ds2"
 need_systems {copynet,rnnsearch,enc_dec}{,_query}
 
 refuse_limits GENERATE
-read -ra size <<<"$GENERATE" # arguments of the script that generates the data
+read -ra size <<<"$GENERATE" # options of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
 # The paper does not describe the training. Adam with 0.001 is from the authors' code.
@@ -35,7 +36,7 @@ for set in $SETS; do
   decay_linearly "$RATE" "$BATCH"
   for system in $SYSTEMS; do
     # Each system has a suitable dictionary of all characters. For new names, CopyNet has to learn to copy unknown
-    # characters. Therefore, characters that occur fewer than 15 times are unknown to it in training.
+    # characters. Therefore, in its training, characters that occur fewer than 15 times are unknown.
     threshold=2
     [[ $set/$system == ds2/copynet* ]] && threshold=15
     BIN=$RUN/bin-$threshold

@@ -5,7 +5,7 @@
 # {train,valid,test}.{src,tgt}, with one text per line and its summary on the same line of .tgt. From PART_II and
 # PART_III only pairs with a score of at least 3 are used. The sizes are from the paper (section 5.2: embeddings 350,
 # hidden 500; 3,000 characters or 10,000 words). The scores are ROUGE on the characters of the first 40 words. The paper
-# does not state the beam, so 10 is used. For words, the authors' code has other values:
+# does not state the beam size. Here it is 10. For words, the authors' code uses other values:
 # SYSTEMS=copynet_lcsts_full WORDS=20000 BEAM=30. (copynet_release and copynet_lcsts_release are earlier names.)
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=copynet_lcsts rnnsearch_lcsts enc_dec_lcsts}"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# CopyNet's Table 1: rules over 1,000 symbols whose variables must be copied. No data is needed, because rules like the
-# paper's, with 20,000 training and 20,000 test instances, are generated (preprocess/copynet_rules.py).
+# CopyNet's Table 1: rules over 1,000 symbols whose variables must be copied. No data is needed: rules like those of the
+# paper are generated, with 20,000 training and 20,000 test instances (preprocess/copynet_rules.py).
 #
 #   bash examples/copynet/synthetic.sh
 #
 # The sizes are from the paper (section 5.1: bidirectional GRU, hidden 300, embeddings 150, beam 10). As in the paper,
-# an output counts as correct only if all of it is correct. As in the authors' code for this task, attention reads the
-# position and the coverage of each source symbol, in both CopyNet and RNNSearch, so that they differ only in copying.
+# an output counts as correct only if it is completely correct. As in the authors' code for this task, attention reads
+# the position and the coverage of each source symbol, both in CopyNet and in RNNSearch. Therefore they differ only in
+# copying.
 set -euo pipefail
 : "${SYSTEMS:=copynet rnnsearch enc_dec}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=2}" "${GENERATE:=--rules 10 --train-per-rule 100 --test-per-rule 4}"
@@ -17,11 +18,11 @@ need_tools
 need_systems copynet rnnsearch enc_dec
 
 refuse_limits GENERATE
-read -ra size <<<"$GENERATE" # arguments of the script that generates the data
+read -ra size <<<"$GENERATE" # options of the script that generates the data
 criterion=model_loss
 search=(--search-preset copynet)
-# The paper does not describe the training. Adam with 0.001 is from the authors' code. With dropout 0.1 CopyNet overfits
-# its 20,000 instances and copies slightly less accurately.
+# The paper does not describe the training. Adam with 0.001 is from the authors' code. With dropout 0.1, CopyNet
+# overfits its 20,000 instances and copies slightly less accurately.
 optimisation=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --clip-norm 5 --dropout "$DROPOUT" --no-epoch-checkpoints)
 
 remember "size=${size[*]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: DNPG on paraphrases by words, without stemming. A further system is DNPG whose generated words are
-# scored by querying the embeddings (WEAN).
+# C-DNPG's Table 2: DNPG on paraphrases by words, without stemming. A further system is DNPG with another output layer:
+# it scores the words that it generates by querying their embeddings (WEAN).
 #
 #   DATA=path/to/quora bash examples/dnpg/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/dnpg/quora.sh
@@ -8,11 +8,11 @@
 # DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}, such as the output of
 # preprocess/twitter_url.py for Twitter URL.
 #
-# The sizes, 8,000 words, at most 20 words per sentence, and Adam at 5e-4 for 3 epochs and then at 1e-4 are from the
-# paper (Li et al., ACL 2019). The schedule of temperature and label weight is also from the paper, and is the default
-# of the model. Beam 8 is from the C-DNPG table. The paper does not state the batch size, the clipping and the number of
-# epochs. The best checkpoint is chosen by likelihood, because the total loss falls when the label weight does.
-# shellcheck disable=SC2034,SC2154
+# The following settings are from the paper (Li et al., ACL 2019): the sizes, 8,000 words, at most 20 words per
+# sentence, and Adam at 5e-4 for 3 epochs and then at 1e-4. The schedule of temperature and label weight is also from
+# the paper, and is the default of the model. Beam 8 is from the C-DNPG table. The paper does not state the batch size,
+# the clipping and the number of epochs. The best checkpoint is chosen by likelihood, because the total loss also falls
+# when the weight of the labels falls.
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=dnpg/$SET}"
 : "${SYSTEMS:=dnpg dnpg_query}"

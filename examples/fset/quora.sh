@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: FSET (Kazemnejad et al., ACL 2020), which retrieves pairs by TF-IDF here, against the Transformer on
-# paraphrases, at the same budget.
+# C-DNPG's Table 2: FSET (Kazemnejad et al., ACL 2020) against the Transformer on paraphrases, at the same budget. Here,
+# FSET retrieves pairs by TF-IDF.
 #
 #   DATA=path/to/quora bash examples/fset/quora.sh
 #   SET=twitter_url DATA=path/to/twitter_url bash examples/fset/quora.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # C-DNPG's Table 2: C-DNPG (Gu et al., COLING 2022) against the Transformer on Quora duplicate questions, at the same
-# budget. The random split is another one, and BPE replaces BERT's word pieces unless VOCAB is given.
+# budget. The random split differs from the paper, and BPE replaces BERT's word pieces unless VOCAB is given.
 #
 #   DATA=path/to/quora bash examples/granularity_transformer/quora.sh
 #   DATA=... VARIANT="r s" bash examples/granularity_transformer/quora.sh

@@ -2,13 +2,14 @@
 # The systems of C-DNPG's Table 2, all on the same word pieces. quora.sh, twitter_url.sh and table2.sh source this file
 # after recipe.sh and call `compare`.
 #
-# The settings are from the paper (section 4). All systems have at most 20 pieces per side and beam 8. The Transformers
-# have 3 + 3 layers, 450 wide, 9 heads, and AdamW with a linear warm-up to 5e-5 and a linear decay to 0 over 100,000
-# updates of 32 pairs (32 epochs of Quora). Baselines from other papers are trained as described there, or as RBM (Li et
-# al., EMNLP 2018) trained them on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS adapt the run to the machine.
+# The settings are from the paper (section 4). In all systems, a side has at most 20 pieces, and the beam is 8. The
+# Transformers have 3 + 3 layers, 450 wide, 9 heads, and AdamW with a linear warm-up to 5e-5 and a linear decay to 0
+# over 100,000 updates of 32 pairs (32 epochs of Quora). Baselines from other papers are trained as these papers
+# describe, or as RBM (Li et al., EMNLP 2018) trained them on the same data. SIZES, RATE, WARMUP, BATCH and EPOCHS adapt
+# the run to the machine.
 #
-# FSET reads every sentence followed by a similar training pair ($RUN/pairs). It has the sizes of its authors' research
-# code unless SIZES overrides them. FSET_SIZES adds further options, such as "--edit-layers 2".
+# FSET reads every sentence followed by a similar training pair ($RUN/pairs). It has the sizes in the research code of
+# its authors, unless SIZES overrides them. FSET_SIZES adds further options, such as "--edit-layers 2".
 #
 # A system with _skip, such as transformer_skip, excludes the first target word from the loss, as the C-DNPG authors' code does.
 #
@@ -39,7 +40,7 @@ declare -A arch=(
 criterion=model_loss
 validation=(  # keep the best checkpoint by validation loss, and stop after six validations without improvement
   --validate-interval-updates "$EVALUATE" --save-interval-updates "$EVALUATE" --keep-interval-updates 1
-  --validate-interval "$EPOCHS" --no-epoch-checkpoints --patience 6  # validate only at the end
+  --validate-interval "$EPOCHS" --no-epoch-checkpoints --patience 6  # validate only after the last epoch
 )
 read -ra sizes <<<"$SIZES"
 read -ra fset_sizes <<<"$FSET_SIZES"
@@ -52,7 +53,8 @@ check_systems() {
 
 # compare DATASET: prepare $DATA, train and decode each of $SYSTEMS, and score all of them together.
 compare() {
-  local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system BIN='' TEXT='' # reset the values of an earlier data set
+  # these have values from an earlier data set
+  local dataset=$1 pieces=(--bpe "$MERGES") decoding dump system BIN='' TEXT=''
   if [[ -n ${VOCAB:-} ]]; then
     need_files "Set VOCAB to the vocab.txt of bert-base-uncased, or leave it out." "$VOCAB"
     pieces=(--unit wordpiece --wordpiece-vocab "$VOCAB")
@@ -71,7 +73,8 @@ compare() {
       dump=$RUN/$system/granularity.jsonl
       decoding+=(--granularity-dump "$dump")
       if ! decoded "$system" test "${decoding[@]}" || [[ ! -f $dump ]]; then
-        rm -f "$dump" "$RUN/$system/test.log"  # left by an interrupted decoding, because both are written together
+        # an interrupted decoding may have left one of these files, and both are written together
+        rm -f "$dump" "$RUN/$system/test.log"
       fi
     fi
     generate "$system" test "${decoding[@]}"
@@ -87,7 +90,7 @@ compare() {
 }
 
 # settings SYSTEM: set the arguments `optimisation` (including network sizes), `limits` and `search`, and create the
-# additional training data of the system.
+# additional training data that the system needs.
 settings() {
   limits=(--max-pair-length 20 --length-policy truncate)
   search=("${limits[@]}")

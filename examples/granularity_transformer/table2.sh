@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# C-DNPG's Table 2: ten systems on Quora and Twitter URL, averaged over SEEDS, printed next to the published numbers.
+# C-DNPG's Table 2: ten systems on Quora and Twitter URL, averaged over SEEDS and printed next to the published numbers.
 #
 #   QUORA=path/to/quora TWITTER_URL=path/to/twitter_url bash examples/granularity_transformer/table2.sh
 #
-# SETS selects quora, twitter_url or both, SEEDS the seeds (the paper has five runs), and SYSTEMS the rows. The recipe
-# also reads the variables of quora.sh, and can be stopped and started again. The table is printed and stored as
-# $RUN/table2.md. JOBS=N trains N systems at a time.
+# SETS selects quora, twitter_url or both, SEEDS lists the seeds (the paper has five runs), and SYSTEMS selects the
+# rows. The recipe also reads the variables of quora.sh, and can be stopped and started again. The table is printed and
+# stored as $RUN/table2.md. JOBS=N trains N systems at the same time.
 set -euo pipefail
 : "${QUORA:=data/quora}" "${TWITTER_URL:=data/twitter_url}" "${SETS:=quora twitter_url}" "${SEEDS:=1 2 3 4 5}"
 # shellcheck source=examples/lib/recipe.sh
@@ -15,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
 : "${SYSTEMS:=$TABLE2}"
 need_tools
 
-# data_of SET: set DATA. Fail with one sentence if there is no data.
+# data_of SET: set DATA for this data set. Fail with one sentence if there is no data.
 data_of() {
   inputs=()
   case $1 in
@@ -31,7 +31,7 @@ data_of() {
   esac
 }
 
-# Check this before the first training, not days later.
+# Check this before the first training starts, which may take days.
 check_systems
 for set in $SETS; do
   data_of "$set"

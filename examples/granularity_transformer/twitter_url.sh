@@ -4,8 +4,8 @@
 #   DATA=path/to/twitter_url bash examples/granularity_transformer/twitter_url.sh
 #   DATA=... VARIANT="r s" bash examples/granularity_transformer/twitter_url.sh
 #
-# DATA contains train/valid/test.{src,tgt}, made from the released files by preprocess/twitter_url.py. VARIANT is one or
-# more of r (resonance), s (scope), rs (their product), r+s (their mean).
+# DATA contains train/valid/test.{src,tgt}, which preprocess/twitter_url.py creates from the released files. VARIANT is
+# one or more of r (resonance), s (scope), rs (their product), r+s (their mean).
 set -euo pipefail
 : "${DATA:=data/twitter_url}" "${VARIANT:=r rs}"
 : "${SYSTEMS:=transformer cdnpg_${VARIANT// / cdnpg_}}"

@@ -1,8 +1,8 @@
-"""Print a published table in Markdown, with our rows (means over seeds) below the rows of the paper.
+"""Print a published table in Markdown, with our rows (means over seeds) below the paper's rows.
 
     python examples/lib/published_table.py cdnpg-table2 --runs runs/granularity_transformer/table2 --output table2.md
 
-The script reads the runs of the recipes in the folder RUNS. ``wean-report`` shows the same table.
+The script reads the runs of recipes in the folder RUNS. ``wean-report`` shows the same table.
 """
 
 import argparse

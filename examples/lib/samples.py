@@ -1,4 +1,4 @@
-"""Print the source, the reference and all systems' outputs of test sentences, spread evenly over the set."""
+"""Print the source, the reference and the outputs of all systems for test sentences spread evenly over the set."""
 
 import argparse
 import sys

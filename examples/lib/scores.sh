@@ -114,7 +114,7 @@ samples() {
 curves() {
   local systems=() logs=() system sentence sentences metric=nll_loss
   [[ -z ${JOB:-} ]] || return 0
-  for system in $SYSTEMS; do # hypotheses selected from another system's outputs have no training
+  for system in $SYSTEMS; do # outputs that were selected from another system's hypotheses have no training
     [[ -f $RUN/$system/command || -d $RUN/$system/tries ]] || continue
     systems+=("$system") logs+=("$system=$RUN/$system/train.log")
     ! grep -q "^epoch .* valid on .* | bleu " "$RUN/$system/train.log" || metric=bleu

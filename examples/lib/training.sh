@@ -18,7 +18,7 @@ train() {
   [[ $RECIPE_STAGE != prepare ]] || exit 0
   [[ $system != *_query ]] || set -- --output-layer query_embedding "$@"
   read -ra flags <<<"${system_flags-${TRAIN_FLAGS:-}}"
-  # No batch has more pairs than tokens.
+  # A batch cannot have more pairs than tokens.
   set -- "$@" ${TOKENS:+--max-tokens "$TOKENS" --batch-size "$TOKENS"} "${flags[@]}" ${PATIENCE:+--patience "$PATIENCE"}
   if [[ -z $rates${DROPOUTS:-} ]]; then
     [[ ! -d $RUN/$system/tries ]] ||
@@ -28,7 +28,7 @@ train() {
   fi
   [[ -L $RUN/$system/train.log || ! -e $RUN/$system/train.log ]] ||
     die "$RUN/$system was trained without RATES and DROPOUTS: leave them out, or set RUN to another directory."
-  # All tries have the same other options, because the best of all of them is chosen.
+  # All tries must have the same other options, because the best of them is chosen.
   keep_command "$RUN/$system/tries" --arch "$arch" --seed "$SEED" "$@"
   TRIED='' train_tries "${TRY_EPOCHS:-$EPOCHS}" "$system" "$arch" "$@"
   [[ -z ${only_check:-} ]] || return 0
@@ -53,7 +53,8 @@ train_tries() {
   done
 }
 
-# check_training SYSTEM ARCH [ARGUMENTS...]: fail with one sentence if `train` would reject the options. Writes no file.
+# check_training SYSTEM ARCH [ARGUMENTS...]: fail with one sentence if `train` would reject the options. No file is
+# written.
 check_training() { only_check=yes train "$@"; }
 
 # check_search: fail with one sentence if SEARCH_FLAGS has an option unknown to fairseq-generate, which would otherwise
@@ -93,8 +94,8 @@ train_once() {
   write_state "$folder/.trained" <<<"$EPOCHS"
 }
 
-# trained_epochs SYSTEM: print the EPOCHS of the system's finished training. Print 0 if it is not finished, or the file
-# is invalid.
+# trained_epochs SYSTEM: print the EPOCHS of the system's finished training. Print 0 if the training is not finished, or
+# if the file is invalid.
 trained_epochs() {
   local epochs='' file=$RUN/$1/.trained
   [[ ! -f $file ]] || IFS= read -r epochs <"$file" || true

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # WEAN's Table 2: NTS, NTS-w2v and EncDecA on EW-SEW (English Wikipedia -> Simple English Wikipedia). SYSTEMS="enc_dec_a
-# dress dress_ls" adds DRESS and DRESS-LS, which the paper trains on WikiLarge.
+# dress dress_ls" adds DRESS and DRESS-LS, which their paper trains on WikiLarge.
 #
 #   DATA=path/to/NeuralTextSimplification/data TURK=path/to/turkcorpus bash examples/nts/ew_sew.sh
 #
-# DATA and TURK are the same as for examples/wean_lstm/ew_sew.sh. Beam 5 and the best hypothesis are the default of NTS.
+# DATA and TURK are the same as for examples/wean_lstm/ew_sew.sh. By default, NTS uses beam 5 and the best hypothesis.
 # With RERANK="nts nts_w2v", the beam and hypothesis that are best on the tuning sentences are also scored, as in NTS.
 # systems.sh describes the word vectors and sizes.
 set -euo pipefail

@@ -6,8 +6,8 @@
 #
 # DATA is the same as for examples/wean_lstm/lcsts.sh. UNIT is characters (rows RNN and RNN-cont, with 4,000 characters
 # as in WEAN) or jieba (rows RNN-W and RNN-cont-W, with words). Hu et al. train GRUs with AdaDelta. Their sizes could
-# not be checked, so these systems are Enc-Dec and RNNSearch in the sizes of the CopyNet paper for LCSTS (embeddings
-# 350, 500 units, beam 10).
+# not be checked. Therefore these systems are Enc-Dec and RNNSearch with the sizes of the CopyNet paper for LCSTS
+# (embeddings 350, 500 units, beam 10).
 set -euo pipefail
 : "${DATA:=data/lcsts}" "${SYSTEMS:=enc_dec_lcsts rnnsearch_lcsts}" "${UNIT:=characters}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EMBED_DIM:=32}" "${HIDDEN_SIZE:=48}" "${LIMIT:=400}" "${TEST_LIMIT:=20}"
@@ -23,7 +23,8 @@ case $UNIT in
   jieba) words=50000 longest=50 ;;
   *) die "UNIT must be characters or jieba, but is $UNIT." ;;
 esac
-sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"}) # default: the arch's sizes
+# default: the sizes of the arch
+sizes=(${EMBED_DIM:+--embed-dim "$EMBED_DIM"} ${HIDDEN_SIZE:+--hidden-size "$HIDDEN_SIZE"})
 # shellcheck disable=SC2034 # recipe.sh reads both
 criterion=model_loss search=(--search-preset copynet --oov-slots 0)
 remember "DATA=$(realpath "$DATA")" "UNIT=$UNIT" "EMBED_DIM=$EMBED_DIM" "HIDDEN_SIZE=$HIDDEN_SIZE"

@@ -4,9 +4,9 @@
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/nts/simplification.sh
 #
-# The training data is not the papers', but the data of examples/wean_lstm/simplification.sh, described in the README
-# there. All systems make EPOCHS passes over it. Words that occur fewer than THRESHOLD times are <unk>. systems.sh
-# describes the sizes and word vectors.
+# The training data is the data of examples/wean_lstm/simplification.sh instead of the papers' data. The README in that
+# folder describes it. All systems make EPOCHS passes over it. Words that occur fewer than THRESHOLD times are <unk>.
+# systems.sh describes the sizes and word vectors.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}"
 : "${SYSTEMS:=nts nts_w2v enc_dec_a wean_lstm}"
@@ -27,7 +27,7 @@ remember "DATA=$(realpath "$DATA")" "TURK=$(realpath "$TURK")" "PWKP=$(realpath 
 say "note: this training set replaces those of the papers, so no score below compares with their tables"
 
 prepare_public_pairs
-# Some words have to be <unk> in training, so that <unk> itself is trained.
+# Some words have to become <unk> in training, so that the embedding of <unk> is trained.
 train_all "$WORDS" "$THRESHOLD"
 for system in $SYSTEMS; do
   settings "$system"

@@ -40,8 +40,8 @@ sgd=(
   --clip-norm 5 --sentence-avg --batch-size 64 --max-pair-length 80 --length-policy drop --no-epoch-checkpoints
 )
 # Options of EncDecA's released code, which stops after the first epoch that does not improve perplexity. The systems
-# with _adam are NTS trained in this way. They are not in the papers, and are meant for runs of a few epochs, which are
-# too short for SGD.
+# with _adam are versions of NTS that are trained with these options. They are not in the papers. They are meant for
+# runs of a few epochs, which are too short for SGD.
 adam=(
   --optimizer fused_adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --lr 0.001 --clip-norm 5 --sentence-avg
   --batch-size 32 --max-pair-length 85 --length-policy drop --no-epoch-checkpoints --patience 1
@@ -94,7 +94,7 @@ settings() {
       BIN=$RUN/bin-cutoff
       training=("${glove_size[@]}" "${adam[@]}")
       if [[ -n $glove ]]; then
-        training+=(--freeze-vectors) # as in the authors' code for GloVe
+        training+=(--freeze-vectors) # the authors' code freezes GloVe vectors, too
       else
         learn_vectors "global-$glove_dim" "$glove_dim" "$text/train.src" "$text/train.tgt"
         glove=$RUN/vectors-global-$glove_dim/vectors.txt
@@ -106,7 +106,7 @@ settings() {
   esac
 }
 
-# train_in_turn SYSTEM: run train_SYSTEM for a system on which other systems are based. If several jobs need it, one
+# train_in_turn SYSTEM: run train_SYSTEM for a system on which other systems are based. If several jobs need it, one job
 # trains it while the others wait.
 train_in_turn() {
   local turn
@@ -123,8 +123,8 @@ train_enc_dec_a() {
   train enc_dec_a enc_dec_a "${training[@]}"
 }
 
-# train_rewards: train the reward models of DRESS over the words of EncDecA. They are an auto-encoder of the sentences
-# of both sides and a language model of the target side. The result is $RUN/dress-rewards.
+# train_rewards: train the reward models of DRESS over the words of EncDecA. They are an auto-encoder for sentences of
+# both sides, and a language model of the target side. The result is $RUN/dress-rewards.
 train_rewards() {
   local folder=$RUN/dress-rewards words=$RUN/bin-cutoff/dict.tgt.txt split
   mkdir -p "$folder/text"
@@ -146,9 +146,9 @@ train_rewards() {
     --optimizer fused_adam --lr 0.001 --clip-norm 5 --batch-size 32 --no-epoch-checkpoints --patience 1
 }
 
-# train_dress: fine-tune EncDecA with rewards, like DRESS's release. Here, the kept checkpoint is the one whose greedy
-# outputs of the validation sentences have the highest reward. The authors' code keeps epoch 16 of 18. Its reward models
-# are larger and trained differently.
+# train_dress: fine-tune EncDecA with rewards, as in the released code of DRESS. Here, the checkpoint is kept whose
+# greedy outputs for the validation sentences have the highest reward. The authors' code keeps epoch 16 of 18. The
+# reward models in that code are larger and trained differently.
 train_dress() {
   train_in_turn enc_dec_a
   train_rewards
@@ -160,8 +160,8 @@ train_dress() {
     --no-epoch-checkpoints --best-checkpoint-metric reward --maximize-best-checkpoint-metric
 }
 
-# train_dress_ls: train the lexical model, which is mixed into DRESS and uses its attention. The release uses EncDecA's
-# attention.
+# train_dress_ls: train the lexical model, which is mixed into DRESS and uses its attention. The released code uses
+# EncDecA's attention.
 train_dress_ls() {
   train_in_turn dress
   criterion=model_loss train dress_ls dress_ls "${glove_size[@]}" "${lexical_size[@]}" ${GLOVE:+--freeze-vectors} \
@@ -205,7 +205,7 @@ rerank_all() {
   ln -sf ../text/valid.src "$RUN/text-tune/test.src"
   ln -sf ../text/valid.tgt "$RUN/text-tune/test.tgt"
   for system in $RERANK; do
-    [[ " $SYSTEMS " == *" $system "* ]] || continue # another job searches with this system
+    [[ " $SYSTEMS " == *" $system "* ]] || continue # another job runs the searches of this system
     settings "$system"
     search_beams "$system" "tune$length" text-tune "$length"
     search_beams "$system" "$set" "text-$set" "$length"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# PC-SAN and its baselines on CommonGen, which is not in the paper. 3 to 5 concept words become an English sentence.
+# PC-SAN and its baselines on CommonGen, which is not in the paper. A model turns 3 to 5 concept words into an English
+# sentence.
 #
 #   DATA=path/to/commongen BERT=path/to/bert-base-uncased bash examples/pc_san/commongen.sh
 #
 # DATA contains {train,valid}.{src,tgt}, with concepts and one sentence per line. This data set is larger than the data
-# sets of the paper, and in English.
+# sets of the paper, and it is in English.
 set -euo pipefail
 : "${DATA:=data/commongen}" "${SYSTEMS:=pc_san transformer mta_lstm}" "${LENGTH:=30}" "${SHORTEST:=1}"
 # shellcheck source=examples/lib/recipe.sh

@@ -20,7 +20,7 @@
 declare -A arch=(
   [pc_san]=pc_san [transformer]=essay_transformer [mta_lstm]=mta_lstm [tat_lstm]=mta_lstm [tav_lstm]=mta_lstm
   [sc_lstm]=sc_lstm [ppg]=ppg
-  # The paper's ablations, Tables 4 and 5.
+  # The ablations of the paper (Tables 4 and 5).
   [no_bert]=pc_san [last_layer]=pc_san [static_mixture]=pc_san [no_context]=pc_san [source_context]=pc_san
 )
 declare -A change=(
@@ -57,9 +57,9 @@ or {train,valid,test}.{src,tgt}." "$DATA"/{train,valid,test}.{src,tgt}
   compare
 }
 
-# commongen: run the comparison on CommonGen, 3 to 5 concept words -> a sentence. The public development set, whose
-# references are known, is the test set. It is not used for any choice. The training is validated only at the end, and
-# the last checkpoint counts as the best.
+# commongen: run the comparison on CommonGen, where 3 to 5 concept words become a sentence. The public development set,
+# whose references are known, is the test set. It is not used for any choice. The model is validated only at the end,
+# and the last checkpoint counts as the best.
 commongen() {
   need_files "Set DATA to a directory with CommonGen: {train,valid}.{src,tgt}." "$DATA"/{train,valid}.{src,tgt}
   begin
@@ -117,7 +117,7 @@ compare() {
       --no-repeat-ngram-size "$NGRAM" "${forbidden[@]}"
     [[ $system != ppg ]] || tool python "$ROOT/preprocess/clause_chunks.py" --generated "$RUN/ppg/test.log" \
       --output "$RUN/ppg/test.txt" --overwrite
-    # The paper's figure 3.
+    # Figure 3 of the paper.
     [[ ! $system =~ ^(pc_san|static_mixture|no_context|source_context)$ ]] ||
       tool wean-plot layers "$RUN/$system/checkpoint_best.pt" --output "$RUN/$system/mixture" --overwrite >/dev/null
   done
@@ -158,8 +158,8 @@ settings() {
   inputs+=(${change[$system]:-})
 }
 
-# PC-SAN's settings (section 4.2), with the rate and warm-up of Vaswani et al. for its width, and the settings of the
-# released MTA-LSTM code. OPTIMISER=adadelta trains the LSTMs with the optimiser of the MTA-LSTM and PPG papers.
+# The settings of PC-SAN (section 4.2), with the rate and warm-up of Vaswani et al. for its width, and the settings of
+# the released code of MTA-LSTM. OPTIMISER=adadelta trains the LSTMs with the optimiser of the MTA-LSTM and PPG papers.
 noam=(
   --optimizer fused_adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr "$RATE" --lr-scheduler inverse_sqrt
   --warmup-updates "$WARMUP" --batch-size "$BATCH" --label-smoothing 0.1
@@ -181,8 +181,8 @@ tiny_bert() {
     --updates "$BERT_UPDATES" --seed "$SEED" >"$RUN/bert.log" 2>&1 || fail "training the tiny BERT" "$RUN/bert.log"
 }
 
-# vectors WIDTH [OPTION...]: add $VECTORS, or vectors trained on the text, to `inputs`, as --topic-vectors or the
-# options.
+# vectors WIDTH [OPTION...]: add $VECTORS, or vectors trained on the text, to `inputs`, as --topic-vectors or as the
+# given options.
 vectors() {
   local file=$VECTORS option
   [[ $VECTORS != none ]] || return 0
@@ -201,11 +201,11 @@ vectors() {
   (($# > 1)) || inputs+=(--topic-vectors "$file")
 }
 
-# chunks: write the essays split into chunks for PPG, and their binary data.
+# chunks: write the essays, split into chunks for PPG, and their binary data.
 chunks() {
   BIN=$RUN/bin-chunks
   if [[ ! -f $RUN/chunks/manifest.json ]]; then
-    # The text already contains the dictionary's <unk>. Literal ones are escaped.
+    # The text already contains the <unk> of the dictionary. A literal <unk> was escaped when the text was prepared.
     python "$ROOT/preprocess/clause_chunks.py" --data "$RUN/text" --output "$RUN/chunks" --unknown '<unk>' \
       >"$RUN/chunks.log" 2>&1 || fail "cutting the essays" "$RUN/chunks.log"
   fi

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# PC-SAN's automatic evaluation on ZhiHu, with its baselines. Topic words become a Chinese essay of 50 to 120 words.
+# PC-SAN's automatic evaluation on ZhiHu, with its baselines. The models turn topic words into a Chinese essay of 50 to
+# 120 words.
 #
 #   DATA=path/to/zhihu BERT=path/to/bert-base-chinese bash examples/pc_san/zhihu.sh
 #

@@ -3,7 +3,7 @@
 #
 #   DATA=path/to/quora bash examples/pointer_generator/quora.sh
 #
-# DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}. The setting follows the
+# DATA is the file of the public question pairs, or a directory with train/valid/test.{src,tgt}. The settings follow the
 # paraphrase literature (Li et al., EMNLP 2018, baseline "Pointer-Generator"): 5,000 words, at most 20 per side, batch
 # 80, Adagrad 0.1 from an accumulator of 0.1, clip 2. Sizes, initial weights and beam 4 are from See et al. (ACL 2017).
 #

@@ -8,10 +8,10 @@
 # preprocess/twitter_url.py for Twitter URL.
 #
 # The sizes are from the paper (Prakash et al., COLING 2016: 4 layers of 512 units, embeddings 512, dropout 0.5). The
-# first system also has the paper's optimisation: SGD at a rate of 1, halved after every third epoch, 10 epochs. The
-# paper does not state the clipping, which is 5 here. The second system is the same network with Adam, which the later
-# paraphrase literature uses for its LSTM baselines. The text has 8,000 words and at most 20 words per sentence, as in
-# DNPG's table.
+# first system also has the optimisation of the paper: SGD for 10 epochs at a rate of 1, which is halved after every
+# third epoch. The paper does not state the clipping, which is 5 here. The second system is the same network with Adam,
+# which the later paraphrase literature uses for its LSTM baselines. The text has 8,000 words and at most 20 words per
+# sentence, as in DNPG's table.
 # shellcheck disable=SC2034,SC2154
 set -euo pipefail
 : "${SET:=quora}" "${DATA:=data/$SET}" "${RECIPE:=residual_lstm/$SET}"
@@ -28,7 +28,7 @@ criterion=model_loss
 search=(--max-pair-length 20 --length-policy truncate)
 read -ra sizes <<<"$SIZES"
 
-# The rate of each epoch. The last one applies to all later epochs.
+# The learning rate of each epoch. The last one applies to all later epochs.
 sgd=(--optimizer sgd --lr '1,1,1,0.5,0.5,0.5,0.25,0.25,0.25,0.125' --lr-scheduler fixed --clip-norm 5 --sentence-avg)
 adam=(--optimizer fused_adam --adam-betas '(0.9, 0.999)' --lr "$RATE" --clip-norm 2)
 need_systems {residual,stacked}_lstm{,_adam}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# WEAN's Table 2: WEAN on EW-SEW (English Wikipedia -> Simple English Wikipedia), with the settings of the paper (section
-# 3.1) and beam 5, which the paper does not state.
+# WEAN's Table 2: WEAN on EW-SEW (English Wikipedia -> Simple English Wikipedia), with the settings of the paper
+# (section 3.1) and beam 5. The paper does not state the beam.
 #
 #   DATA=path/to/NeuralTextSimplification/data TURK=path/to/turkcorpus bash examples/wean_lstm/ew_sew.sh
 #

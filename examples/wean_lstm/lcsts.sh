@@ -4,9 +4,9 @@
 #
 #   DATA=path/to/LCSTS bash examples/wean_lstm/lcsts.sh
 #
-# DATA contains the released files PART_I.txt, PART_II.txt and PART_III.txt (the training, validation and test data; the
-# last two only with a score of at least 3), or {train,valid,test}.{src,tgt} with one text per line and its summary on
-# the same line of .tgt. White space is removed.
+# DATA contains the released files PART_I.txt (training), PART_II.txt (validation) and PART_III.txt (test), or
+# {train,valid,test}.{src,tgt}, with one text per line and its summary on the same line of .tgt. From PART_II and
+# PART_III, only pairs with a score of at least 3 are used. White space is removed.
 #
 #   WIDTH    width of embeddings and states (default: 512 for WEAN and Seq2seq, the default sizes for the others)
 #   SYSTEMS  wean_lstm_lcsts, seq2seq_lstm_lcsts; srb, rnn_distract and drgd, baselines in the paper, trained in the same way
@@ -29,8 +29,8 @@ validate_by_bleu "$EVALUATE" 100
 for system in $SYSTEMS; do
   distances=() search=(--replace-unk --search-preset wean)
   if [[ $system == rnn_distract ]]; then
-    # The authors' search ranks by distraction. Of the weights from 0 to 10, 2 had the best BLEU and SARI on 500 Quora
-    # pairs.
+    # The authors' search ranks by distraction. Among weights from 0 to 10, the weight 2 had the best BLEU and SARI on
+    # 500 Quora pairs.
     distances=(--distract-attention 2 --distract-content 2 --distract-state 2) search=(--replace-unk)
   fi
   train "$system" "$system" "${sizes[@]}" "${distances[@]}" "${wean_optimisation[@]}" "${validation[@]}"

@@ -29,7 +29,7 @@ need_systems "${!options[@]}"
 remember "DATA=$(realpath "$DATA")" "WIDTH=$WIDTH" "WORDS=$WORDS"
 prepare quora --data "$DATA" --lowercase
 test_of_text test
-# Words seen once become <unk>, so that <unk> itself is trained.
+# Words that occur only once become <unk>, so that the embedding of <unk> is trained.
 binarise "$WORDS" 2
 validate_by_bleu "$EVALUATE" 50
 for system in $SYSTEMS; do

@@ -4,15 +4,15 @@
 #
 #   DATA=path/to/simplification TURK=path/to/turkcorpus PWKP=path/to/pwkp bash examples/wean_lstm/simplification.sh
 #
-# This is not the paper's training data: a sample of English Wikipedia -> Simple Wikipedia pairs (DATA) and the 2,000
-# tuning sentences of TurkCorpus with 8 references each (TURK) replace the train sets of PWKP and EW-SEW, which pwkp.sh
-# and ew_sew.sh use. The settings are the paper's for both sets. The two test sets are the 100 sentences of PWKP with
-# original entities, lower-cased, and the 359 sentences of TurkCorpus with 8 references.
+# The training data differs from the paper: a sample of English Wikipedia -> Simple Wikipedia pairs (DATA) and the 2,000
+# tuning sentences of TurkCorpus with 8 references each (TURK) replace the training sets of PWKP and EW-SEW, which
+# pwkp.sh and ew_sew.sh use. The settings are those that the paper uses for both sets. The two test sets are the 100
+# sentences of PWKP with original entities, lower-cased, and the 359 sentences of TurkCorpus with 8 references.
 set -euo pipefail
 : "${DATA:=data/simplification}" "${TURK:=data/turkcorpus}" "${PWKP:=data/pwkp}" "${SYSTEMS:=wean_lstm seq2seq_lstm}"
 [[ ${SMOKE:-0} != 1 ]] || : "${EPOCHS:=1}" "${EVALUATE:=20}" "${LIMIT:=2000}" "${TEST_LIMIT:=40}"
-# The model is evaluated three times per epoch. Words that occur fewer than THRESHOLD times become <unk>, so that <unk>
-# itself is trained.
+# The model is evaluated three times per epoch. Words that occur fewer than THRESHOLD times become <unk>, so that the
+# embedding of <unk> is trained.
 : "${EPOCHS:=5}" "${EVALUATE:=168}" "${RATE:=0.001}" "${BATCH:=64}" "${BEAM:=5}" "${WORDS:=50000}" "${THRESHOLD:=2}"
 # shellcheck source=examples/lib/recipe.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib/recipe.sh"

@@ -1,6 +1,6 @@
-"""Common parts of the scripts of ``preprocess/``. They read text, write an output directory and check for leaks.
+"""Common parts of the scripts of ``preprocess/``. They read text, write an output directory, and check for leaks.
 
-The scripts run as ``python preprocess/<name>.py``. Python then puts their folder on the path, so they can use ``from
+The scripts run as ``python preprocess/<name>.py``. Python then puts their folder on its path, so they can use ``from
 corpus.output import Output``. The steps from text to tokens are in ``wean_fairseq.text``, because models need them too.
 """
 
@@ -14,7 +14,7 @@ if _missing:
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print one line after Ctrl-C during the imports, because no function of a script can handle it yet."""
+    """After Ctrl-C during the imports, print one line, because no function of a script can handle it yet."""
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("interrupted\n")
     else:

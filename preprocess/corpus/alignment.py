@@ -1,11 +1,11 @@
 """Word alignment of sentence pairs: IBM model 1 with a diagonal prior (Dyer et al., NAACL 2013, "fast_align").
 
-A target word at position j of n comes from no source word with probability ``NULL_SHARE``, otherwise from the source
-word at position i of m with probability proportional to exp(-``TENSION`` |i / m - j / n|) t(target word | source word).
-The table t is learnt by expectation maximisation, with a symmetric Dirichlet prior on every row, which prevents rare
-words from attracting spurious links (garbage collection). The tension is constant here, but the paper learns it too.
+With probability ``NULL_SHARE``, a target word at position j of n comes from no source word. Otherwise, it comes from
+the source word at position i of m with probability proportional to exp(-``TENSION`` |i / m - j / n|) t(target word |
+source word). The table t is learnt by expectation maximisation. A symmetric Dirichlet prior on every row prevents rare
+words from attracting spurious links (garbage collection). The tension is constant here, while the paper learns it, too.
 
-Memory use is about 20 bytes for every distinct pair of words in the same sentence pair, and 4 bytes for every
+The memory needed is about 20 bytes for every distinct pair of words in the same sentence pair, and 4 bytes for every
 occurrence.
 """
 
@@ -20,13 +20,13 @@ from scipy.special import digamma
 NULL_SHARE = 0.08
 TENSION = 4.0
 ALPHA = 0.01  # parameter of the Dirichlet prior
-_CELLS = 2_000_000  # approximate number of cells per batch
+_CELLS = 2_000_000  # approximate number of cells in a batch
 
 Links = set[tuple[int, int]]
 
 
 class Side(NamedTuple):
-    """One side of all pairs. ``words`` are numbers from 1 (0 = no word). ``starts`` are the sentences' bounds."""
+    """One side of all pairs. ``words`` are numbers from 1 (0 = no word). ``starts`` are the bounds of the sentences."""
 
     words: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -38,7 +38,10 @@ class Side(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """The cells of some pairs. A target word has one cell for each source word and one cell for no source word."""
+    """The cells of some pairs of sentences.
+
+    A target word has one cell for each source word and one cell for no source word.
+    """
 
     keys: NDArray[np.int64]  # the source word and the target word, encoded as one number
     prior: NDArray[np.float64]
@@ -47,7 +50,7 @@ class _Batch(NamedTuple):
 
 
 def number_words(sentences: Iterable[list[str]], numbers: dict[str, int]) -> Side:
-    """Replace the words of sentences by numbers. New words are added to ``numbers``."""
+    """Replace words of sentences by numbers. New words are added to ``numbers``."""
     words: list[int] = []
     starts = [0]
     for sentence in sentences:
@@ -95,7 +98,7 @@ def align(source: Side, target: Side, iterations: int) -> NDArray[np.int64]:
 
 
 def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
-    """Return the first pair of each batch and the pair after its last one."""
+    """Return the first pair of each batch, followed by the end of the last batch."""
     cells = np.cumsum((source.lengths + 1) * target.lengths)
     edges = np.searchsorted(cells, np.arange(_CELLS, cells[-1], _CELLS), side="right")
     edges = np.unique(np.concatenate([[0], edges, [len(cells)]]))
@@ -103,14 +106,17 @@ def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
 
 
 def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> _Batch:
-    """Return the cells of pairs ``low`` to ``high``. The first cell of a target word stands for no source word."""
+    """Return the cells of the pairs from ``low`` to ``high``.
+
+    The first cell of a target word stands for no source word.
+    """
     m, n = source.lengths[low:high], target.lengths[low:high]
-    pair = np.repeat(np.arange(high - low), n)  # pair of each target word
+    pair = np.repeat(np.arange(high - low), n)  # the pair that contains each target word
     first = target.starts[low]
     j = np.arange(n.sum()) - (target.starts[low:high] - first)[pair]
     sizes = m[pair] + 1
     groups = np.cumsum(sizes) - sizes
-    i = np.arange(sizes.sum()) - np.repeat(groups, sizes)  # 0 = none, else the position from 1
+    i = np.arange(sizes.sum()) - np.repeat(groups, sizes)  # 0 = no source word, otherwise its position from 1
     of_word = np.repeat(np.arange(len(pair)), sizes)
     of_pair = pair[of_word]
     words = np.where(i == 0, 0, source.words[np.maximum(source.starts[low:high][of_pair] + i - 1, 0)])
@@ -123,7 +129,7 @@ def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> 
 
 
 def _maximise(counts: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the mean of log t under the posterior, exponentiated. Entries of the same row are next to each other."""
+    """Return exp(E[log t]) under the posterior of t. Entries of the same row are next to each other."""
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     sizes = np.diff(starts, append=len(rows))
     totals = np.add.reduceat(counts, starts) + ALPHA * sizes
@@ -132,15 +138,17 @@ def _maximise(counts: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[n
 
 
 def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -> Links:
-    """Return the links (i, j) of both directions. With ``grow``, add neighbouring links of one direction (grow-diag).
+    """Return the links (i, j) found in both directions.
+
+    With ``grow``, add neighbouring links that were found in one direction (grow-diag).
 
     A link found in only one direction is added if it touches an accepted link (also diagonally) and at least one of its
     words is unlinked (Koehn et al., IWSLT 2005).
 
     Args:
-        forward: source position of each target word, -1 = none.
-        backward: target position of each source word, -1 = none.
-        grow: add links.
+        forward: source position for each target word. -1 = none.
+        backward: target position for each source word. -1 = none.
+        grow: whether to add links.
     """
     there = {(i, j) for j, i in enumerate(forward) if i >= 0}
     back = {(i, j) for i, j in enumerate(backward) if j >= 0}
@@ -161,7 +169,7 @@ def symmetrise(forward: Iterable[int], backward: Iterable[int], *, grow: bool) -
 
 
 class Block(NamedTuple):
-    """A phrase pair: words ``[source[0], source[1])`` of one side and ``[target[0], target[1])`` of the other."""
+    """A phrase pair: the words ``[source[0], source[1])`` of one side and ``[target[0], target[1])`` of the other."""
 
     source: tuple[int, int]
     target: tuple[int, int]

@@ -25,20 +25,21 @@ def binarise(
     """Write fairseq's binary data and dictionaries from text. The folder has a temporary name until it is complete.
 
     Args:
-        text: output directory of a script, with ``train.src`` and so on.
+        text: output directory of a script, which contains ``train.src`` and so on.
         folder: output folder.
         sizes: ``words`` (the size of the dictionary, 0 = no limit), ``threshold`` (words seen less often become
             ``<unk>``), ``separate_dictionaries`` (one dictionary per side instead of a joint one), and optionally
             ``raw_data`` (keep the data as text).
-        dictionaries: files of an earlier source and target dictionary, which are used unchanged.
+        dictionaries: files with source and target dictionaries of an earlier text, which are used unchanged.
         workers: number of processes.
         overwrite: replace the result of an earlier run.
 
     Returns:
-        True if there was anything to do.
+        True if the data was written, False if it was already complete.
 
     Raises:
-        InputError: if the folder cannot be written or the command fails. The message has the last line of its output.
+        InputError: if the folder cannot be written or the command fails. The message has the last line of the command's
+            output.
     """
     made_from: dict[str, object] = {"text_manifest_sha256": sha256_of(text / MANIFEST), **sizes}
     for path in dictionaries:
@@ -47,8 +48,8 @@ def binarise(
     made_from |= {"dictionaries_sha256": [sha256_of(path) for path in dictionaries]} if dictionaries else {}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    # fairseq-preprocess creates the folder, so there is no lock on it. The name of the partial folder ends in
-    # `.binary`, because other writers remove leftovers whose names end in `.partial`.
+    # fairseq-preprocess creates the folder, so it cannot be locked before. The name of the partial folder ends in
+    # `.binary`, because other writers remove left-over folders whose names end in `.partial`.
     partial = partial_folder(folder).with_suffix(".binary")
     remove(partial)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Random choices for the generators.
+"""Random choices for the scripts that generate data.
 
 They use only ``random()``, which returns the same numbers for a seed in all Python versions.
 """
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 def pick(rng: Random, items: Sequence[Item]) -> Item:
-    """Return one item. All are equally likely."""
+    """Return one item. All items are equally likely."""
     return items[int(rng.random() * len(items))]
 
 

@@ -1,4 +1,7 @@
-"""The common command line and main functions of the scripts. A user error gives one sentence and exit status 2."""
+"""The common command line and main functions of the scripts.
+
+A user error prints one sentence and gives exit status 2.
+"""
 
 import argparse
 from argparse import ArgumentParser, Namespace
@@ -17,8 +20,8 @@ from wean_fairseq.optional import versions_of
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
-EXAMPLES = whole_number(1, 10_000_000)  # argparse type for numbers of examples; larger ones are typing errors
-# Options that do not change the text, or that are recorded by the files that they name.
+EXAMPLES = whole_number(1, 10_000_000)  # argparse type for numbers of examples. Larger numbers are typing errors
+# Options that do not change the text, or that name files whose checksums are recorded.
 _NOT_CONTENT = (
     "output",
     "overwrite",
@@ -33,7 +36,7 @@ _NOT_CONTENT = (
 
 
 def one_word(text: str) -> str:
-    """Return an argparse type for a word that the text steps keep unchanged, such as a separator."""
+    """Parse a word that the text steps keep unchanged, such as a separator (an argparse type)."""
     cleaner = cleaning.Cleaner()
     if text.split() != [text] or cleaner.guard(cleaner.clean(text)) != text:
         raise argparse.ArgumentTypeError(f"must be one word, and no special symbol such as <unk>, but is {text!r:.60}")
@@ -49,11 +52,11 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def output_parser(name: str, doc: str | None) -> ArgumentParser:
-    """Return the options of all scripts that fill a directory.
+    """Return a parser with the options of all scripts that write an output directory.
 
     Args:
         name: name of the script, without its suffix.
-        doc: the module's docstring. Its first paragraph is the description.
+        doc: docstring of the module. Its first paragraph is the description.
     """
     parser = OneLineParser(
         prog=f"{name}.py", description=(doc or "").strip().partition("\n\n")[0], formatter_class=HelpFormatter
@@ -64,7 +67,7 @@ def output_parser(name: str, doc: str | None) -> ArgumentParser:
 
 
 def build_parser(name: str, doc: str | None) -> ArgumentParser:
-    """Return the options of the scripts that prepare text, see ``output_parser``."""
+    """Return a parser with the options of the scripts that prepare text (see ``output_parser``)."""
     parser = output_parser(name, doc)
     parser.add_argument(
         "--limit", type=whole_number(0), default=0, metavar="N", help="use the first N pairs of each split, 0 = all"
@@ -138,9 +141,10 @@ def run(
     Args:
         parser: parser of the command line.
         build: function that writes the splits.
-        arguments: command-line arguments (default: those of the process).
-        inputs: the source files named by the options, which determine whether the work is already done.
-        version: version of the script, which every change of the written text must raise.
+        arguments: command-line arguments (default: the arguments of the process).
+        inputs: function that returns the source files named by the options. They determine whether the work is already
+            done.
+        version: version of the script. Every change of the written text must raise it.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
@@ -167,16 +171,16 @@ def run_once(
     libraries: Sequence[str] = (),
     sets: Sequence[str] = (),
 ) -> int:
-    """Parse the options and build the directories that do not exist yet. Return the exit status.
+    """Parse the options, and build the directories that do not exist yet. Return the exit status.
 
     Args:
         parser: parser of the command line.
-        write: function that fills a directory and returns a description of it.
-        arguments: command-line arguments (default: those of the process).
-        version: version of the script, which every change of the written bytes must raise.
-        sources: the files that the options name.
-        libraries: names of the libraries that the content depends on.
-        sets: names of several sets, each in its own directory. ``--set`` names one or all of them.
+        write: function that fills a directory and returns a description of its content.
+        arguments: command-line arguments (default: the arguments of the process).
+        version: version of the script. Every change of the written bytes must raise it.
+        sources: function that returns the source files named by the options.
+        libraries: names of the libraries on which the content depends.
+        sets: names of several sets, each with its own directory. ``--set`` names one or all of them.
     """
     options = parser.parse_args(arguments)
     name = parser.prog.removesuffix(".py")
@@ -199,7 +203,7 @@ def run_once(
 
 
 def _open_output(name: str, version: str, options: Namespace, path: Path, versions: dict[str, str]) -> Output:
-    """Return the output directory. ``--overwrite`` and the names of files do not determine its content."""
+    """Return the output directory. Its content does not depend on ``--overwrite`` or on the names of files."""
     recorded = {
         key: value
         for key, value in vars(options).items()
@@ -215,7 +219,7 @@ def prepare(
     sources: list[Path],
     version: str,
 ) -> None:
-    """Write the output directory, unless it exists with the same options and the same files."""
+    """Write the output directory, unless it already exists with the same options and the same files."""
     if options.lowercase and options.truecase:
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):
@@ -246,10 +250,12 @@ def prepare(
 
 
 def is_missing(output: Output, sources: Sequence[Path]) -> bool:
-    """Return True if a directory must be written. Return False and print a line if it has the same options and files.
+    """Return True if a directory must be written.
+
+    If it exists with the same options and files, print this and return False.
 
     Raises:
-        InputError: if the directory must not be written, or a source is missing.
+        InputError: if the directory must not be written, or if a source is missing.
     """
     script = output.head["script"]
     if output.finished(sources):
@@ -263,7 +269,7 @@ def is_missing(output: Output, sources: Sequence[Path]) -> bool:
 
 
 def fill(output: Output, sources: Sequence[Path], write: Callable[[], Result]) -> Result:
-    """Call ``write`` to fill a missing directory. Return its result."""
+    """Call ``write`` to fill a missing directory. Return the result of ``write``."""
     with output:
         for path in sources:
             output.source(path)

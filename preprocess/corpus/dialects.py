@@ -1,7 +1,7 @@
-"""Delimited text: choose the dialect of a table by its content, and read its rows with Python's ``csv`` module.
+"""Delimited text: choose the dialect of a table from its content, and read its rows with Python's ``csv`` module.
 
-``csv.reader`` reads a given dialect, but it neither detects the dialect nor recovers from an unclosed quotation mark.
-This module adds both. Every row becomes cells or a problem, so that no row disappears without a count.
+``csv.reader`` reads a given dialect. It neither detects the dialect nor recovers from an unclosed quotation mark. This
+module adds both. Every row becomes either cells or a problem, so that no row is lost without being counted.
 """
 
 import csv
@@ -14,10 +14,11 @@ from typing import NamedTuple
 DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars", "|||": "|||", "^": "carets"}
 DELIMITERS |= {"~": "tildes", "\x01": "the characters \\x01 of Hive"}
 OPEN_MARK, LONE_MARK = "a quotation mark stays open", "a quotation mark closes nothing"
-_SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)  # written and read by Excel
-_MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26  # maximum size of one row, which limits an unclosed quotation mark
-# While ``csv`` reads, an escaped character is shifted by this number to a lone surrogate, which UTF-8 text cannot
-# contain.
+_SEPARATOR_LINE = re.compile(r'"?sep=(\|\|\||\t|[^\w\s"\\])"?', re.IGNORECASE)  # Excel writes and reads such a line
+# maximum size of a row, which limits the effect of an unclosed quotation mark
+_MOST_LINES, _MOST_CHARACTERS = 1000, 1 << 26
+# While ``csv`` reads, this number is added to an escaped character. The result is a lone surrogate, which cannot occur
+# in UTF-8 text.
 _HIDDEN = 0xDC00
 _LETTERS = {"n": "\n", "t": "\t", "0": ""}
 _ESCAPE = re.compile(r"""\\([\\"'\t,;|])""")
@@ -34,9 +35,9 @@ class Dialect:
     Attributes:
         delimiter: text between two cells.
         quote: quotation mark around cells. Empty if quotation marks are part of the text.
-        escapes: whether a backslash escapes the next character.
-        spaced: whether a space follows the delimiters.
-        width: number of cells of a row. 0 = not known yet.
+        escapes: True if a backslash escapes the next character.
+        spaced: True if a space follows the delimiters.
+        width: number of cells in a row. 0 = not known yet.
         skip: number of lines before the table (a ``sep=;`` line).
     """
 
@@ -55,7 +56,7 @@ class Dialect:
 
 
 class Row(NamedTuple):
-    """One row with the number of its first line in the file, its cells, and its problem if it has one."""
+    """A row: the number of its first line in the file, its cells, and its problem, if any."""
 
     line: int
     cells: list[str]
@@ -64,18 +65,18 @@ class Row(NamedTuple):
 
 @dataclass
 class Evidence:
-    """Counts for and against a dialect.
+    """Counts that speak for or against a dialect.
 
     Attributes:
         rows: number of rows without a problem.
         bad: number of rows with a problem. ``first_bad`` is the first.
-        quoted: number of cells between quotation marks.
-        needed: number of quoted cells that need the marks because they contain a delimiter, a line break or a mark.
-        stray: number of marks that enclose no cell. ``first_stray`` is the line of the first one, and ``kept_stray``
-            the line of the first one in a row without a problem.
+        quoted: number of cells that are enclosed in quotation marks.
+        needed: number of quoted cells that need their marks, because they contain a delimiter, a line break or a mark.
+        stray: number of marks that do not enclose a cell. ``first_stray`` is the line of the first such mark, and
+            ``kept_stray`` the line of the first one in a row without a problem.
         other_escapes: number of backslashes in Windows paths, and before characters that no program escapes.
-        lines: number of file lines that the rows without a problem occupy.
-        marks: whether the dialect treats quotation marks or backslashes in the table as text.
+        lines: number of lines of the file that belong to rows without a problem.
+        marks: True if the dialect treats quotation marks or backslashes of the table as text.
         widths: number of rows by number of cells.
     """
 
@@ -98,7 +99,10 @@ class Evidence:
         self.first_bad = self.first_bad or row
 
     def note_stray(self, line: int, *, kept: bool = False) -> None:
-        """Count a mark that does not enclose a whole cell. If ``kept``, the row is used with the mark as text."""
+        """Count a mark that does not enclose a whole cell.
+
+        If ``kept`` is set, the row is used, and the mark is part of its text.
+        """
         self.stray += 1
         self.first_stray = self.first_stray or line
         self.kept_stray = self.kept_stray or line * kept
@@ -124,19 +128,20 @@ class _Lines:
         return self._protect(line) if "\r" in line or ("\\" in line and self._dialect.escapes) else line
 
     def give_back(self, lines: Sequence[str]) -> None:
-        """Push lines back, to be read again."""
+        """Push lines back. They will be read again."""
         self._returned.extendleft(reversed(lines))
         self.number -= len(lines)
 
     def _protect(self, line: str) -> str:
         """Replace the characters that ``csv`` would misread: carriage returns and escaped characters."""
         if "\r" in line:
-            line = line.replace("\r", _hide("\r"))  # ``csv`` rejects it
+            line = line.replace("\r", _hide("\r"))  # ``csv`` rejects carriage returns
         if self._dialect.escapes and "\\" in line:
-            letters = self._dialect.delimiter == "\t" and not self._dialect.quote  # as written by MySQL and PostgreSQL
+            # MySQL and PostgreSQL write tables in this way
+            letters = self._dialect.delimiter == "\t" and not self._dialect.quote
             pattern = _ESCAPE_OR_LETTER if letters else _ESCAPE
             line = pattern.sub(lambda found: _hide(_LETTERS.get(found[1], found[1])), line)
-            while line.endswith("\\"):  # an escaped line break
+            while line.endswith("\\"):  # the line break is escaped
                 following = next(self._lines, None)
                 if following is None:
                     break
@@ -146,11 +151,11 @@ class _Lines:
 
 
 def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None = None) -> Iterator[Row]:
-    """Yield all rows of a table, with or without a problem. Empty lines between rows are skipped.
+    """Yield all rows of a table, including those with a problem. Empty lines between rows are skipped.
 
     Args:
         lines: lines of the file, without their line endings.
-        dialect: dialect of the table. If it has a width, rows of another width have a problem.
+        dialect: dialect of the table. If it has a width, rows of other widths have a problem.
         evidence: receives the counts.
     """
     source = _Lines(lines, dialect)
@@ -187,7 +192,7 @@ def read_rows(lines: Iterable[str], dialect: Dialect, evidence: Evidence | None 
 
 
 def _show(cell: str, dialect: Dialect) -> str:
-    """Return a cell with the characters that were hidden from ``csv``."""
+    """Return a cell in which the characters hidden from ``csv`` are restored."""
     if dialect.escapes and cell == "\\N":  # MySQL and PostgreSQL write null as \N
         return ""
     return cell if cell.isascii() else _SURROGATE.sub(lambda found: chr(ord(found[0]) - _HIDDEN), cell)
@@ -199,7 +204,7 @@ def _hide(character: str) -> str:
 
 
 def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence) -> Row:
-    """Read the row that starts with a line that contains quotation marks. It may have several lines."""
+    """Read the row that starts with a line that contains quotation marks. The row may continue on further lines."""
     start, taken = source.number, [first]
 
     def supply() -> Iterator[str]:
@@ -240,11 +245,12 @@ def _quoted_row(first: str, source: _Lines, dialect: Dialect, evidence: Evidence
 
 
 def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
-    """Return True if the lines of one row look like separate rows, so that its quotation mark was probably not closed.
+    """Return True if the lines of one row look like separate rows. Then its quotation mark was probably not closed.
 
-    A sentence over several lines may contain delimiters too. Unlike a delimiter between cells, a comma or a semicolon
-    in a sentence is followed by a space or the end of the line. Either the first or the last line of a valid row has
-    its real delimiters. If the first or the last line has another quoted cell, the file's cells are quoted on purpose.
+    A sentence over several lines may contain delimiters, too. In a sentence, a comma or a semicolon is followed by a
+    space or the end of the line, unlike a delimiter between cells. In a valid row, either the first or the last line
+    has real delimiters. If the first or the last line has another quoted cell, the cells of this file are quoted on
+    purpose.
     """
     if not dialect.width:
         return False
@@ -264,9 +270,9 @@ def _swallows_rows(lines: Sequence[str], dialect: Dialect) -> bool:
 def choose_dialect(sample: Sequence[str]) -> Dialect | None:
     """Choose delimiter, quotation marks and width from the first lines. Return ``None`` if there is no delimiter.
 
-    The chosen delimiter makes the most lines belong to rows of the same width. Ties are resolved in favour of the
-    delimiter that is less often followed by a space, like punctuation, or between two digits, like a decimal point. A
-    tab, or "|||", that occurs equally often on every line has priority over all others.
+    The chosen delimiter makes most lines belong to rows of the same width. If two delimiters are equally good, the one
+    is chosen that is less often followed by a space (like punctuation) or between two digits (like a decimal point). A
+    tab or "|||" that occurs equally often on every line has priority over all other delimiters.
     """
     skip = 0
     delimiters = [delimiter for delimiter in DELIMITERS if any(delimiter in line for line in sample)]
@@ -292,7 +298,7 @@ def choose_dialect(sample: Sequence[str]) -> Dialect | None:
 
 
 def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, float]:
-    """Choose quotation marks and width for the sample. Return them with the share of the lines that fit them."""
+    """Choose quotation marks and width for the sample. Return the dialect, and the share of lines that fit it."""
     variants = []
     for candidate in candidates(dialect, "".join(sample)):
         evidence = Evidence()
@@ -308,7 +314,7 @@ def _choose_quotes(sample: Sequence[str], dialect: Dialect) -> tuple[Dialect, fl
 
 
 def candidates(dialect: Dialect, text: str) -> list[Dialect]:
-    """Return the variants of a dialect that the quotation marks and backslashes in a text allow."""
+    """Return the variants of a dialect that are possible for the quotation marks and backslashes in a text."""
     variants = [replace(dialect, quote="", escapes=False)]
     if len(dialect.delimiter) == 1:
         variants += [replace(variants[0], quote=mark) for mark in ('"', "'") if mark in text]
@@ -318,15 +324,15 @@ def candidates(dialect: Dialect, text: str) -> list[Dialect]:
 
 
 def prefer(found: Sequence[tuple[Dialect, Evidence]]) -> tuple[Dialect, Evidence]:
-    """Choose among measured variants of a dialect. The first variant treats marks as text.
+    """Choose one of the measured variants of a dialect. The first variant treats marks as text.
 
-    Marks enclose cells if there are cells between marks and very few stray marks, or if more cells need their marks
-    than there are stray marks. Single quotation marks are apostrophes unless nearly every cell is between them.
+    Marks enclose cells if there are cells between marks and very few stray marks, or if the cells that need marks
+    outnumber the stray marks. Single quotation marks are apostrophes unless nearly every cell is between them.
     Backslashes at the ends of lines are text if the lines are valid rows on their own.
     """
     plain = [(dialect, evidence) for dialect, evidence in found if not dialect.quote]
     unescaped = plain[0][1]
-    is_escaped = unescaped.marks and not unescaped.other_escapes  # every backslash can be an escape
+    is_escaped = unescaped.marks and not unescaped.other_escapes  # every backslash can be an escape character
     best = min(plain, key=lambda item: (item[1].bad, -item[1].rows, item[0].escapes != is_escaped))
     quoting = [
         (dialect, evidence)

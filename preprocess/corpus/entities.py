@@ -1,28 +1,28 @@
-"""Find the words of named-entity placeholders (``PERSON@1``), and restore the words in outputs."""
+"""Find the words that named-entity placeholders (``PERSON@1``) replace, and restore the words in outputs."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping
 
-_MOST_STATES = 50_000  # maximum number of search states per sentence, which take less than a second
+_MOST_STATES = 50_000  # maximum number of search states per sentence. They take less than a second
 _PLACEHOLDER = re.compile(r"[A-Za-z]+@\d+")
 
 
 def is_placeholder(word: str) -> bool:
-    """Return True if a word is a placeholder, in any case."""
+    """Return True if a word is a placeholder, in upper or lower case."""
     return _PLACEHOLDER.fullmatch(word) is not None
 
 
 def align(anonymised: str, original: str) -> dict[str, str] | None:
-    """Find the words of each placeholder by comparing the two forms of one sentence.
+    """Find the words of each placeholder by comparing both forms of a sentence.
 
     The search processes the placeholders from left to right and tries the shortest name first. A state of the search
-    consists of a position in both forms and the names of the placeholders that occur again. A failed state is not tried
-    twice, so the time is polynomial in the length. It grows fast only with repeated placeholders, which is why there is
-    a limit.
+    consists of a position in both forms, and of the names of placeholders that occur again. A state that failed is not
+    tried again, so the time is polynomial in the length. It grows fast only if placeholders are repeated. Therefore
+    there is a limit.
 
     Returns:
-        The words of each placeholder, or ``None`` if the forms have other differences or the search reaches its limit.
+        The words of each placeholder, or ``None`` if the forms differ in other ways or the search reaches its limit.
     """
     pattern, words = anonymised.split(), original.split()
     repeated = {word for word, number in Counter(pattern).items() if number > 1}
@@ -43,7 +43,8 @@ def align(anonymised: str, original: str) -> dict[str, str] | None:
             state = (place, start, tuple(" ".join(names[name]) for name in sorted(repeated & names.keys())))
             if state not in tried:
                 tried.add(state)
-                last = len(words) - (len(pattern) - place - 1)  # each remaining pattern word needs one word
+                # each remaining word of the pattern needs at least one word
+                last = len(words) - (len(pattern) - place - 1)
                 following = pattern[place + 1] if place + 1 < len(pattern) else ""
                 ends = [
                     end
@@ -56,6 +57,6 @@ def align(anonymised: str, original: str) -> dict[str, str] | None:
 
 
 def restore(line: str, entities: Mapping[str, str]) -> str:
-    """Return the line with words instead of its placeholders. Unknown placeholders stay unchanged."""
+    """Return the line with its placeholders replaced by words. Unknown placeholders stay unchanged."""
     words = " ".join(entities.get(word, word) for word in line.split())
-    return " ".join(words.split())  # a file of entities may have line breaks in a name
+    return " ".join(words.split())  # a name in a file of entities may contain line breaks

@@ -7,6 +7,6 @@ from wean_fairseq.errors import UserError as InputError  # noqa: F401 - the name
 
 
 def say(name: str, text: str) -> None:
-    """Print one line that starts with the script's ``name``, with control characters escaped."""
+    """Print one line that starts with the name of the script. Control characters are escaped."""
     if sys.stdout is not None:
         print_text(f"{name}: {text}\n")

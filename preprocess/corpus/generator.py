@@ -1,4 +1,4 @@
-"""Draw synthetic pairs without repetition, for the scripts that generate them."""
+"""Draw synthetic pairs without repetition, for scripts that generate data."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TypeVar
@@ -6,7 +6,7 @@ from typing import TypeVar
 from corpus.errors import InputError
 from corpus.output import SPLITS
 
-MAX_MISSES = 5000  # a grammar is considered exhausted after this number of repeated items in a row
+MAX_MISSES = 5000  # a grammar is considered exhausted after this number of repeated items in succession
 Item = TypeVar("Item")
 
 
@@ -18,9 +18,9 @@ def draw_distinct(
     noun: str = "pairs",
     advice: str = "ask for fewer",
 ) -> Iterator[tuple[str, Item]]:
-    """Yield every item with its split, starting with the test split. No key occurs twice in all splits together.
+    """Yield every item with its split, starting with the test split. No key occurs twice, even in different splits.
 
-    Test and validation items stay the same when only the number of training items changes.
+    If only the number of training items changes, the test and validation items stay the same.
 
     Args:
         counts: number of items of each split.

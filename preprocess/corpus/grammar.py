@@ -1,4 +1,4 @@
-"""Read the grammars of synthetic text from the data files ``preprocess/grammars/*.toml``."""
+"""Read the grammars of synthetic text from the files ``preprocess/grammars/*.toml``."""
 
 import tomllib
 from pathlib import Path

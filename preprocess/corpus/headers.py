@@ -1,4 +1,4 @@
-"""Detect whether the first row of a table is a header, and find the requested columns."""
+"""Detect whether the first row of a table is a header, and find requested columns."""
 
 import csv
 import re
@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from corpus.errors import InputError
 
-_NUMBER = re.compile(r"[-+]?[\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # also matches dates and times
+_NUMBER = re.compile(r"[-+]?[\s.,:/%-]*\d[\d\s.,:/%TZ-]*")  # it also matches dates and times
 _SENTENCE_END = re.compile(r"""[.?!…。？！]["'”’»)]*$""")
 _WORD = re.compile(r"[^\W\d_]+")
 _FEW_WORDS = 6
-_LISTED = 30  # maximum number of columns in a message
-# Words that occur in column names, here and in published data sets.
+_LISTED = 30  # a message lists at most this number of columns
+# Words that occur in the names of columns, here and in published data sets.
 _NAMES = frozenset(
     "after answer article before clean complex corrected correct document english error formal french german "
     "hypothesis id index informal input instruction label lang language long noisy normal number original output "
@@ -36,11 +36,11 @@ def mostly(cells: Iterable[bool], share: float = 0.9) -> bool:
 
 
 def is_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Guess whether the first row of a table has the names of its columns.
+    """Guess whether the first row of a table contains the names of its columns.
 
-    A number in the first row is evidence against a header. Each of these is evidence for one: numbers below a cell that
-    is not a number, only known names, no space in a table of sentences, ASCII above another script, no full stops above
-    sentences that end with a full stop, or cells of less than half the length of all others in their columns.
+    A number in the first row is evidence against a header. Each of the following is evidence for a header: numbers
+    below a cell that is not a number, only known names, no space in a table of sentences, ASCII above another script,
+    no full stops above sentences that end with a full stop, or cells shorter than half of all others in their columns.
     """
     names = [cell.strip() for cell in first]
     columns = [[row[place].strip() for row in rows if place < len(row)] for place in range(len(names))]
@@ -72,7 +72,7 @@ def _is_known_name(name: str) -> bool:
 
 
 def parse_names(text: str) -> list[str]:
-    """Return the names in ``--columns``, which are separated by commas. Names that contain a comma are quoted.
+    """Return the names in ``--columns``, separated by commas. A name that contains a comma is quoted.
 
     Raises:
         InputError: if there are fewer than two names, or a name is repeated.
@@ -87,10 +87,10 @@ def parse_names(text: str) -> list[str]:
 
 
 def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, advice: str) -> list[Key]:
-    """Return the keys of the requested columns. Look for names first, then for numbers from 1.
+    """Return the keys of the requested columns. Names are looked up first, then numbers from 1.
 
     Args:
-        names: name of every column, by its key.
+        names: name of each column by its key.
         wanted: requested names or numbers.
         where: name of the file, for messages.
         advice: last sentence of error messages.
@@ -118,12 +118,12 @@ def find_columns(names: Mapping[Key, str], wanted: Sequence[str], where: str, ad
 
 
 def one_spaced(name: str) -> str:
-    """Return a name with all white space as single spaces. Headers may have line breaks and no-break spaces."""
+    """Return a name with single spaces. Names in headers may contain line breaks and no-break spaces."""
     return " ".join(name.split())
 
 
 def listing(names: Mapping[Key, str], advice: str) -> str:
-    """Return text that lists the columns with their numbers, and advice."""
+    """Return a text that lists the columns with their numbers, followed by advice."""
     first = list(names.values())[:_LISTED]
     shown = ", ".join(f"{number} {name[:40]}".rstrip() for number, name in enumerate(first, start=1))
     shown += f", ... ({len(names)} in all)" if len(names) > len(first) else ""

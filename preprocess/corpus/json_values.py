@@ -1,4 +1,7 @@
-"""Read JSON values one by one from a file of any size. It has JSON lines, one array, or objects over several lines."""
+"""Read JSON values one by one from a file of any size.
+
+The file contains JSON lines, one array, or objects over several lines.
+"""
 
 import json
 import re
@@ -12,13 +15,13 @@ from corpus.errors import InputError
 from corpus.reading import read_blocks
 
 DEEPEST = 20  # maximum number of levels in the path to a column
-LONGEST_VALUE = 1 << 26  # maximum length of a value in characters, because each value is completely in memory
-_SAMPLE, _SAMPLE_BLOCKS = 20, 16  # maximum numbers of lines and of 64 KiB blocks for recognising the layout
+LONGEST_VALUE = 1 << 26  # maximum length of a value in characters. A value is read into memory as a whole
+_SAMPLE, _SAMPLE_BLOCKS = 20, 16  # maximum numbers of lines and of blocks of 64 KiB from which the layout is recognised
 _SPACE = re.compile(r"\s*")
 
 
 class Value(NamedTuple):
-    """One JSON value with the number of its first line, and its problem if it has one."""
+    """One JSON value, with the number of its first line and its problem, if any."""
 
     line: int
     value: Any
@@ -34,7 +37,7 @@ def parse_line(line: str, number: int) -> Value:
 
 
 def looks_like_json(beginning: str) -> bool:
-    """Return True if a text starts like JSON, or like a dictionary or list printed by Python."""
+    """Return True if a text starts like JSON, or like a dictionary or list that Python has printed."""
     return re.match(r"""\s*(\{\s*(["'}]|$)|\[\s*([\[{"'\]]|$))""", beginning) is not None
 
 
@@ -60,16 +63,17 @@ class JsonFile:
         parsed = [parse_line(line, 1) for line in sample]
         alone = [value.value for value in parsed if not value.problem and isinstance(value.value, (dict, list))]
         self.layout = "JSON lines" if alone else "JSON objects"
-        # A single line with an array of rows is an array. If each line is an array of texts, the lines are rows.
+        # If the only line is an array of rows, the file is an array. If every line is an array of texts, the lines are
+        # rows.
         nested = len(sample) == 1 and alone and isinstance(alone[0], list) and not _is_row(alone[0])
         if sample and sample[0].lstrip().startswith("[") and (nested or parsed[0].problem):
             self.layout = "a JSON array"
 
     def values(self, counts: Counter[str] | None = None) -> Iterator[Value]:
-        """Yield the values. In JSON lines, a malformed line is yielded as a value with its problem.
+        """Yield the values of the file. In JSON lines, a malformed line yields a value with a problem.
 
         Raises:
-            InputError: if the file cannot be read further. The message names the line.
+            InputError: if the rest of the file cannot be read. The message names the line.
         """
         if self.layout == "JSON lines":
             for number, line in enumerate(self._lines(counts), start=1):
@@ -93,7 +97,7 @@ class JsonFile:
         yield "".join(parts)
 
     def _stream(self, blocks: Iterable[str]) -> Iterator[Value]:
-        """Decode values from the blocks. More blocks are added while a value is incomplete."""
+        """Decode values from the blocks. While a value is incomplete, more blocks are added."""
         decoder = json.JSONDecoder()
         source = iter(blocks)
         buffer, line, between = next(source, ""), 1, "[" if self.layout == "a JSON array" else ""
@@ -126,7 +130,10 @@ class JsonFile:
             buffer, place = buffer[place:] + following, 0
 
     def _more(self, source: Iterator[str], buffer: str, place: int, error: Exception, line: int) -> str:
-        """Read more blocks for an incomplete value. The text doubles each time, so the total time is linear."""
+        """Read more blocks for an incomplete value.
+
+        The length of the text is doubled each time, so the total time is linear.
+        """
         cut_off = isinstance(error, json.JSONDecodeError) and (
             error.pos >= len(buffer) - 8 or error.msg.startswith("Unterminated string")
         )
@@ -154,7 +161,7 @@ def _reason(error: Exception) -> str:
 
 
 def pick(value: Any, path: str) -> Any:
-    """Return the part of an object at a path such as ``translation.en``. Parts of lists have numbers from 1.
+    """Return the part of an object at a path such as ``translation.en``. Items of lists are numbered from 1.
 
     Returns:
         The part, or ``None`` if there is none.
@@ -172,7 +179,10 @@ def pick(value: Any, path: str) -> Any:
 
 
 def paths_of(value: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the paths and values of an object's innermost parts. Parts below ``DEEPEST`` levels are not divided."""
+    """Yield the paths and values of the innermost parts of an object.
+
+    Parts that are more than ``DEEPEST`` levels deep are not divided.
+    """
     if isinstance(value, (dict, list)) and depth < DEEPEST:
         items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value, start=1)
         for name, child in items:

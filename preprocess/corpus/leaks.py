@@ -1,9 +1,9 @@
 """Check for leaks between training and held-out data: whole pairs, sources, targets, and sentences on either side.
 
-Only digests of the held-out lines are stored, so memory grows with the small valid and test sets and not with the
-training data. The held-out splits must be written first, then the training data. Two lines count as equal if they
-differ only in case or white space. With ``loose``, they may also differ in all characters other than letters and digits
-(``-lrb-`` and ``lrb`` count as brackets).
+Only digests of the held-out lines are stored, so the memory depends on the small valid and test sets and not on the
+training data. Therefore the held-out splits must be written first, then the training data. Two lines count as equal if
+they differ only in case or white space. With ``loose``, they may also differ in all characters other than letters and
+digits (``-lrb-`` and ``lrb`` count as brackets).
 """
 
 import hashlib
@@ -17,12 +17,12 @@ _NOT_LETTERS = re.compile(r"-?[lr][rcs]b-?|[\W_]+")
 
 
 class LeakCheck:
-    """Counts the lines of a split that share a pair or a sentence with an earlier split, for every two splits.
+    """Counts, for every two splits, the lines of one split that share a pair or a sentence with the other.
 
     Args:
-        key: comparison of lines, ``line`` or ``loose``.
-        drop: drop training pairs whose whole pair (``pairs``), source (``sources``) or any side (``any``) is in a
-            held-out split. Empty = drop none.
+        key: how lines are compared: ``line`` or ``loose``.
+        drop: drop a training pair if a held-out split contains the whole pair (``pairs``), its source (``sources``) or
+            any of its sides (``any``). Empty = drop no pair.
     """
 
     def __init__(self, key: str = "line", drop: str = "") -> None:
@@ -37,7 +37,7 @@ class LeakCheck:
         self._ignored.add(split)
 
     def hold_out(self, split: str, source: str, targets: Sequence[str]) -> None:
-        """Count the overlap of a line of a held-out split with earlier held-out splits, and store it."""
+        """Count the overlap of a held-out line with earlier held-out splits, and store the line."""
         keys = self._keys(source, targets)
         self._compare(split, keys)
         held = self._held.setdefault(split, {name: set() for name in keys})
@@ -45,7 +45,7 @@ class LeakCheck:
             held[name] |= digests
 
     def leaks(self, split: str, source: str, targets: Sequence[str]) -> bool:
-        """Count the overlap of a training line with the held-out splits. Return True if it must be dropped."""
+        """Count the overlap of a training line with the held-out splits. Return True if the line must be dropped."""
         if not self._held:
             return False
         return self._compare(split, self._keys(source, targets))
@@ -78,8 +78,8 @@ class LeakCheck:
 
 
 def digest(line: str, key: str = "line") -> bytes:
-    """Return the digest of a line. Lines that count as the same have equal digests."""
+    """Return the digest of a line. Lines that count as equal have equal digests."""
     line = "".join(line.lower().split())
     if key == "loose":
-        line = _NOT_LETTERS.sub("", line) or line  # keep lines that consist only of punctuation
+        line = _NOT_LETTERS.sub("", line) or line  # if a line consists only of punctuation, keep it
     return hashlib.blake2b(line.encode(), digest_size=12).digest()

@@ -1,4 +1,4 @@
-"""Command line of scripts that learn from text (word vectors, a small BERT) and write a directory."""
+"""Common command line of scripts that learn from text (word vectors, a small BERT) and write a directory."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from corpus.reading import read_lines
 
 
 def learner_parser(name: str, doc: str | None) -> ArgumentParser:
-    """Return the options of all these scripts, see ``output_parser``."""
+    """Return a parser with the options of all these scripts (see ``output_parser``)."""
     parser = output_parser(name, doc)
     parser.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="text, in words")
     parser.add_argument("--seed", type=whole_number(0), default=1, metavar="S", help="seed of their choice")
@@ -17,7 +17,7 @@ def learner_parser(name: str, doc: str | None) -> ArgumentParser:
 
 
 def text_lines(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield the non-empty lines of all files, with white space as single spaces."""
+    """Yield the non-empty lines of all files, with single spaces."""
     for path in paths:
         for line in read_lines(path):
             words = " ".join(line.split())

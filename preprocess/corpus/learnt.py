@@ -15,7 +15,7 @@ from wean_fairseq.text.steps import TextStep
 
 
 def learn_truecaser(lines: Iterable[str], path: Path) -> None:
-    """Write a Moses true-casing model, which counts the forms of each word inside sentences."""
+    """Write a Moses true-casing model, which counts the forms that each word has inside sentences."""
     forms: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         for form in cased_words(line):
@@ -29,7 +29,7 @@ def learn_truecaser(lines: Iterable[str], path: Path) -> None:
 
 
 def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
-    """Learn ``merges`` byte pair merges, and write their codes.
+    """Learn ``merges`` merges of byte pair encoding, and write their codes.
 
     Raises:
         InputError: if the text is too small to learn from.
@@ -41,7 +41,7 @@ def learn_bpe(lines: Iterable[str], path: Path, merges: int) -> None:
         try:
             with quiet:
                 learner.learn_bpe(lines, file, merges)
-        except (IndexError, ValueError) as error:  # raised when no pair is left
+        except (IndexError, ValueError) as error:  # raised if no pair is left to merge
             raise InputError(f"the training text has not enough words to learn {merges} merges from.") from error
 
 

@@ -9,8 +9,8 @@
             output.facts["rules"] = 200
 
 All files are written to a partial folder next to ``path`` (``.wean-<hash of the name>.partial``). It gets its final
-name when the block ends without an error. The next run removes the partial folder of a killed run. A second run at the
-same time is rejected.
+name when the block ends without an error. The next run removes the partial folder of a killed run. If a second run
+starts at the same time, it is rejected.
 """
 
 import fcntl
@@ -50,7 +50,10 @@ class _Manifest(Struct):
 
 
 def partial_folder(path: Path) -> Path:
-    """Return the folder in which ``path`` is written first. Only this project uses such names."""
+    """Return the folder in which the content of ``path`` is written first.
+
+    Only this project uses names of this form.
+    """
     digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()
     return path.parent / f".wean-{digest[:16]}.partial"
 
@@ -59,11 +62,11 @@ class Output:
     """A directory that has a temporary name until it is complete.
 
     Args:
-        path: the directory.
-        script: the name of the script. It is stored in the manifest, because a script replaces only its own outputs.
+        path: path of the directory.
+        script: name of the script. It is stored in the manifest, because a script may replace only its own outputs.
         options: the options that determine the content, as JSON values.
-        version: version of the script, which must be raised when the same options give other bytes.
-        versions: versions of the libraries that the content depends on.
+        version: version of the script. It must be raised if the same options give other bytes.
+        versions: versions of the libraries on which the content depends.
         overwrite: replace an earlier output.
     """
 
@@ -98,14 +101,14 @@ class Output:
             self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(self._lock).st_ino != self.folder.stat().st_ino:
-                raise BlockingIOError  # another run has just finished this directory
+                raise BlockingIOError  # another run has just finished the directory
         except BlockingIOError as error:
             self._unlock()
             raise InputError(f"{self.path} is being written by another run: wait for it to end.") from error
         except OSError as error:
             self._unlock()
             raise InputError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
-        for left in self.folder.iterdir():  # files of a killed run
+        for left in self.folder.iterdir():  # files that a killed run has left
             remove(left)
         return self
 
@@ -119,12 +122,14 @@ class Output:
                 self._finish()
                 finished = True
         finally:
-            if not finished:  # if finished, the name may already belong to the next run
+            if not finished:  # in this case, the name may already belong to the next run
                 remove(self.folder)
             self._unlock()
 
     def finished(self, sources: Sequence[Path] = ()) -> bool:
-        """Return True if the directory exists with the same options and sources. Always False with ``overwrite``.
+        """Return True if the directory exists with the same options and sources.
+
+        With ``overwrite``, always return False.
 
         Raises:
             InputError: if it exists, but some of its files were changed or removed.
@@ -144,7 +149,7 @@ class Output:
         return True
 
     def source(self, path: Path) -> Path:
-        """Record a source file of the content, with its checksum. Return its path.
+        """Record a file from which the content is created, with its checksum, and return its path.
 
         Raises:
             InputError: if there is no such file.
@@ -153,7 +158,7 @@ class Output:
             return path
         if not path.is_file():
             raise InputError(f"there is no file {path}.")
-        if read_beginning(path, 64).count(0) == 64:  # a huge sparse file would take hours to hash
+        if read_beginning(path, 64).count(0) == 64:  # hashing a huge sparse file would take hours
             raise InputError(f"{path} begins with zero bytes: this is not text.")
         try:
             entry = {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of(path)}
@@ -173,11 +178,11 @@ class Output:
         (self.folder / name).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def sizes(self) -> str:
-        """Return the number of lines of each split, for display: ``900 train + 50 valid``."""
+        """Return the number of lines in each split for display, such as ``900 train + 50 valid``."""
         return " + ".join(f"{split.kept:,} {name}" for name, split in self.splits.items())
 
     def manifest(self) -> dict[str, Any]:
-        """Return the content of manifest.json, which is independent of the machine, the folders and the time."""
+        """Return the content of manifest.json. It does not depend on the machine, the folders or the time."""
         files = {
             path.name: {"lines": count_lines(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)}
             for path in sorted(self.folder.iterdir())
@@ -197,7 +202,7 @@ class Output:
         self.write_text(MANIFEST, text)
         replaced = self.folder / "replaced"
         if self.path.exists() and any(self.path.iterdir()):
-            # Another run may have created it in the meantime.
+            # Another run may have created the directory in the meantime.
             check_free(self.path, self.head["script"], self.overwrite)
             os.replace(self.path, replaced)
         os.replace(self.folder, self.path)
@@ -210,7 +215,7 @@ class Output:
 
 
 class Split:
-    """The aligned files of one split. Every line goes to all sides or to none."""
+    """The aligned files of one split. Every line is written to all sides or to none."""
 
     def __init__(self, folder: Path, name: str, sides: Sequence[str] = SIDES) -> None:
         self.name = name
@@ -220,7 +225,7 @@ class Split:
         self._files: list[TextIO] = []
 
     def __enter__(self) -> Self:
-        """Open the files."""
+        """Open the files of all sides."""
         self._files = [path.open("w", encoding="utf-8", newline="\n") for path in self.paths]
         return self
 
@@ -235,14 +240,14 @@ class Split:
             file.close()
 
     def write(self, *lines: str, beside: Sequence[str] = ()) -> None:
-        """Write one line to every side.
+        """Write one line to each side.
 
         Args:
             lines: lines of text.
             beside: lines of the additional files, which may be empty.
 
         Raises:
-            ValueError: if a line of text is empty, or if some readers would split it into two lines.
+            ValueError: if a line of text is empty, or if some programs would split it into two lines.
         """
         for line in (*lines, *filter(None, beside)):
             if not line or not (line.isprintable() or _LINE_BREAKS.isdisjoint(line)):
@@ -252,7 +257,7 @@ class Split:
         self.kept += 1
 
     def drop(self, reason: str) -> None:
-        """Count a line that is dropped."""
+        """Count a dropped line by the reason."""
         self.dropped[reason] += 1
 
     def counts(self) -> dict[str, Any]:
@@ -264,7 +269,7 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
     """Raise an error if ``path`` must not be replaced. With ``overwrite``, a script may replace its own output.
 
     Raises:
-        InputError: if something must not be replaced. The message has the reason.
+        InputError: if ``path`` must not be replaced. The message says why.
     """
     if not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir())):
         return
@@ -280,7 +285,7 @@ def check_free(path: Path, script: str, overwrite: bool) -> None:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the manifest of an output directory, or an empty manifest if this module did not write one."""
-    with suppress(OSError, ValueError):  # including errors of members with a wrong type
+    with suppress(OSError, ValueError):  # these include errors about members with a wrong type
         manifest: dict[str, Any] = read_json(path / MANIFEST)
         convert(manifest, _Manifest)
         return {"sources": [], **manifest}
@@ -296,7 +301,7 @@ def remove(path: Path) -> None:
 
 
 def count_lines(path: Path) -> int:
-    """Return the number of line endings in a file."""
+    """Count the line endings in a file."""
     with path.open("rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 

@@ -1,4 +1,7 @@
-"""Command line of scripts that change a model's outputs. They read the log of fairseq-generate, or plain text."""
+"""Common command line of the scripts that change the outputs of a model.
+
+They read the log of fairseq-generate, or plain text.
+"""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
@@ -10,11 +13,11 @@ from wean_fairseq.evaluation.text_files import check_outputs, write_atomically
 
 
 def outputs_parser(name: str, doc: str | None) -> ArgumentParser:
-    """Return the options that name the outputs and the file to write.
+    """Return a parser with the options that name the outputs and the file to write.
 
     Args:
         name: name of the script, without its suffix.
-        doc: the module's docstring. Its first line is the description.
+        doc: docstring of the module. Its first line is the description.
     """
     parser = OneLineParser(prog=f"{name}.py", description=(doc or "").splitlines()[0])
     group = parser.add_mutually_exclusive_group(required=True)
@@ -34,7 +37,7 @@ def rewrite_outputs(
         name: name of the script.
         options: options of ``outputs_parser``.
         change: function that returns one line for each output.
-        reads: other files that ``change`` reads. They are not overwritten.
+        reads: other files that ``change`` reads. These must not be overwritten.
     """
 
     def work() -> None:
@@ -49,6 +52,6 @@ def rewrite_outputs(
 def _read_outputs(generated: Path | None, text: Path | None) -> list[str]:
     if generated is None:
         return list(read_lines(text or Path()))
-    from wean_fairseq.evaluation.output_reader import read_generated  # plain text does not need this import
+    from wean_fairseq.evaluation.output_reader import read_generated  # only this branch needs the import
 
     return list(read_generated("", generated).hypotheses)

@@ -1,4 +1,4 @@
-"""Data sets in the form of plain ``{train,valid,test}.{src,tgt}``, independent of their published format."""
+"""Data sets that consist of plain files ``{train,valid,test}.{src,tgt}``, whatever their published format is."""
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
@@ -13,13 +13,13 @@ from corpus.preparation import Preparation
 
 
 def plain_files(folder: Path) -> dict[str, list[Path]]:
-    """Return the splits with both sides in the folder, held-out splits first."""
+    """Return the splits whose two sides are in the folder. Held-out splits come first."""
     files = {split: [folder / f"{split}.{side}" for side in SIDES] for split in reversed(SPLITS)}
     return {split: paths for split, paths in files.items() if all(path.is_file() for path in paths)}
 
 
 def set_missing(options: Namespace, values: Mapping[str, Any]) -> None:
-    """Set options that were not given to their defaults, so that they also appear in the manifest."""
+    """Set options that were not given to their defaults, so that the manifest contains them."""
     for name, value in values.items():
         if getattr(options, name) is None:
             setattr(options, name, value)
@@ -29,11 +29,11 @@ def refuse_choices(options: Namespace, *names: str) -> None:
     """Reject options that select published pairs if the data is already split.
 
     Raises:
-        InputError: if there is such an option. The message names it.
+        InputError: if such an option is given. The message names it.
     """
     for name in names:
         choice = getattr(options, name)
-        if choice is not None and choice is not False:  # 0 counts as given
+        if choice is not None and choice is not False:  # the number 0 counts as given
             raise InputError(
                 f"{options.data} is split already: --{name.replace('_', '-')} chooses among published pairs; leave it "
                 "out, or give --data the published files."
@@ -46,17 +46,16 @@ def write_plain(
     sizes: Mapping[str, int | None] = MappingProxyType({}),
     seed: int = 1,
 ) -> None:
-    """Write the splits. Pairs with an empty side are dropped and counted.
+    """Write the splits of plain files. Pairs with an empty side are dropped and counted.
 
     Args:
         preparation: state of this run of the script.
-        files: both sides of each split (``plain_files``).
-        sizes: maximum number of pairs to draw from a split. A split without a size is written completely, in file
-            order.
+        files: both sides of each split (see ``plain_files``).
+        sizes: number of pairs to draw from a split. A split without a size is written completely, in file order.
         seed: seed of the draws (Python's ``Random(seed).shuffle`` of the lines).
 
     Raises:
-        InputError: if there is no such split to draw from.
+        InputError: if a split to draw from does not exist.
     """
     for split in (split for split, size in sizes.items() if size and split not in files):
         raise InputError(f"there is no {split}.src with a {split}.tgt to draw --{split} {sizes[split]} from.")

@@ -1,4 +1,4 @@
-"""Turn published pairs into train/valid/test files. Clean, tokenise and count the text, and check it for leaks."""
+"""Turn published pairs into train/valid/test files. The text is cleaned, tokenised, counted and checked for leaks."""
 
 import re
 import shutil
@@ -18,23 +18,23 @@ from wean_fairseq.console import counted
 from wean_fairseq.text import steps
 from wean_fairseq.text.settings import BPE_CODES, TRUECASE_MODEL, WORDPIECES, Text, TextSettings
 
-_LOOKED_AT = 1000  # number of lines that are searched for warning signs
+_LOOKED_AT = 1000  # warning signs are searched in this number of lines
 _LONGEST = 1 << 20  # maximum length of a sentence or essay, in characters
 Item = TypeVar("Item")
 _GLUED = re.compile(r"[^\W\d_]{2}[.,;:?!](?:\s|$)")
 
 
 class Preparation:
-    """One run of a script. It applies the text steps selected by the common options to every line.
+    """One run of a script. It applies the text steps that the common options select to every line.
 
     The held-out splits must be written first, because the leak check compares the training data with them.
 
     Args:
-        output: the open directory.
-        options: the common options (``command.add_text_options``).
+        output: the open output directory.
+        options: the common options (see ``command.add_text_options``).
 
     Attributes:
-        left_out: counts of input that the script puts into no split, by reason.
+        left_out: counts, by reason, of input that the script puts into no split.
     """
 
     def __init__(self, output: Output, options: Any) -> None:
@@ -48,17 +48,17 @@ class Preparation:
         self.text_files: list[Path] = []
 
     def lines(self, path: Path, *, count: bool = True) -> Iterator[str]:
-        """Return the lines of a source file, unchanged, and record the file in the manifest.
+        """Return the lines of a source file unchanged, and record the file in the manifest.
 
         Args:
             path: path of the file.
-            count: count the corrections. Set this only when the file is read for the first time.
+            count: whether to count corrections. Set this only the first time that a file is read.
         """
         counts = self.cleaner.counts if count else None
         return read_lines(self.output.source(path), counts, self.replace_bad)
 
     def aligned_lines(self, paths: Sequence[Path], *, count: bool = True) -> Iterator[tuple[str, list[str]]]:
-        """Yield (where, the line of each file) of aligned source files."""
+        """Yield, for source files that are aligned line by line, the place and the line of each file."""
         counts = self.cleaner.counts if count else None
         return read_aligned([self.output.source(path) for path in paths], counts, self.replace_bad)
 
@@ -68,7 +68,7 @@ class Preparation:
         return bool(self.options.bad_utf8 == "replace")
 
     def clean(self, line: str) -> str:
-        """Return a source line prepared for the leak check, which is cleaned and lower-cased, but not tokenised yet."""
+        """Return a source line as the leak check needs it: cleaned and lower-cased, but not tokenised."""
         if len(line) > _LONGEST:
             raise InputError(
                 f"the text that begins with {line[:40]!r} has {len(line):,} characters, but one sentence or essay has "
@@ -77,18 +77,21 @@ class Preparation:
         return self.text.clean(line)
 
     def cut(self, clean: str) -> str:
-        """Return the tokens of a clean line. If true-casing is learnt, return the line, which ``finish`` tokenises."""
+        """Return the tokens of a clean line.
+
+        If true-casing is learnt, return the line itself, because ``finish`` will tokenise it.
+        """
         is_cut_later = self.options.truecase and (self.options.unit != "wordpiece" or self.text.cut(clean))
         return clean if is_cut_later else self.text.tokens(clean)
 
     def use(self, text: Text) -> None:
-        """Apply the steps of an earlier text, and copy their trained models."""
+        """Apply the steps of an earlier text, and copy their learnt models."""
         self.text, self.cleaner, self.looks = text, text.cleaner, Looks(text.settings)
         for file in text.files:
             shutil.copyfile(file, self.output.folder / file.name)
 
     def hold_out(self, name: str, sentences: Iterable[str]) -> None:
-        """Compare training pairs also with the sentences of a test set that is not written here."""
+        """Also compare training pairs with the sentences of a test set that is not written here."""
         for sentence in sentences:
             line = self.clean(sentence)
             if line:
@@ -98,13 +101,13 @@ class Preparation:
     def split(
         self, name: str, sides: Sequence[str] = SIDES, beside: Sequence[str] = (), *, required: bool = True
     ) -> Iterator["PairWriter"]:
-        """Write a split.
+        """Write one split.
 
         Args:
             name: name of the split.
             sides: suffixes of its text files: the source, then its target or references.
             beside: suffixes of additional files with one line for each line of text.
-            required: raise an error if no line is left. Otherwise the split is omitted.
+            required: raise an error if no line is left. Otherwise, the split is omitted.
 
         Raises:
             InputError: if no line is left.
@@ -130,9 +133,9 @@ class Preparation:
         """Write splits of pairs from one file, which is read once for each split.
 
         Args:
-            splits: names of the splits in the order of writing, the training split last.
+            splits: names of the splits in the order in which they are written. The training split comes last.
             drawn: the split of each pair.
-            pairs: function that reads the pairs of the file.
+            pairs: function that reads the pairs from the file.
         """
         for split in splits:
             with self.split(split) as writer:
@@ -168,7 +171,7 @@ class Preparation:
             yield learn, lambda path: steps.bpe(path, mark), BPE_CODES
 
     def _cut_cased(self, model: Path) -> steps.TextStep:
-        """Return the step from clean lines to true-cased tokens, which uses a learnt model."""
+        """Return the step that turns clean lines into true-cased tokens with a learnt model."""
         text = Text(replace(self.text.settings, bpe=False), model.parent, self.options.wordpiece_vocab)
         text.cleaner = self.cleaner
         return text.cut
@@ -197,7 +200,7 @@ class Looks:
         self.counts = Counter[str]()
 
     def count_line(self, line: str) -> None:
-        """Count the signs in a clean line."""
+        """Count the warning signs in a clean line."""
         if self.counts["lines"] < _LOOKED_AT:
             self.counts["lines"] += 1
             self.counts["glued"] += _GLUED.search(line) is not None
@@ -214,7 +217,7 @@ class Looks:
 
 
 class PairWriter:
-    """Writes the lines of one split. The first side is the source, and all others are its targets or references."""
+    """Writes the lines of one split. The first side is the source. The other sides are its targets or references."""
 
     def __init__(self, preparation: Preparation, split: Split) -> None:
         self.preparation = preparation
@@ -225,28 +228,28 @@ class PairWriter:
 
     @property
     def full(self) -> bool:
-        """Return True if the limit of a trial run is reached."""
+        """Return True if the split has reached the limit of a trial run."""
         return 0 < self.limit <= self.split.kept
 
     def until_full(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield items until the limit of a trial run is reached."""
+        """Yield items until the split has reached the limit of a trial run."""
         for item in items:
             if self.full:
                 return
             yield item
 
     def add(self, *lines: str, beside: Sequence[str] = (), references: Sequence[str] = (), where: str = "") -> bool:
-        """Clean, check and write one line of each side. Return True if it was written.
+        """Clean, check and write one line for each side. Return True if the lines were written.
 
         Args:
-            lines: the source, then its target or references.
-            beside: lines of the additional files, written unchanged.
-            references: further targets, which are not written but compared with training pairs.
-            where: the position of the pair in the input. If it is given, an empty side is an error. Otherwise the pair
+            lines: the source, followed by its target or references.
+            beside: lines of the additional files. They are written unchanged.
+            references: further targets. They are not written, but compared with training pairs.
+            where: place of the pair in the input. If a place is given, an empty side is an error. Otherwise, the pair
                 is dropped.
 
         Raises:
-            InputError: if a side is empty and ``where`` is given.
+            InputError: if a side is empty and a place is given.
         """
         preparation = self.preparation
         clean = [preparation.clean(line) for line in lines]
@@ -267,7 +270,7 @@ class PairWriter:
         return True
 
     def add_all(self, pairs: Iterable[Sequence[str]]) -> None:
-        """Add sources with their targets or references, until the limit of a trial run is reached."""
+        """Add sources with their targets or references, until the split has reached the limit of a trial run."""
         for lines in self.until_full(pairs):
             self.add(*lines)
 

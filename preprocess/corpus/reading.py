@@ -18,11 +18,11 @@ from corpus.errors import InputError
 from wean_fairseq.console import counted
 from wean_fairseq.storage.files import Unpacked, open_input
 
-LONGEST_LINE = 1 << 26  # lines have fewer bytes: longer lines show that the file does not have one sentence per line
+LONGEST_LINE = 1 << 26  # lines with more bytes show that a file does not have one sentence per line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EVERY = 2000  # number of lines between two updates of the progress bar
 _BLOCK = 1 << 16  # number of bytes per read
-# Maps the first bytes of file formats that are not text to the advice in the error message.
+# Maps the first bytes of files that are not text to the advice in the error message.
 _NO_TEXT = {
     b"\xff\xfe": "is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8, or save it as UTF-8)",
     b"\xfe\xff": "is UTF-16: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8, or save it as UTF-8)",
@@ -42,7 +42,9 @@ _NO_TEXT = {
 
 
 def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, gzipped or not. Lines end with \\n or \\r\\n. A byte order mark is removed.
+    """Yield the lines of a UTF-8 file, which may be gzipped. Lines end with \\n or \\r\\n.
+
+    A byte order mark is removed.
 
     Args:
         path: path of the file.
@@ -50,7 +52,7 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
         replace_bad: replace bytes that are not UTF-8 by U+FFFD, instead of rejecting the file.
 
     Raises:
-        InputError: if the file is missing or a line of it cannot be used.
+        InputError: if the file is missing, or if one of its lines cannot be used.
     """
     counts = Counter() if counts is None else counts
     with opened(path) as (file, lines), _bar(path) as bar:
@@ -64,10 +66,10 @@ def read_lines(path: Path, counts: Counter[str] | None = None, replace_bad: bool
 
 
 def read_blocks(path: Path, counts: Counter[str] | None = None, replace_bad: bool = False) -> Iterator[str]:
-    """Yield the text of a UTF-8 file in blocks, with the checks of ``read_lines``, for text that may be one long line.
+    """Yield a UTF-8 file in blocks, with the checks of ``read_lines``, because the file may be one long line.
 
     Raises:
-        InputError: if the file is missing or a byte of it cannot be used.
+        InputError: if the file is missing, or if some of its bytes cannot be used.
     """
     counts = Counter() if counts is None else counts
     decoder = codecs.getincrementaldecoder("utf-8")("replace" if replace_bad else "strict")
@@ -94,7 +96,7 @@ def read_blocks(path: Path, counts: Counter[str] | None = None, replace_bad: boo
 
 
 def read_beginning(path: Path, size: int = 4096) -> bytes:
-    """Return the first bytes of a file, unpacked if it is gzipped.
+    """Return the first bytes of a file. A gzipped file is unpacked.
 
     Raises:
         InputError: if the file cannot be read.
@@ -105,7 +107,10 @@ def read_beginning(path: Path, size: int = 4096) -> bytes:
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a file. Yield it, for its position, and its unpacked content. Problems become ``InputError``."""
+    """Open a file. Yield the file itself, which shows the position, and its unpacked content.
+
+    Problems raise ``InputError``.
+    """
     try:
         with open_input(path) as file, closing(_unpacked(file)) as content:
             yield file, content
@@ -123,8 +128,8 @@ def _unpacked(file: BinaryIO) -> BinaryIO:
 
 
 def _refuse_other_formats(beginning: bytes, path: Path) -> None:
-    """Raise ``InputError`` if a file starts like a format that is not text, such as an Excel workbook or tar."""
-    if beginning[257:262] == b"ustar":  # checked first, because the archive may begin with a text file
+    """Raise ``InputError`` if a file is not text but, for example, an Excel workbook or a tar archive."""
+    if beginning[257:262] == b"ustar":  # this is checked first, because an archive may begin with a text file
         raise InputError(f"{path} is an archive: unpack it, and name a file that was in it.")
     if beginning.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in read_beginning(path):
         raise InputError(f"{path} is a workbook of Excel: save its sheet as CSV UTF-8, and name that file.")
@@ -142,7 +147,7 @@ def _bar(path: Path) -> "tqdm[NoReturn]":
 
 
 def _decode(raw: bytes, number: int, path: Path, counts: Counter[str], replace_bad: bool) -> str:
-    """Return one line of the file as text, without its line ending."""
+    """Decode one line of the file, without its line ending."""
     if raw[-1:] == b"\n":
         raw = raw[:-1]
         if raw[-1:] == b"\r":
@@ -169,7 +174,7 @@ def _bad_utf8(line: int, path: Path, error: UnicodeDecodeError) -> InputError:
 def read_aligned(
     paths: list[Path], counts: Counter[str] | None = None, replace_bad: bool = False
 ) -> Iterator[tuple[str, list[str]]]:
-    """Yield (where, the line of each file) of files that must be aligned line by line.
+    """Yield, for files that must be aligned line by line, the place and the line of each file.
 
     Raises:
         InputError: if a file is missing, cannot be read, or ends before another.
@@ -186,10 +191,10 @@ def read_aligned(
 
 
 def read_words(paths: list[Path]) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the same as ``read_aligned``, with each line split into words.
+    """Yield the same values as ``read_aligned``, with each line split into words.
 
     Raises:
-        InputError: for the reasons of ``read_aligned``, or if a line is empty.
+        InputError: for the same reasons as in ``read_aligned``, or if a line is empty.
     """
     for where, lines in read_aligned(paths):
         sides = [line.split() for line in lines]

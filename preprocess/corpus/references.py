@@ -1,4 +1,4 @@
-"""Write sets with several references per sentence: the files of TurkCorpus and ASSET, and pairs that share a source."""
+"""Write sets with several references per sentence: files of TurkCorpus and ASSET, and pairs that share a source."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from corpus.output import SIDES
 from corpus.preparation import Preparation
 
-# Source and references of each split, by their file names in the release.
+# Names of the source and reference files of each split in the release.
 TURK = {
     split: (f"{name}.8turkers.tok.norm", *(f"{name}.8turkers.tok.turk.{number}" for number in range(8)))
     for split, name in (("test", "test"), ("valid", "tune"))
@@ -18,7 +18,7 @@ ASSET = {
 
 
 def write_references(preparation: Preparation, split: str, paths: Sequence[Path]) -> None:
-    """Write a set of aligned files. The first reference is also the target."""
+    """Write a set from aligned files. The first reference is also the target."""
     with preparation.split(split, sides(len(paths) - 1)) as writer:
         for where, (source, *references) in writer.until_full(preparation.aligned_lines(paths)):
             writer.add(source, references[0], *references, where=where)
@@ -27,9 +27,9 @@ def write_references(preparation: Preparation, split: str, paths: Sequence[Path]
 def write_grouped(
     preparation: Preparation, split: str, pairs: Iterable[tuple[str, str]], *, required: bool = True
 ) -> None:
-    """Write pairs that share a source as one line with all their targets as references. The pairs are kept in memory.
+    """Write pairs that share a source as one line, with all their targets as references. The pairs are kept in memory.
 
-    The reference files need one line for every source. A source with fewer targets repeats its first target, which
+    The reference files need one line for every source. A source with fewer targets repeats its first target. This
     changes neither BLEU nor metrics that use the best of several references.
     """
     groups: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Draw splits from one file, by the digests of the pairs and the seed.
+"""Draw splits from one file, using digests of the pairs and the seed.
 
 The result does not depend on the order of the lines, the machine or the version of Python. The draw needs about 100
 bytes of memory per pair.
@@ -16,7 +16,7 @@ NO_SPLIT = ""
 
 
 class Draw:
-    """Draws the split of every pair. Call ``add`` for each pair, then ``assign``, and read the pairs again.
+    """Draws a split for every pair. Call ``add`` for each pair, then ``assign``, and then read the pairs again.
 
     Args:
         seed: seed of the draw.
@@ -29,7 +29,7 @@ class Draw:
         self._ranks = array("Q")
         self._disjoint = disjoint
         self._same = key
-        self._sentences = array("Q")  # digests of each pair's two sentences if disjoint
+        self._sentences = array("Q")  # digests of both sentences of each pair, if splits are disjoint
 
     def __len__(self) -> int:
         return len(self._ranks)
@@ -47,8 +47,8 @@ class Draw:
         """Return the split of every pair, in the order in which they were added.
 
         Args:
-            sizes: number of pairs of each split. Earlier splits are filled first.
-            rest: the split of all other pairs, if they have one.
+            sizes: number of pairs for each split. Earlier splits are filled first.
+            rest: the split of all other pairs, if any.
         """
         ranks = np.frombuffer(self._ranks, dtype=np.uint64)
         groups = self._groups(ranks) if self._disjoint else iter(np.argsort(ranks, kind="stable")[:, None])
@@ -66,7 +66,10 @@ class Draw:
         return splits
 
     def _groups(self, ranks: "np.ndarray") -> "Iterator[np.ndarray]":
-        """Yield the connected components, sorted by the sum of their ranks. This order is random for all sizes."""
+        """Yield the connected components of pairs, sorted by the sum of their ranks.
+
+        This order is random for components of all sizes.
+        """
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
@@ -77,7 +80,7 @@ class Draw:
         of_pair = components[links[0]]
         members = np.argsort(of_pair, kind="stable")
         starts = np.flatnonzero(np.diff(of_pair[members], prepend=-1))
-        sums = np.add.reduceat(ranks[members], starts)  # wraps around at 2 ** 64
+        sums = np.add.reduceat(ranks[members], starts)  # the sum wraps around at 2 ** 64
         ends = np.append(starts[1:], len(members))
         for group in np.argsort(sums, kind="stable"):
             yield members[starts[group] : ends[group]]

@@ -1,7 +1,7 @@
-"""Read the rows of one file in any table format, which is detected from its content.
+"""Read the rows of a file in any table format. The format is detected from the content.
 
 Delimited text is read by ``csv`` in the dialect that ``dialects.py`` chooses, JSON by ``json``, Parquet by DuckDB, and
-tables that the library ``datasets`` has saved by PyArrow.
+tables saved by the library ``datasets`` by PyArrow.
 """
 
 import glob
@@ -24,16 +24,18 @@ from wean_fairseq.storage.files import most_unpacked
 from wean_fairseq.storage.saved_tables import arrow_files
 
 _SAMPLE_LINES, _SAMPLE_CHARACTERS = 1000, 1 << 20
-_PARQUET_RATIO = 100  # times the size of the file, as text. Padded numbers of a tokenizer reach 75
-_SAFE_PYARROW = 14, 0, 1  # older versions run code that a column of an extension type names (CVE-2023-47248)
-# Numbers of fields in the FlatBuffers of Arrow: of a message, of a batch of a dictionary, of a batch.
+# maximum ratio between the size as text and the size of the file. Padded numbers of a tokenizer reach 75
+_PARQUET_RATIO = 100
+_SAFE_PYARROW = 14, 0, 1  # older versions may run code named by a column with an extension type (CVE-2023-47248)
+# Numbers of fields in Arrow's FlatBuffers: the header of a message, the batch of a dictionary, and the compression of a
+# batch.
 _HEADER, _DICTIONARY, _COMPRESSION = 2, 1, 3
 _SQL = ("insert into", "create table", "drop table", "-- mysql", "-- phpmyadmin", "-- postgresql", "/*!40")
 _MARKUP = ("<!doctype", "<html", "<table", "<?xml")
 
 
 class Source(ABC):
-    """The rows of a file as values, which are lists of cells or objects with names.
+    """The rows of a file as values. A value is a list of cells, or an object with names.
 
     Attributes:
         kind: description of the format.
@@ -53,12 +55,12 @@ class Source(ABC):
 
 
 class _Delimited(Source):
-    """Delimited text, in the dialect that fits the whole file."""
+    """Delimited text. Its dialect fits the whole file."""
 
     def __init__(self, preparation: Preparation, path: Path) -> None:
         super().__init__(preparation, path)
         beginning = read_beginning(path, _SAMPLE_CHARACTERS).replace(b"\r\n", b"\n")
-        self.returns = beginning.count(b"\r") > beginning.count(b"\n")  # line endings of old Macs
+        self.returns = beginning.count(b"\r") > beginning.count(b"\n")  # old Macs end lines in this way
         sample, size = [], 0
         for line in islice(self._lines(count=False), _SAMPLE_LINES):
             sample.append(line)
@@ -81,7 +83,7 @@ class _Delimited(Source):
         self.kind = f"{'TSV' if self.dialect.delimiter == chr(9) else 'CSV'}, {self.dialect.describe()}"
 
     def values(self, *, count: bool) -> Iterator[Value]:
-        """Yield the rows."""
+        """Yield the rows of the text."""
         for row in read_rows(self._lines(count=count), self.dialect):
             yield Value(row.line, row.cells, row.problem)
 
@@ -96,7 +98,7 @@ class _Delimited(Source):
         return evidence
 
     def _settle(self, dialect: Dialect) -> Dialect:
-        """Read the whole file if the sample does not show whether marks and backslashes are text."""
+        """Read the whole file if the sample does not show whether marks and backslashes are part of the text."""
         evidence = self._measure(dialect)
         if evidence.marks or evidence.stray or (evidence.bad and dialect.quote):
             variants = candidates(dialect, '"\\' + dialect.quote)
@@ -127,7 +129,7 @@ def _remarks(dialect: Dialect, evidence: Evidence, measured: Sequence[tuple[Dial
 
 
 class _Json(Source):
-    """JSON lines, an array, or one object that contains all rows."""
+    """JSON lines, an array, or a single object that contains all rows."""
 
     def __init__(self, preparation: Preparation, path: Path) -> None:
         super().__init__(preparation, path)
@@ -159,7 +161,7 @@ class _Parquet(Source):
     def values(self, *, count: bool) -> Iterator[Value]:
         """Yield objects."""
         del count  # text in Parquet is always UTF-8
-        import duckdb  # only needed for Parquet
+        import duckdb  # duckdb is only needed for Parquet
 
         settings = {"threads": 1, "memory_limit": "150MB", "temp_directory": "", "preserve_insertion_order": True}
         settings |= {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
@@ -185,7 +187,7 @@ class _Parquet(Source):
 
 
 class _Saved(Source):
-    """A table in Arrow files, saved by the library ``datasets``."""
+    """A table in Arrow files that the library ``datasets`` has saved."""
 
     kind = "saved Hugging Face data set"
 
@@ -198,7 +200,7 @@ class _Saved(Source):
         """Yield objects."""
         del count  # text in Arrow is always UTF-8
         try:
-            import pyarrow as pa  # only needed for these files
+            import pyarrow as pa  # pyarrow is only needed for these files
 
             if tuple(map(int, pa.__version__.split(".")[:3])) < _SAFE_PYARROW:
                 raise ImportError(pa.__version__)
@@ -213,7 +215,7 @@ class _Saved(Source):
                     refuse_packed(file, pa.ipc.MessageReader.open_stream(content))
                     content.seek(0)
                     for batch in pa.ipc.open_stream(content):
-                        batch.validate(full=True)  # a damaged batch could make PyArrow read outside of the file
+                        batch.validate(full=True)  # a damaged batch could make PyArrow read outside the file
                         for row in batch.to_pylist():
                             number += 1
                             yield Value(number, row)
@@ -222,7 +224,9 @@ class _Saved(Source):
 
 
 def refuse_packed(path: Path, messages: Iterable[Any]) -> None:
-    """Reject Arrow messages with packed columns, because a few bytes can expand to gigabytes. ``datasets`` packs none.
+    """Reject Arrow messages with packed columns, because a few bytes could expand to gigabytes.
+
+    ``datasets`` does not pack columns.
 
     A message is a FlatBuffers table. PyArrow unpacks the columns before it reports that they are packed.
     """
@@ -236,13 +240,13 @@ def refuse_packed(path: Path, messages: Iterable[Any]) -> None:
 
 
 def _field(content: bytes, table: int, number: int) -> int:
-    """Return the position of a table that is a field of another table."""
+    """Return the position of the table that a field of another table contains."""
     place = table + _offset(content, table, number)
     return place + _number(content, place, "<I")
 
 
 def _offset(content: bytes, table: int, number: int) -> int:
-    """Return the distance of a field from the beginning of its table, 0 if it is missing."""
+    """Return the distance of a field from the start of its table, or 0 if the field is missing."""
     fields = table - _number(content, table, "<i")
     entry = 4 + 2 * number
     return _number(content, fields + entry, "<H") if entry < _number(content, fields, "<H") else 0
@@ -254,7 +258,7 @@ def _number(content: bytes, place: int, form: str) -> int:
 
 @contextmanager
 def _unpacked_file(path: Path) -> Iterator[Path]:
-    """Yield the file, or a temporary unpacked copy if it is gzipped, because Parquet needs random access."""
+    """Yield the file itself, or a temporary unpacked copy of a gzipped file, because Parquet needs random access."""
     with opened(path) as (file, content):
         if content is file:
             yield path
@@ -278,7 +282,7 @@ def open_source(preparation: Preparation, path: Path) -> Source:
 
 
 def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
-    """Return the rows of an object that contains all rows in a list, as one list per column, or by row numbers.
+    """Return the rows of an object that contains all rows: in a list, as one list per column, or by row numbers.
 
     The forms are ``{"data": [{...}, ...]}`` and ``{"source": [...], "target": [...]}``. Pandas also writes ``{"source":
     {"0": ...}, ...}``, ``{"0": {"source": ..., ...}, ...}`` and ``{"columns": [...], "data": [[...], ...]}``.
@@ -304,7 +308,7 @@ def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:
         alike = [f"{name} ({len(column):,})" for name, column in tables.items() if column[0].keys() == rows[0].keys()]
         if len(alike) > 1:
             raise InputError(f"{path} has several lists of rows ({', '.join(alike)}): write a file for each list.")
-        inner = [row.get("row") for row in rows]  # as in files of the Hugging Face viewer
+        inner = [row.get("row") for row in rows]  # the viewer of Hugging Face writes files in this form
         return inner if all(isinstance(row, dict) for row in inner) else rows
     sizes = {len(column) for column in lists.values()}
     if len(lists) < 2 or len(lists) < len(value) or len(sizes) != 1:

@@ -5,8 +5,8 @@
     for source, target in table.pairs():
         ...
 
-The format is detected from the content. Every row is used, or counted by the reason for dropping it. Rows come in the
-order of the file. Memory is independent of the file size, except for about 25 bytes per row.
+The format is detected from the content. Every row is either used, or counted by the reason for dropping it. Rows keep
+the order of the file. Memory is independent of the file size, except for about 25 bytes per row.
 """
 
 from abc import ABC, abstractmethod
@@ -29,20 +29,20 @@ from corpus.reading import read_beginning
 from corpus.sources import open_source
 
 _SAMPLE_ROWS = 200
-_SHOWN = 60  # maximum length of a printed sentence, in characters
+_SHOWN = 60  # maximum number of characters of a printed sentence
 _MOST_NAMES = 10_000  # maximum number of columns in JSON
 
 Texts = tuple[str, ...]
 
 
 class Pairs(ABC):
-    """Sentence pairs of one or two files.
+    """Sentence pairs from one or two files.
 
     Attributes:
         name: name of the file, for messages.
         rows: number of rows. It is known after ``survey``.
         left_out: number of dropped rows by reason.
-        first: the line of the first dropped row and details, by reason.
+        first: for each reason, the line and details of the first dropped row.
         notes: sentences about assumptions.
         references: number of targets of each source.
     """
@@ -60,24 +60,24 @@ class Pairs(ABC):
 
     @abstractmethod
     def items(self, *, count: bool) -> Iterator[tuple[int, Texts | None, str]]:
-        """Yield the line number, the texts, and the reason for dropping it if there is one, for every row.
+        """Yield, for every row, its line number, its texts, and the reason for dropping it, if any.
 
         Args:
-            count: count the characters that are corrected while reading.
+            count: whether to count the characters that are corrected while reading.
         """
 
     @abstractmethod
     def describe(self) -> str:
-        """Return the format in words."""
+        """Describe the format in words."""
 
     def survey(self, *, keep_duplicates: bool = False) -> None:
-        """Read the whole file, and print its format, one pair and the row counts.
+        """Read the whole file, and print its format, one pair, and the numbers of rows.
 
         Args:
             keep_duplicates: keep exact duplicates.
 
         Raises:
-            InputError: if there is no pair.
+            InputError: if there is no usable pair.
         """
         self._say(self.describe())
         digests, same, breaks, example = array("Q"), 0, 0, None
@@ -121,7 +121,7 @@ class Pairs(ABC):
         self.preparation.left_out.update(counts)
 
     def pairs(self) -> Iterator[Texts]:
-        """Yield the pairs, after ``survey``, followed by the texts of further columns."""
+        """Yield each pair, followed by the texts of further columns. Call ``survey`` first."""
         keep = iter(self._unique)
         for _, texts, _ in self.items(count=False):
             if texts is not None and texts[0].strip() and texts[1].strip() and next(keep):
@@ -131,13 +131,13 @@ class Pairs(ABC):
         return int(self._unique.sum())
 
     def _leave_out(self, reason: str, line: int) -> None:
-        """Count a dropped row by its reason. Text after ": " in a reason describes its first row."""
+        """Count a dropped row by its reason. Text after ": " in a reason describes the first row with this reason."""
         reason, _, detail = reason.partition(": ")
         self.left_out[reason] += 1
         self.first.setdefault(reason, f"line {line}" + (f", {detail}" if detail else ""))
 
     def reasons(self) -> str:
-        """Return the counts of dropped rows, after a colon. Return an empty text if there are none."""
+        """Return the counts of dropped rows, after a colon, or an empty text if there are none."""
         shown = [
             f"{number:,} {reason}" + (f" (first: {self.first[reason]})" if reason in self.first else "")
             for reason, number in self.left_out.items()
@@ -160,7 +160,7 @@ class AlignedFiles(Pairs):
                 raise InputError(f"{path} is a table, and holds both sides alone: give --data that file only.")
 
     def describe(self) -> str:
-        """Return the format in words."""
+        """Describe the format in words."""
         return "two text files, aligned line by line"
 
     def items(self, *, count: bool) -> Iterator[tuple[int, Texts | None, str]]:
@@ -172,21 +172,21 @@ class AlignedFiles(Pairs):
 
 
 class Table(Pairs):
-    """One file with both sides of all pairs.
+    """A file that contains both sides of all pairs.
 
     Args:
         preparation: state of this run of the script, which reads and counts lines.
         path: path of the file.
-        columns: names or numbers of the columns of source, target and further references. Optional if there are two
-            columns.
-        header: ``yes`` or ``no`` instead of a guess.
+        columns: names or numbers of the columns for source, target and further references. They may be omitted if there
+            are only two columns.
+        header: ``yes`` or ``no``. By default, it is guessed.
         partly: whether columns of further references may be missing in the table.
         advice: last sentence of errors about columns.
 
     Attributes:
-        names: names of all columns, by their keys.
+        names: names of all columns by their keys.
         keys: keys of the columns that are read.
-        header: the cells of the header. Empty if there is none.
+        header: the cells of the header. It is empty if there is no header.
 
     Raises:
         InputError: if the format or the columns are ambiguous.
@@ -222,7 +222,7 @@ class Table(Pairs):
         self.references = len(self.keys) - 1
 
     def describe(self) -> str:
-        """Return a description of format, header and columns."""
+        """Describe format, header and columns in words."""
         roles = ("source", "target", *(f"reference {number}" for number in range(2, len(self.keys))))
         places = {key: number for number, key in enumerate(self.names, start=1)}
         shown = ", ".join(
@@ -267,7 +267,7 @@ class Table(Pairs):
         return value[key] if isinstance(value, list) and int(key) < len(value) else None
 
     def _read_header(self, rows: list[list[str]], columns: Sequence[str], header: str | None) -> None:
-        """Decide whether the first row is a header: by the option, the requested columns, or its content."""
+        """Decide whether the first row is a header, from the option, the requested columns, or its content."""
         names = [one_spaced(cell) for cell in rows[0]]
         columns = columns[:2] if self.partly else columns
         named = bool(columns) and all(one_spaced(name) in names for name in columns if not name.isdecimal())
@@ -290,12 +290,12 @@ class Table(Pairs):
         names: dict[Key, str] = {}
         for path, _ in (part for value in sample for part in paths_of(value) if part[0]):
             names[path] = path
-            if len(names) > _MOST_NAMES:  # each name is looked up in each row of the sample
+            if len(names) > _MOST_NAMES:  # each name is looked up in each sampled row
                 raise InputError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
         return names
 
     def _choose(self, sample: Sequence[Any], columns: Sequence[str]) -> list[Key]:
-        """Return the keys of the requested columns, or of the only two columns."""
+        """Return the keys of the requested columns. Without a request, return the keys of the only two columns."""
         cells = {key: [_as_text(self._cell(row, key)) or "" for row in sample] for key in self.names}
         if columns:
             columns = [*columns[:2], *(name for name in columns[2:] if not self.partly or name in self.names.values())]
@@ -304,7 +304,7 @@ class Table(Pairs):
             keys = [key for key, name in self.names.items() if name or not self.header]
             if len(keys) > 2 and sample:
                 keys = [key for key in keys if any(cells[key])]
-            if not self.positional:  # a number in an object is not text
+            if not self.positional:  # a number in a JSON object is not text
                 keys = [key for key in keys if any(isinstance(self._cell(row, key), str) for row in sample)]
             if len(keys) != 2:
                 problem = "does not tell which columns are the sentences" if keys else "has no columns of text"
@@ -338,7 +338,10 @@ def open_pairs(
 
 
 def _as_text(value: Any) -> str | None:
-    """Return a cell as text. Null becomes empty, a number its digits. Return ``None`` for objects and lists."""
+    """Return a cell as text. Null becomes an empty text, and a number becomes its digits.
+
+    Return ``None`` for objects and lists.
+    """
     if isinstance(value, str):
         return value
     if value is None or (isinstance(value, float) and not isfinite(value)):

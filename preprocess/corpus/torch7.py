@@ -1,8 +1,8 @@
 """Read Torch7 files (``.t7``, binary) that contain only tables, strings, numbers and booleans.
 
-Every value is stored as a 32-bit type tag and its content, in little endian. A table is stored as a 32-bit index, the
-number of its pairs, and the key and value of each pair. Only the index of a repeated table is stored. Objects and
-functions, which a Torch process would build or run, are rejected, because the file is treated as data.
+Every value is stored as a 32-bit type tag followed by its content, in little endian. A table is stored as a 32-bit
+index, the number of its pairs, and the key and the value of each pair. If a table is repeated, only its index is stored
+again. Objects and functions are rejected, because Torch would build or run them, and the file is treated as data.
 """
 
 import struct
@@ -16,7 +16,7 @@ _DEEPEST = 50
 
 
 def load(path: Path) -> Any:
-    """Return the value in a file. Tables become dictionaries.
+    """Return the value in a file, with dictionaries for tables.
 
     Raises:
         InputError: if the file is not a Torch7 file, or contains objects or functions.

@@ -1,7 +1,7 @@
-"""Run tools on hostile or malformed checkpoints under an audit hook; a command of ``warm.py``.
+"""Run tools on hostile or malformed checkpoints under an audit hook. This is a command of ``warm.py``.
 
-The interpreter reports to the hook everything that is compiled, executed, started, connected to or written, regardless
-of the function that was called. The hook cannot be removed, so a separate process is used.
+The interpreter reports to the hook everything that is compiled, executed, started, connected to or written, whichever
+function does it. The hook cannot be removed, so a separate process is used.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ from wean_fairseq.reporting import plot_cli, report_cli
 
 wean_fairseq.register()
 
-LIMIT = 60  # maximum seconds of one tool for one checkpoint
+LIMIT = 60  # maximum seconds for one tool and one checkpoint
 STARTED = {
     *("os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.startfile", "pty.spawn"),
     *("subprocess.Popen", "socket.connect", "urllib.Request", "webbrowser.open", "pickle.find_class", "marshal.load"),
@@ -58,7 +58,7 @@ CHANGED = {
 
 
 class Watch:
-    """Events that the audit hook has seen while it watched."""
+    """Collects the events that the audit hook reports while it is watching."""
 
     def __init__(self) -> None:
         self.watching = False
@@ -72,14 +72,15 @@ class Watch:
             self.seen.append(f"{event} {given!r:.200}")
         elif event == "open" and MARK in str(given[0]) and _writes(given[1], given[2]):
             self.seen.append(f"open {given!r:.200}")
-        elif event == "compile" and given[1] != "<unknown>" and MARK in str(given[0]):  # the name that ast.parse uses
+        # this is the name that ast.parse uses
+        elif event == "compile" and given[1] != "<unknown>" and MARK in str(given[0]):
             self.seen.append(f"compile {given!r:.200}")
         elif event == "exec" and _names(given[0]):
             self.seen.append(f"exec {given!r:.200}")
 
     @contextlib.contextmanager
     def on(self) -> Iterator[list[str]]:
-        """Yield the list of events observed in the block."""
+        """Yield a list that receives the events observed in the block."""
         self.seen = []
         self.watching = True
         try:
@@ -93,7 +94,10 @@ def _writes(mode: Any, flags: Any) -> bool:
 
 
 def _names(code: Any) -> bool:
-    """Return True if a code object contains the mark. Code that Python generates for dataclasses does not."""
+    """Return True if a code object contains the mark.
+
+    The code that Python generates for dataclasses does not contain it.
+    """
     if not isinstance(code, CodeType):
         return False
     if code.co_filename == __file__ or code.co_filename.endswith("hostile_options.py"):
@@ -112,7 +116,7 @@ def _configuration(parser: Callable[[], Any], *line: str) -> DictConfig:
 
 
 TASK = ["-s", "src", "-t", "tgt", "--dataset-impl", "raw", "--cpu", "--no-progress-bar", "--batch-size", "2"]
-TASK += ["--num-workers", "0"]  # starting another process would be observed
+TASK += ["--num-workers", "0"]  # starting another process would be observed as an event
 TRAINING = ["--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "query_embedding", "--optimizer", "adam"]
 TRAINING += ["--embed-dim", "8", "--hidden-size", "8", "--lr", "0.1", "--max-update", "1"]
 
@@ -148,13 +152,13 @@ def _export(path: Path, data: Path) -> int:
 
 
 def _generate(path: Path, data: Path) -> int:
-    """``wean_fairseq.load`` and a sentence."""
+    """Load a model with ``wean_fairseq.load``, and rewrite a sentence."""
     files = ["--model", str(path), "--data", str(data), "--input", str(data / "text")]
     return generation_cli.main([*files, "--output", str(path.parent / "generated"), "--overwrite", "--cpu"])
 
 
 def _exported(path: Path, data: Path) -> int:
-    """An export whose ``config.json`` has the checkpoint's configuration and state, as far as JSON can hold it."""
+    """Write an export whose ``config.json`` has the checkpoint's configuration and state, as far as JSON allows."""
     state = torch.load(path, weights_only=True)
     folder = path.parent / "exported"
     folder.mkdir(exist_ok=True)
@@ -164,7 +168,7 @@ def _exported(path: Path, data: Path) -> int:
     try:
         save_file({name: tensor.clone() for name, tensor in state["model"].items()}, folder / "model.safetensors")
         text = json.dumps({**config, "format": 1, "same_as": {}}, default=_as_json)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # no end, or no tensors
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # the state contains itself, or has no tensors
         raise UserError(str(error)) from error
     (folder / "config.json").write_text(text)
     return TOOLS["fairseq-generate"](folder / "model.safetensors", data)
@@ -181,7 +185,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _report(path: Path, data: Path) -> int:
-    """Create a run folder of another user."""
+    """Report on a run folder that another user might have created."""
     folder = path.parent / "run"
     if not folder.exists():
         (folder / "system").mkdir(parents=True)
@@ -239,7 +243,7 @@ def _out_of_time(*_: object) -> None:
 
 
 def attempt(watch: Watch, tool: str, path: Path, data: Path) -> dict[str, Any]:
-    """Run a tool on a file. Return its end, its refusal, its output and the observed events."""
+    """Run a tool on a file. Return how it ended, its refusal, its output and the observed events."""
     said = io.StringIO()
     refusal = ""
     signal.alarm(LIMIT)
@@ -261,7 +265,7 @@ def control(watch: Watch) -> dict[str, list[str]]:
     """Return the events that are observed when Python's own ``eval`` evaluates the expressions."""
     found = {}
     for code in (*ACTIONS, *WITHOUT_CALLS):
-        if "**" in code or "* 10" in code:  # which would not end
+        if "**" in code or "* 10" in code:  # these would not end
             continue
         with watch.on() as seen, contextlib.suppress(Exception):
             eval(code)  # noqa: S307 - to see that it is seen
@@ -270,9 +274,12 @@ def control(watch: Watch) -> dict[str, list[str]]:
 
 
 def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield changes of a checkpoint and its changed content. ``share`` tools take turns with the variants."""
+    """Yield the name of each changed checkpoint and its content.
+
+    ``share`` tools take turns, so that each variant is used by one of them.
+    """
     if given.kind == "types":
-        yield from wrong_members(state, given.number, f"{given.seed} {tool}")  # others for each tool
+        yield from wrong_members(state, given.number, f"{given.seed} {tool}")  # every tool gets other changes
         return
     made = variants(state["cfg"], given.number, given.seed, tuple(CONTAINERS) if given.kind == "options" else PLAIN)
     for variant in made[given.tools.index(tool) % given.share :: given.share]:
@@ -280,9 +287,9 @@ def checkpoints(given: Namespace, state: dict[str, Any], tool: str) -> Iterator[
 
 
 def cli_main() -> None:
-    """Read the request of ``test_hostile_options.audited`` from standard input and print the observed events."""
+    """Read the request of ``test_hostile_options.audited`` from standard input, and print the observed events."""
     given = Namespace(**json.load(sys.stdin))
-    if given.kind == "unchecked options":  # disables the check of options that fairseq evaluates
+    if given.kind == "unchecked options":  # this disables the check of options that fairseq evaluates
         checkpoint_options.EVALUATED.clear()
     signal.signal(signal.SIGALRM, _out_of_time)
     os.chdir(given.folder)

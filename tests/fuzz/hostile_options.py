@@ -1,6 +1,6 @@
-"""Configurations that would run code if anything evaluated them, resolved them or trusted their types.
+"""Configurations that would run code if a tool evaluated them, resolved them or trusted their types.
 
-Every expression contains ``MARK``, so that any evaluation is detected (see ``audited.py``), even a harmless one.
+Every expression contains ``MARK``. Therefore any evaluation is detected (see ``audited.py``), even if it does no harm.
 ``ACTIONS`` would do harm immediately.
 """
 
@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 MARK = "weanmark"
 
-# Expressions with a call. Each creates a file, a folder or a process at once if it is evaluated.
+# Expressions that contain a call. If one is evaluated, it immediately creates a file, a folder or a process.
 ACTIONS = (
     f"__import__('os').mkdir('{MARK}')",
     f"__import__('os').system('touch {MARK}')",
@@ -27,7 +27,7 @@ ACTIONS = (
     f"(lambda: __import__('{MARK}'))()",
     f"__import__('os').posix_spawn('/bin/touch', ['touch', '{MARK}'], {{}})",
 )
-# Expressions without a call. A check that looks only for calls would miss them.
+# Expressions that contain no call. A check that only looks for calls would miss them.
 WITHOUT_CALLS = (
     f"[x['{MARK}'] for x.__class__.__getitem__ in [__import__]]",
     f"[0 for __builtins__['{MARK}'] in [1]]",
@@ -57,13 +57,13 @@ WITHOUT_CALLS = (
     f"'{MARK}' % ()",
     f"1j * {MARK}",
 )
-# Text around an expression: other expressions, and text that Python ignores.
+# Text around an expression: other expressions, and characters that Python ignores.
 AROUND = (
     "({})", "[{}]", "({},)", "[1, ({}, 2)]", "{{'a': {}}}", "{{1: [{}]}}", "[{}] * 2", "[1] + [{}]", "1 + {}", "-{}",
     "{} or 1", "[{} for _ in (1,)]", " {}", "\n\t{}", "{}  # ,)", "(\n{}\n)", "\x0c{}", "{}\\\n", "lambda: {}",
     "{}.real", "(512, 10, 5), {}", "0.9, {}", "True if {} else False",
 )  # fmt: skip
-# Sections of a configuration whose options fairseq evaluates, by arch, task and criterion.
+# Sections of a configuration with options that fairseq evaluates, by arch, task and criterion.
 PLACES: tuple[dict[str, Any], ...] = tuple(
     {"section": section, "name": name, "option": option}
     for section, name, options in (
@@ -96,7 +96,7 @@ PLACES: tuple[dict[str, Any], ...] = tuple(
 
 
 class Variant(NamedTuple):
-    """A hostile checkpoint's ``cfg`` and ``args``, with a description."""
+    """The ``cfg`` and the ``args`` of a hostile checkpoint, with a description."""
 
     name: str
     cfg: Any
@@ -104,7 +104,7 @@ class Variant(NamedTuple):
 
 
 def _section(cfg: dict[str, Any], place: dict[str, Any], value: Any) -> dict[str, Any]:
-    """Return a copy of ``cfg`` in which the option of ``place`` has the value.
+    """Return a copy of ``cfg`` in which the option of ``place`` has the given value.
 
     The section also gets the name and the defaults of the arch, task or criterion that reads the option.
     """
@@ -114,7 +114,7 @@ def _section(cfg: dict[str, Any], place: dict[str, Any], value: Any) -> dict[str
 
 
 def _defaults(place: dict[str, Any]) -> dict[str, Any]:
-    """Return the options that a fairseq arch needs in order to reach the evaluation of the hostile one."""
+    """Return the options that a fairseq arch needs before it evaluates the hostile option."""
     sizes = Namespace(
         max_source_positions=64, max_target_positions=64, tokens_per_sample=64, share_all_embeddings=False
     )
@@ -125,14 +125,14 @@ def _defaults(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _halves(cfg: dict[str, Any], place: dict[str, Any], code: str) -> dict[str, Any]:
-    """Return the code in two options of the same section, joined by interpolation."""
+    """Put the code into two options of the same section. Interpolation joins them."""
     changed = _section(cfg, place, f"${{{place['section']}.a}}${{.b}}")
     changed[place["section"]] |= {"a": code[: len(code) // 2], "b": code[len(code) // 2 :]}
     return changed
 
 
 def _across(cfg: dict[str, Any], place: dict[str, Any], code: str) -> dict[str, Any]:
-    """Return the code in file names of two other sections, joined by interpolation."""
+    """Put the code into file names of two other sections. Interpolation joins them."""
     changed = _section(cfg, place, "${checkpoint.save_dir}${task.data}")
     half = len(code) // 2
     changed["checkpoint"] = {**(cfg.get("checkpoint") or {}), "save_dir": code[:half]}
@@ -141,7 +141,7 @@ def _across(cfg: dict[str, Any], place: dict[str, Any], code: str) -> dict[str, 
 
 
 def _legacy(cfg: dict[str, Any], place: dict[str, Any], value: Any) -> Namespace:
-    """Return the options of an old checkpoint, all in one."""
+    """Return the options of an old checkpoint, which has all of them in one namespace."""
     kept = {
         **_defaults(place),
         "task": "translation",
@@ -163,7 +163,7 @@ def _endless(section: dict[str, Any]) -> dict[str, Any]:
     return section
 
 
-# Ways to put code into a configuration: each maps (configuration, place, code) to (cfg, args).
+# Ways to put code into a configuration. Each maps (configuration, place, code) to (cfg, args).
 CONTAINERS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], tuple[Any, Any]]] = {
     "dict": lambda cfg, at, code: (_section(cfg, at, code), None),
     "Namespace": lambda cfg, at, code: (
@@ -211,7 +211,7 @@ CONTAINERS: dict[str, Callable[[dict[str, Any], dict[str, Any], str], tuple[Any,
 }
 
 
-# Those of types that fairseq writes, so that only the option itself can be refused.
+# The ways that only use types written by fairseq, so that only the option itself can be refused.
 PLAIN = ("dict", "Namespace", "args", "args beside cfg")
 
 
@@ -224,7 +224,7 @@ def expression(chance: random.Random) -> str:
 
 
 def variants(cfg: dict[str, Any], number: int, seed: int, among: Sequence[str]) -> list[Variant]:
-    """Yield up to ``number`` hostile variants of a configuration, from all places and the containers ``among``."""
+    """Return up to ``number`` hostile variants of a configuration, from all places and the containers in ``among``."""
     chance = random.Random(seed)
     containers = list(among) * (number // len(among) + 1)
     places = list(PLACES) * (number // len(PLACES) + 1)

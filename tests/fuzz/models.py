@@ -1,4 +1,4 @@
-"""Create checkpoints of tiny models with random weights in this process."""
+"""Create checkpoints of tiny models with random weights inside this process."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ wean_fairseq.register()
 
 
 def data_folder(folder: Path) -> Path:
-    """Create the folder with the two identical dictionaries."""
+    """Create the folder with two identical dictionaries."""
     for side in ("src", "tgt"):
         make_dictionary(9).save(str(folder / f"dict.{side}.txt"))
     return folder
 
 
 def save_random_model(data: Path, name: str, given: list[str]) -> Path:
-    """Save a model of the options ``given`` as fairseq-train saves it, next to its dictionaries."""
+    """Save a model with the options ``given`` as fairseq-train would save it, next to its dictionaries."""
     parser = options.get_training_parser()
     line = [
         str(data),

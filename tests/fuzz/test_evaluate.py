@@ -1,4 +1,4 @@
-"""``wean-evaluate`` prints scores or one error sentence for any text, and every score belongs to its line."""
+"""For any text, ``wean-evaluate`` prints scores or one error sentence, and every score belongs to its line."""
 
 import json
 import re
@@ -27,7 +27,8 @@ from wean_fairseq.evaluation.plausibility import MARKS
 
 METRICS = ("bleu", "sari", "rouge-l", "meteor-exact-stem", "exact@1", "copy-rate", "distinct-2", "novelty-1")
 NAMES = ("A", "Ä 中", "|", "A|B", "\u2028", "x\ny", "\ud800", "`", "\U0001f469\u200d\U0001f467", "copy-source")
-#: Files that are refused because they contain something other than plain sentences. Unit tests list these files.
+#: Messages about files that are refused because they contain something other than plain sentences. Unit tests list
+#: these kinds of files.
 NOT_PLAIN = re.compile(
     r"not plain sentences|holds JSON, not one sentence|outputs hold|outputs (?:begin|end) with a number"
 )
@@ -36,14 +37,14 @@ TAGGED = re.compile(r"[STHD]-[0-9]+\t", re.DOTALL)
 
 @st.composite
 def corpora(draw: st.DrawFn) -> dict[str, list[str]]:
-    """Return outputs, references and sources, some of them the same."""
+    """Draw outputs, references and sources, some of which are equal."""
     size = draw(st.integers(1, 5))
     lines = paragraphs(size, size)
     outputs = draw(lines)
     kept = draw(st.lists(st.booleans(), min_size=size, max_size=size))
     references = [out if keep else other for out, keep, other in zip(outputs, kept, draw(lines), strict=True)]
     pieces = next(filter(MARKS[0].found_in, outputs), None)
-    if pieces is not None:  # refused if no reference contains them
+    if pieces is not None:  # the outputs are refused if no reference contains pieces
         references[-1] = pieces
     return {"hyp": outputs, "ref": references, "src": draw(lines)}
 
@@ -56,7 +57,7 @@ def score(folder: Path, name: str, *options: object, given: str = "--hyp") -> tu
 
 @budgets(12, 1500)
 def test_every_score_belongs_to_its_line(examples, reliability):
-    """exact@1 of a line depends only on that line, so that a shifted or lost line is detected."""
+    """exact@1 of a line depends only on this line, so a shifted or lost line is detected."""
 
     def check(corpus, data, name, tokenize):
         with tempfile.TemporaryDirectory() as place:
@@ -81,7 +82,7 @@ def test_every_score_belongs_to_its_line(examples, reliability):
             exact = [100.0 * (ours.split() == right.split()) for ours, right in zip(written, references, strict=True)]
             assert found["systems"][name]["exact@1"]["sentences"] == exact
             rows = [line for line in (folder / "md").read_text(encoding="utf-8").split("\n") if line.startswith("|")]
-            assert len(rows) == 4  # head, rule, source, system
+            assert len(rows) == 4  # head, rule, source and system
             assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(METRICS) + 2}
             assert f"{len(written)} sentences" in out
 
@@ -118,10 +119,10 @@ def visible(line: str) -> bool:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[list[str], list[str], list[str]]:
-    """Return sources and outputs, and the lines of a log of them in the order of some batches, between other lines."""
+    """Draw sources and outputs, and the lines of their log, in the order of some batches and between other lines."""
     line = texts().map(lambda text: " ".join(text.split())).filter(visible)
     pairs = draw(st.lists(st.tuples(line, line), min_size=1, max_size=5))
-    noise = texts().filter(lambda text: not re.search(r"[STHDP]-\d", text))  # one within a line is refused as well
+    noise = texts().filter(lambda text: not re.search(r"[STHDP]-\d", text))  # such text inside a line is refused, too
     shown = []
     for number in draw(st.permutations(range(len(pairs)))):
         source, output = pairs[number]
@@ -140,7 +141,7 @@ def test_logs_are_read_in_the_order_of_the_input(examples, reliability):
             path = Path(place, "log")
             path.write_bytes(
                 data.draw(files([*shown, "."])).content
-            )  # a log that ends within a line of ours is refused
+            )  # a log that ends in the middle of a tagged line is refused
             found = read_generated("", path, oov_source=sources)
             assert found.hypotheses == outputs
 
@@ -149,7 +150,7 @@ def test_logs_are_read_in_the_order_of_the_input(examples, reliability):
 
 @budgets(15, 1500)
 def test_damaged_logs_are_refused(examples, reliability):
-    """If lines of a log are omitted, repeated, truncated or renumbered, the result is scores or one error sentence."""
+    """If lines of a log are lost, repeated, cut or renumbered, the command prints scores or one error sentence."""
 
     def check(log, data):
         _, _, shown = log
@@ -179,7 +180,7 @@ def test_damaged_logs_are_refused(examples, reliability):
 
 @pytest.mark.parametrize("line", ["y" * LONGEST, "ab cd e " * (LONGEST // 8)], ids=["word", "words"])
 def test_a_line_of_100000_characters_is_scored(tmp_path, line):
-    """rouge-score's table for the second needs 11 GB."""
+    """For the second line, the table of rouge-score would need 11 GB."""
     for role in ("hyp", "ref", "src"):
         (tmp_path / role).write_text(f"{line}\nshort\n", encoding="utf-8")
     status, _, err = score(tmp_path, "A")
@@ -190,7 +191,10 @@ def test_a_line_of_100000_characters_is_scored(tmp_path, line):
 
 @budgets(10, 1000)
 def test_other_commands_take_any_file_without_a_traceback(examples, reliability):
-    """Sheets, ratings, kept results, tables and re-ranking on files that are not, or almost, theirs."""
+    """Check that the readers of other files never end with a traceback.
+
+    The files are sheets, ratings, recorded results, tables and re-ranking, and may only resemble the right file.
+    """
 
     def check(pieces, damage):
         content = b"".join(piece.encode("utf-8", "surrogatepass") for piece in pieces) + damage

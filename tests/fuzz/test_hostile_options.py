@@ -1,6 +1,7 @@
-"""Every tool that reads checkpoints refuses hostile configurations in one sentence and evaluates none of them.
+"""Every tool that reads checkpoints refuses hostile configurations in one sentence, and evaluates none of them.
 
-An audit hook (``audited.py``) proves that no expression is evaluated. The test does not rely on the tools' output.
+An audit hook (``audited.py``) shows that no expression is evaluated. Therefore the test does not rely on the output of
+the tools.
 """
 
 import json
@@ -18,7 +19,7 @@ from tests.model_contract import make_dictionary
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return two dictionaries, and three pairs a split as text."""
+    """Return the folder of two dictionaries, with three pairs of each split as text."""
     folder = tmp_path_factory.mktemp("data")
     for side in ("src", "tgt"):
         make_dictionary(9).save(str(folder / f"dict.{side}.txt"))
@@ -30,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def checkpoint(data: Path) -> Path:
-    """Return a training of one update on three pairs."""
+    """Train for one update on three pairs, and return the checkpoint."""
     run("fairseq-train", data, "--user-dir", USER_DIR, *TASK, *TRAINING, "--save-dir", data / "saved")
     return data / "saved" / "checkpoint_last.pt"
 
@@ -38,10 +39,10 @@ def checkpoint(data: Path) -> Path:
 def audited(
     data: Path, checkpoint: Path, folder: Path, tools: list[str], number: int, kind: str = "options", share: int = 1
 ) -> dict:
-    """Return the findings of ``audited.py``, with every kind of event if Python's own ``eval`` got the expressions.
+    """Return the findings of ``audited.py``. Every kind of event must be observed if ``eval`` gets the expressions.
 
     Args:
-        number: number of variants. Each tool gets one in ``share`` of them.
+        number: number of variants. Each tool gets every ``share``-th variant.
     """
     given = {
         "checkpoint": str(checkpoint),
@@ -62,7 +63,8 @@ def audited(
 
 @budgets(len(CONTAINERS), 60)
 def test_hostile_configurations_are_refused_and_nothing_is_evaluated(data, checkpoint, tmp_path, examples, reliability):
-    share = 4 if examples == len(CONTAINERS) else 1  # few: each tool gets always the same seven, and four tools each
+    # with few examples, each tool always gets the same seven, and each variant is given to four tools
+    share = 4 if examples == len(CONTAINERS) else 1
     found = audited(data, checkpoint, tmp_path, [*TOOLS], examples, share=share)
     assert not found["marks"]
     assert [result for result in found["results"] if result["seen"]] == []
@@ -71,28 +73,28 @@ def test_hostile_configurations_are_refused_and_nothing_is_evaluated(data, check
         reliability.count("hostile checkpoints tried", len(found["results"]))
 
 
-BUILDING = ["fairseq-validate", "fairseq-generate"]  # the task is that of the checkpoint, or of the command line
+BUILDING = ["fairseq-validate", "fairseq-generate"]  # the task is that of the checkpoint or of the command line
 
 
 @budgets(len(PLACES), 150)
 def test_nothing_is_evaluated_where_nobody_checks_the_option(data, checkpoint, tmp_path, examples, reliability):
-    """A fairseq arch gets code as option values. It may fail in any way, but must not run the code."""
+    """A fairseq arch gets code as values of its options. It may fail in any way, but it must not run the code."""
     tools = BUILDING[: 1 if examples == len(PLACES) else 2]
     found = audited(data, checkpoint, tmp_path, tools, examples, "unchecked options")
     assert not found["marks"]
     assert [result for result in found["results"] if result["seen"]] == []
     literals = [result for result in found["results"] if "other expressions are not evaluated" in result["said"]]
-    assert len(literals) > len(found["results"]) // 3  # at least this share reached an evaluation
+    assert len(literals) > len(found["results"]) // 3  # at least this share of the expressions reached an evaluation
     if examples > len(PLACES):
         reliability.count("hostile checkpoints tried", len(found["results"]))
 
 
-OTHERS = [tool for tool in TOOLS if tool != "fairseq-eval-lm"]  # which is for language models
+OTHERS = [tool for tool in TOOLS if tool != "fairseq-eval-lm"]  # this tool is for language models
 
 
 @budgets(12, 50)
 def test_members_of_other_types_are_one_sentence(data, checkpoint, tmp_path, examples, reliability):
-    """Members of another type, or missing members, are refused in one sentence unless the tool does not need them."""
+    """Members with another type and missing members are refused in one sentence, unless the tool does not need them."""
     found = audited(data, checkpoint, tmp_path, OTHERS, examples, "types")
     assert [result for result in found["results"] if result["ended"] not in ("refused", "done")] == []
     for result in found["results"]:

@@ -1,4 +1,4 @@
-"""fairseq-interactive with tiny random models prints one output per line in order, or one error sentence."""
+"""fairseq-interactive, with tiny random models, prints one output per line in order, or one error sentence."""
 
 import contextlib
 import copy
@@ -22,7 +22,7 @@ from wean_fairseq.evaluation.output_reader import read_generated
 
 SIZES = ["--embed-dim", "8", "--hidden-size", "8"]
 SENTENCES, TOPICS = ["--task", "paraphrase"], ["--task", "topic_essay"]
-# Training options, and options of fairseq-interactive, by family.
+# For each family, the training options and the options of fairseq-interactive.
 FAMILIES = {
     "wean_lstm": (
         [*SENTENCES, "--arch", "wean_lstm", *SIZES, "--encoder-layers", "1", "--decoder-layers", "1"],
@@ -46,7 +46,7 @@ def checkpoint(data: Path, family: str) -> Path:
 
 @functools.cache
 def configuration(data: Path, checkpoint: Path, *more: str) -> DictConfig:
-    """Return a configuration of fairseq-interactive. fairseq takes half a second to make one."""
+    """Return the configuration of fairseq-interactive. fairseq takes half a second to create it."""
     line = [str(data), "-s", "src", "-t", "tgt", "--cpu", "--path", str(checkpoint), *more]
     line += ["--beam", "2", "--max-len-a", "0", "--max-len-b", "4", "--no-progress-bar"]
     parser = options.get_interactive_generation_parser()
@@ -64,7 +64,7 @@ def answer(data: Path, checkpoint: Path, given: Path, *more: str) -> str:
 
 
 def words(line: str) -> str:
-    """Return a line as the task reads it: words between single spaces."""
+    """Return a line as the task reads it, with single spaces between words."""
     return " ".join(re.split(r"\s+", line.strip())).strip()
 
 
@@ -77,7 +77,7 @@ BUFFERS = st.sampled_from([[], ["--buffer-size", "2"], ["--buffer-size", "3", "-
 
 
 def check_answers(data: Path, checkpoint: Path, lines: list[str], content: bytes, *more: str) -> None:
-    """Assert that every line has an answer with its number and its words, and that the log is readable."""
+    """Assert that every line has an answer with the number and the words of the line, and that the log is readable."""
     with tempfile.TemporaryDirectory() as place:
         given = Path(place, "given")
         given.write_bytes(content)

@@ -1,4 +1,4 @@
-"""With damaged folders and hostile text, wean_fairseq.load gives one output per line, or one sentence as the reason."""
+"""For damaged folders and hostile text, wean_fairseq.load gives one output per line, or the reason in one sentence."""
 
 import shutil
 from pathlib import Path
@@ -24,7 +24,7 @@ FILES = ["checksums.sha256", "config.json", "dict.src.txt", "dict.tgt.txt", "mod
 
 @pytest.fixture(scope="module")
 def folder(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the export of a model with random weights."""
+    """Return the exported folder of a model with random weights."""
     data = data_folder(tmp_path_factory.mktemp("data"))
     checkpoint = save_random_model(data, family, FAMILIES[family])
     assert main_export([str(checkpoint), "--data", str(data), "--output", str(data / "model"), "--max-len-b", "5"]) == 0
@@ -39,7 +39,7 @@ def model(folder: Path) -> TextModel:
 @pytest.mark.parametrize("family", ["wean_lstm", "copynet"], scope="module")
 @budgets(8, 400)
 def test_every_sentence_has_the_output_that_it_has_alone(examples, reliability, model):
-    """Line ends inside a sentence are spaces like any other: its output is one line."""
+    """A line end inside a sentence is treated like a space, so the sentence has one line of output."""
 
     def check(lines, end, places):
         lines = [line[:place] + end + line[place:] for line, place in zip(lines, places, strict=False)]
@@ -56,7 +56,7 @@ def test_every_sentence_has_the_output_that_it_has_alone(examples, reliability, 
 @budgets(8, 300)
 def test_topics_have_their_essay_or_their_line_is_named(examples, reliability, model):
     def check(lines):
-        topics = [model.text.prepare(line).split() for line in lines]  # without control characters
+        topics = [model.text.prepare(line).split() for line in lines]  # the prepared text has no control characters
         bad = [n for n, line in enumerate(topics, start=1) if "</d>" in line or len(line) > 5]
         if not bad:
             assert model.generate(lines) == [model.generate(line) for line in lines]
@@ -99,7 +99,7 @@ def test_numbers_that_are_none_are_one_sentence(model, options):
 @pytest.mark.parametrize("family", ["copynet"], scope="module")
 @budgets(12, 400)
 def test_a_damaged_folder_is_refused(examples, reliability, folder, tmp_path_factory):
-    """Every change of any file is noticed, by the checksums or by the reader of the checksums."""
+    """Every change of any file is noticed, either by the checksums or by the reader of the checksums."""
     assert sorted(path.name for path in folder.iterdir() if path.name in FILES) == FILES
     place = tmp_path_factory.mktemp("damaged") / "model"
 
@@ -129,7 +129,7 @@ def test_a_damaged_folder_is_refused(examples, reliability, folder, tmp_path_fac
             loaded = wean_fairseq.load(place, device="cpu")
         except UserError:
             return
-        # Without checksums, or with damaged ones that are ignored, the other files are unchanged.
+        # If there are no checksums, or if damaged ones are ignored, the other files are unchanged.
         assert loaded.generate("w1 w2") == wean_fairseq.load(folder, device="cpu").generate("w1 w2")
 
     attempt(

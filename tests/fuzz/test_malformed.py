@@ -1,4 +1,7 @@
-"""Malformed input and values out of range end with one sentence, never with a traceback, silent success or a hang."""
+"""Check that commands reject malformed input and values out of range.
+
+Each ends with one sentence, never with a traceback, silent success or a hang.
+"""
 
 import io
 import json
@@ -41,7 +44,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(data: Path) -> Path:
-    """Return the folder of a training of three updates."""
+    """Train for three updates, and return the folder of the training."""
     folder = data.parent / "trained"
     result = plugged("train", data, *MODEL, *RATE, "--save-dir", folder)
     assert result.code == 0, result.describe()
@@ -134,19 +137,22 @@ def test_another_schedule_on_resume(
 
 @pytest.mark.parametrize("beam", [2, 4, 6])
 def test_diverse_beams(beam: int, data: Path, trained: Path) -> None:
-    """fairseq fails if the number of a sentence exceeds the size of its batch, which a batch of all 20 avoids."""
+    """fairseq fails if the number of a sentence exceeds the size of its batch.
+
+    A batch of all 20 sentences avoids this.
+    """
     fixed = [data, "--path", trained / "checkpoint_last.pt", "--cpu", "--beam", beam, "--nbest", beam, *TASK]
     fixed += ["--max-len-b", 6, "--diverse-beam-groups", 2]
     small, whole = (plugged("generate", *fixed, "--batch-size", size) for size in (3, 20))
     assert (small.code, len(small.hypotheses)) == (0, 20), small.describe()
     assert [found[::2] for found in small.scored_hypotheses] == [found[::2] for found in whole.scored_hypotheses]
-    # Scores of other batches differ by rounding.
+    # In other batches, scores differ by rounding.
     expected = [score for _, score, _ in whole.scored_hypotheses]
     assert [score for _, score, _ in small.scored_hypotheses] == pytest.approx(expected, abs=1e-4)
 
 
 def limit_memory(extra: int) -> None:
-    """Limit this process, which has imported everything, to this number of further megabytes."""
+    """Limit this process, which has already imported everything, to ``extra`` further megabytes."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + extra * 2**20,) * 2)
 
@@ -156,7 +162,7 @@ MEGABYTES = [pytest.param(size, marks=pytest.mark.slow) for size in (20, 60, 120
 
 @pytest.mark.parametrize("extra", [40, *MEGABYTES])
 def test_an_address_space_that_is_too_small(extra: int, data: Path, tmp_path: Path, reliability: Reliability) -> None:
-    """The model has 200 MB and more, so that each limit is reached at a different place."""
+    """The model has at least 200 MB, so that each limit is reached at another place."""
 
     large = ["--hidden-size", 3000, "--embed-dim", 500]
     line = [data, *MODEL, *RATE, *large, "--save-dir", tmp_path / "out", "--num-workers", 0]
@@ -275,7 +281,7 @@ def test_reports_of_other_content(
 
 
 def speak(encoding: str) -> None:
-    """Give this process the standard output of a locale with this encoding."""
+    """Give this process a standard output with this encoding, as in a locale that has it."""
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding, line_buffering=True)
     settings.make_output_printable()
 
@@ -284,7 +290,7 @@ def speak(encoding: str) -> None:
 def test_output_where_the_locale_lacks_the_characters(
     encoding: str, data: Path, tmp_path: Path, reliability: Reliability
 ) -> None:
-    """Outputs to a pipe are UTF-8, which all programs that read them expect."""
+    """Outputs to a pipe are UTF-8, because all programs that read them expect this."""
     for split, size in (("train", 30), ("valid", 4), ("test", 4)):
         write_pairs(tmp_path / split, random_sentences(size, size))
         for side in ("src", "tgt"):

@@ -1,4 +1,7 @@
-"""Output paths that are links, pipes, devices or folders are written through or refused, and never replaced."""
+"""Check that tools never replace an output path that is a link, a pipe, a device or a folder.
+
+They write through it or refuse it.
+"""
 
 import contextlib
 import os
@@ -37,7 +40,7 @@ LOG = "S-{n}\tthe cat\nT-{n}\ta cat\nH-{n}\t-1\ta cat\nD-{n}\t-1\ta cat\nH-{n}\t
 
 
 def in_python(write: Callable[[], Any]) -> tuple[int, str]:
-    """Call a writer that commands call only with a model."""
+    """Call a writer that the commands only call after loading a model."""
     try:
         write()
     except UserError as error:
@@ -62,7 +65,7 @@ def average(folder: Path, output: Path) -> tuple[int, str]:
 
 
 def dump(output: Path) -> None:
-    sample = {"id": torch.tensor([7]), "net_input": {"src_tokens": torch.zeros(1, 0)}}  # no words
+    sample = {"id": torch.tensor([7]), "net_input": {"src_tokens": torch.zeros(1, 0)}}  # the source has no words
     OutputWriter(str(output), "--copy-provenance", lambda *_: {"output": []}).write(
         sample, [[{"tokens": torch.zeros(0), "trace": Trace({}, {})}]], Dictionary(), Dictionary()
     )
@@ -95,14 +98,15 @@ TOOLS: dict[str, Callable[[Path, Path], tuple[int, str]]] = {
         *("--overwrite", "--entities", folder / "entities", "--input", folder / "text", "--output", output),
     )[::2],
 }
-FILES_ONLY = ("wean-average",)  # a checkpoint is a file
-NEW_ONLY = ("--copy-provenance",)  # written line by line: an existing file is refused
-CHANGES = ("wean-evaluate --json", "rerank --json", "wean-average")  # every run writes other bytes: names, times
+FILES_ONLY = ("wean-average",)  # these tools only write regular files, because a checkpoint is a file
+NEW_ONLY = ("--copy-provenance",)  # this option writes line by line and refuses an existing file
+# these outputs contain names or times, so they differ in every run
+CHANGES = ("wean-evaluate --json", "rerank --json", "wean-average")
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return files that the tools read."""
+    """Return a folder with files that the tools read."""
     given = tmp_path / "given"
     given.mkdir()
     (given / "text").write_text("a cat\na cat\n")
@@ -119,11 +123,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Place(NamedTuple):
-    """An existing output path.
+    """An output path that exists already.
 
     Attributes:
-        path: the path for the tool.
-        received: returns the bytes that arrived; ``None`` = the tool must refuse the path.
+        path: path that is given to the tool.
+        received: returns the bytes that arrived. ``None`` means that the tool must refuse the path.
     """
 
     path: Path
@@ -132,11 +136,11 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def read_from(descriptor: int) -> Iterator[Callable[[], bytes]]:
-    """Read until the last writer closes the pipe."""
+    """Read in a thread until the last writer has closed the pipe."""
     pieces: list[bytes] = []
 
     def read() -> None:
-        with contextlib.suppress(OSError):  # the other side of a terminal is gone
+        with contextlib.suppress(OSError):  # the other side of the terminal is closed
             while piece := os.read(descriptor, 65536):
                 pieces.append(piece)
 
@@ -152,7 +156,7 @@ def read_from(descriptor: int) -> Iterator[Callable[[], bytes]]:
 
 @contextlib.contextmanager
 def terminal(path: Path) -> Iterator[Place]:
-    """A link to a device. No file can replace the device in /dev/pts."""
+    """Create a link to a device. A file cannot replace the device, because it is in /dev/pts."""
     ours, theirs = os.openpty()
     tty.setraw(theirs)
     path.symlink_to(os.ttyname(theirs))
@@ -183,7 +187,7 @@ def read_pipe(path: Path) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def descriptor(path: Path) -> Iterator[Place]:
-    """A path of the form that bash uses for ``>(command)`` and that /dev/stdout has."""
+    """Create a path of the form that bash uses for ``>(command)``, and that /dev/stdout has."""
     ours, theirs = os.pipe()
     path.symlink_to(f"/dev/fd/{theirs}")
     with read_from(ours) as received:
@@ -206,7 +210,7 @@ def refused(path: Path, make: Callable[[Path], object]) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def linked(path: Path, links: list[str], old: bytes | None) -> Iterator[Place]:
-    """Links from one to the next, the last one to a file."""
+    """Create a chain of links, the last of which points to a file."""
     end = path.parent / "elsewhere" / "file.png"
     end.parent.mkdir()
     if old is not None:
@@ -220,7 +224,7 @@ def linked(path: Path, links: list[str], old: bytes | None) -> Iterator[Place]:
 def make_socket(path: Path) -> socket.socket:
     made = socket.socket(socket.AF_UNIX)
     here = Path.cwd()
-    os.chdir(path.parent)  # the name of a socket is at most 107 bytes
+    os.chdir(path.parent)  # the name of a socket may have at most 107 bytes
     try:
         made.bind(path.name)
     finally:
@@ -258,7 +262,7 @@ CASES = [
 
 
 def look(folder: Path) -> dict[str, tuple[int, str]]:
-    """Return the type of each entry of a folder, and the targets of links."""
+    """Return the type of each entry in a folder, and the targets of links."""
     found = {}
     for path in folder.iterdir():
         kind = stat.S_IFMT(path.lstat().st_mode)
@@ -304,7 +308,7 @@ def test_what_is_no_file_stays_what_it_is(
 @pytest.mark.parametrize("name", ["a\nb.pt", "a\rb", "a\\b", "\\n", "a\u2028b", "a\x85b", "a\x0cb", " a ", "\udcff.pt"])
 def test_any_name_can_have_a_checksum(name: str, tmp_path: Path) -> None:
     writing.save({"model": {}}, tmp_path / name)
-    writing.save({"model": {}}, tmp_path / "checkpoint_last.pt")  # reads and writes the manifest again
+    writing.save({"model": {}}, tmp_path / "checkpoint_last.pt")  # this reads and writes the manifest again
     run = SimpleNamespace(folder=tmp_path, name=os.fsencode(name))
     done = os.spawnlp(os.P_WAIT, "sh", "sh", "-c", f"cd '{run.folder}' && sha256sum --check --strict --quiet *.sha256")
     assert done == 0

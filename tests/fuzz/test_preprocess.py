@@ -1,6 +1,6 @@
-"""Test the preprocessing scripts on any text. No line is lost or moved, or the script ends with one sentence.
+"""For any text, the preprocessing scripts neither lose nor move a line, or they end with one sentence.
 
-The files in tests/unit/preprocess test the formats.
+The tests in tests/unit/preprocess are about the formats.
 """
 
 import importlib
@@ -23,7 +23,7 @@ def run_script(name: str, *arguments: object) -> tuple[int, str, str]:
 
 
 def read(path: Path) -> list[str]:
-    """Return the lines of a file, which must be the same for every reader."""
+    """Return the lines of a file. Every program that reads it must find the same lines."""
     text = path.read_bytes().decode("utf-8")
     assert len(text.splitlines()) == text.count("\n")
     return text.split("\n")[:-1]
@@ -35,7 +35,7 @@ def lines_written(path: Path) -> int:
 
 @budgets(15, 1500)
 def test_both_sides_keep_their_lines_in_order(examples, reliability):
-    """The first word of a line is its number, so that lost, split or moved lines are detected."""
+    """The first word of a line is its number, so that lost, split and moved lines are detected."""
 
     def check(source, target, options, drawn):
         size = min(len(source), len(target))
@@ -78,7 +78,7 @@ UNDO = [{}, {"bpe": 5}, {"truecase": True}, *({"unit": unit} for unit in steps.U
 
 @budgets(12, 1000)
 def test_outputs_are_turned_back_line_by_line(examples, reliability):
-    """undo_text, clause_chunks and restore_entities write one line per line of model output."""
+    """undo_text, clause_chunks and restore_entities write one line for each line of a model's output."""
 
     def check(lines, options, drawn):
         with tempfile.TemporaryDirectory() as place:
@@ -96,7 +96,7 @@ def test_outputs_are_turned_back_line_by_line(examples, reliability):
             )
             for name in ("undone", "joined", "named"):
                 assert lines_written(folder / name) == len(lines)
-            # Tokens are restored. White space between them becomes one space.
+            # The tokens are restored. White space between tokens becomes a single space.
             if not options and "&lt;" not in "".join(lines):
                 assert read_plain(folder / "undone") == [" ".join(line.split()) for line in lines]
             wanted = [" ".join(word for word in line.split() if word != "<chunk>") for line in lines]
@@ -108,7 +108,7 @@ def test_outputs_are_turned_back_line_by_line(examples, reliability):
 
 
 def read_plain(path: Path) -> list[str]:
-    """Return lines that may contain characters which only some readers treat as line ends."""
+    """Return lines that may contain characters which only some programs treat as line ends."""
     return path.read_bytes().decode("utf-8").split("\n")[:-1]
 
 
@@ -169,7 +169,7 @@ def test_a_line_of_100000_characters_is_turned_back(tmp_path, line):
 
 
 def archives(folder: Path) -> list[Path]:
-    """Archives whose members would be written elsewhere: ``..``, an absolute path, a link."""
+    """Create archives whose members would be written elsewhere: ``..``, an absolute path and a link."""
     outside = str(folder / "outside")
     written = []
     for kind in ("tar", "tgz"):
@@ -187,7 +187,7 @@ def archives(folder: Path) -> list[Path]:
 
 
 def test_an_archive_is_no_text_and_nothing_of_it_is_written(tmp_path):
-    """Scripts do not unpack archives. A gzipped tar would otherwise be read as its decompressed text."""
+    """Scripts do not unpack archives. Otherwise, a gzipped tar would be read as text after decompression."""
     for path in archives(tmp_path):
         before = set(tmp_path.rglob("*"))
         status, _, err = run_script("parallel_text", "--train", path, path, "--output", tmp_path / "out")
@@ -197,7 +197,10 @@ def test_an_archive_is_no_text_and_nothing_of_it_is_written(tmp_path):
 
 
 def test_no_script_opens_archives():
-    """A script that opens archives would have to refuse members with ``..``, absolute paths and links, tested here."""
+    """A script that opens archives must refuse members with ``..``, absolute paths and links.
+
+    Such a script would have to be tested here.
+    """
     folder = Path(importlib.import_module("parallel_text").__file__).parent
     for path in folder.rglob("*.py"):
         code = path.read_text(encoding="utf-8")

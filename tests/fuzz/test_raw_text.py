@@ -1,4 +1,4 @@
-"""In text that the task reads itself (--dataset-impl raw), every line is one sentence, or the data is refused."""
+"""If the task itself reads the text (--dataset-impl raw), every line is one sentence, or the data is refused."""
 
 import tempfile
 from pathlib import Path
@@ -14,7 +14,7 @@ from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
 
 def load(folder: Path, source: bytes, target: bytes) -> ParaphraseTask:
-    """Return the task with the split ``test`` of these texts."""
+    """Return the task after it has loaded the split ``test`` from these texts."""
     for side, content in (("src", source), ("tgt", target)):
         make_dictionary(9).save(str(folder / f"dict.{side}.txt"))
         (folder / f"test.src-tgt.{side}").write_bytes(content)

@@ -1,4 +1,4 @@
-"""The shared steps of the recipes execute no part of file names that a shell could misread."""
+"""The shared steps of the recipes do not execute parts of file names that a shell could misread."""
 
 import hashlib
 import os

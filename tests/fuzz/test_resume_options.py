@@ -1,7 +1,7 @@
-"""Test resuming inside an epoch with changed options: every pair is used once per epoch, or a warning is printed.
+"""Resume a training inside an epoch with changed options. Every pair is used once per epoch, or a warning is printed.
 
-Iterators are created like the trainer creates them and observed pair by pair. Complete trainings are observed where
-they fetch a pair.
+Iterators are created as the trainer creates them, and their pairs are observed. In complete trainings, the pairs are
+observed where the training fetches them.
 """
 
 import json
@@ -28,7 +28,7 @@ from tests.reliability import Reliability
 from wean_fairseq.tasks import epoch_batches
 from wean_fairseq.tasks.paraphrase import ParaphraseConfig, ParaphraseTask
 
-DECIDES = {  # options that decide which pairs a number of batches covers, with values to change them to
+DECIDES = {  # options that determine which pairs a number of batches covers, with values to change them to
     "max_sentences": [1, 3, 4, 7],
     "max_tokens": [None, 24, 60],
     "seed": [1, 2],
@@ -37,11 +37,11 @@ DECIDES = {  # options that decide which pairs a number of batches covers, with 
     "pairs": [23, 40],
     "text": [0, 1],
 }
-GROUPS = [1, 2, 3, 5]  # --update-freq decides nothing: it says after how many batches there is an update
+GROUPS = [1, 2, 3, 5]  # --update-freq does not determine the pairs, but only the number of batches per update
 
 
 def dataset(pairs: int, text: int) -> LanguagePairDataset:
-    """Return pairs of 1 to 9 words. Each has its own number in it."""
+    """Return a data set of pairs with 1 to 9 words. Each pair contains its own number."""
     chance = np.random.default_rng(text)
     lengths = chance.integers(1, 10, size=pairs)
     sentences = [torch.tensor([4 + number % 20] * (length - 1) + [2]) for number, length in enumerate(lengths)]
@@ -51,7 +51,7 @@ def dataset(pairs: int, text: int) -> LanguagePairDataset:
 
 
 def shards(options: dict[str, Any], epoch: int) -> list[epoch_batches.EpochBatches]:
-    """Return the epoch's batches as each process's trainer has them."""
+    """Return the batches of an epoch, as the trainer of each process gets them."""
     cfg = ParaphraseConfig(data=".", train_subset="train", required_seq_len_multiple=1, num_shards=1, shard_id=0)
     task = ParaphraseTask(cfg, make_dictionary(), make_dictionary())
     data = dataset(options["pairs"], options["text"])
@@ -68,7 +68,7 @@ def shards(options: dict[str, Any], epoch: int) -> list[epoch_batches.EpochBatch
             num_shards=options["num_shards"],
             shard_id=shard,
             epoch=epoch,
-            disable_iterator_cache=True,  # a separate one for each process
+            disable_iterator_cache=True,  # every process needs a separate iterator
         )
         for shard in range(options["num_shards"])
     ]
@@ -117,7 +117,7 @@ def test_every_pair_is_in_the_epoch_once(examples, reliability):
         rest = Counter(train(second, groups[1], None))
         limit = after["max_length"]
         fits = Counter(number for number in range(after["pairs"]) if second[0].dataset.size(number)[0] <= limit)
-        if not inside:  # at the boundary of an epoch everything may change
+        if not inside:  # at the end of an epoch, everything may change
             assert (said, rest) == ([], fits)
         elif said:
             assert len(said) == 1 and "STARTS AGAIN" in said[0]
@@ -142,7 +142,7 @@ def test_every_pair_is_in_the_epoch_once(examples, reliability):
 
 def test_the_same_options_never_begin_anew():
     options = {name: values[-1] for name, values in DECIDES.items()} | {"max_sentences": 3, "num_shards": 2}
-    for group in GROUPS:  # of 7 batches in each process
+    for group in GROUPS:  # each process has 7 batches
         first, second = shards(options, 2), shards(options, 2)
         done = train(first, group, 1)
         with warnings_of(epoch_batches.__name__) as said:
@@ -192,7 +192,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def watch(log: Path) -> None:
-    """Install an audit hook in this process that records the pairs of each training step."""
+    """Install an audit hook in this process that records the pairs of every training step."""
     step = ParaphraseTask.train_step
 
     def audited(task: ParaphraseTask, sample: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -210,7 +210,7 @@ def watch(log: Path) -> None:
 
 
 def trained(folder: Path, data: Path, *arguments: object) -> tuple[Counter[int], str]:
-    """Run a training. Return the pairs that it used and its output."""
+    """Run a training. Return the pairs that it has used, and its output."""
     log = folder / "pairs"
     log.unlink(missing_ok=True)
     result = plugged("train", data, *MODEL, *RATE, "--save-dir", folder, *arguments, prepare=partial(watch, log))
@@ -220,7 +220,7 @@ def trained(folder: Path, data: Path, *arguments: object) -> tuple[Counter[int],
 
 @pytest.fixture(scope="module")
 def begun(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Counter[int]]:
-    """Return a training of 2 of the 4 updates of its first epoch, and the pairs of these."""
+    """Return a training that has run 2 of the 4 updates in its first epoch, and the pairs that these updates used."""
     folder = tmp_path_factory.mktemp("begun")
     pairs, _ = trained(folder, texts / "bin.a", "--max-update", 2)
     assert 0 < pairs.total() < 100

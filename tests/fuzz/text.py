@@ -1,7 +1,7 @@
-"""Text that breaks readers, files of such text, and the numbers of examples.
+"""Text that breaks readers, files with such text, and numbers of examples.
 
-Every test has two budgets: a few examples by default, and thousands with ``-m slow``. The examples are the same every
-time, because hypothesis draws them from a fixed seed and keeps no database.
+Every test has two budgets: a few examples by default, and thousands of examples with ``-m slow``. The examples are
+always the same, because hypothesis draws them with a fixed seed and without a database.
 """
 
 import contextlib
@@ -17,8 +17,8 @@ from tests.reliability import Reliability
 
 LONGEST = 100_000
 BYTE_ORDER_MARK = "\ufeff"
-# Characters that str.splitlines, universal newlines or white space patterns treat specially, text that has a meaning to
-# fairseq, this package or a file format, and text that confuses terminals and tokenisers.
+# Characters that str.splitlines, universal newlines or patterns for white space treat specially; text that has a
+# meaning for fairseq, this package or a file format; and text that confuses terminals and tokenisers.
 FRAGMENTS = (
     "", " ", "\t", "a", "the cat", "w1 w3", "w2", "Quill", ".", "x" * 300,
     "\0", "\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\r", "\x1b[31m", "\x7f",
@@ -34,7 +34,7 @@ FRAGMENTS = (
 
 
 def budgets(few: int, many: int) -> Any:
-    """Parametrise ``examples`` with a small number, and in the slow tests with a large one."""
+    """Parametrise ``examples`` with a small number, and with a large number in the slow tests."""
     cases = [pytest.param(few, id="few"), pytest.param(many, marks=pytest.mark.slow, id="many")]
     return pytest.mark.parametrize("examples", cases)
 
@@ -46,17 +46,17 @@ def attempt(
     kind: str = "bad inputs tried",
     **strategies: Any,
 ) -> None:
-    """Run ``check`` on ``examples`` draws; the slow tests count them as ``kind``."""
+    """Run ``check`` on ``examples`` draws. The slow tests count them as ``kind``."""
     chosen = settings(
         max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
     )
     chosen(given(**strategies)(check))()
-    if examples > 30:  # more than the few
+    if examples > 30:  # more than the small budget
         reliability.count(kind, examples)
 
 
 def texts(extra: tuple[str, ...] = ()) -> st.SearchStrategy[str]:
-    """Draw one line: any Unicode except line feeds, surrogates and a final carriage return."""
+    """Draw one line of any Unicode characters except line feeds, surrogates, and carriage returns at the end."""
     characters = st.characters(exclude_categories=["Cs"], exclude_characters="\n")
     pieces = st.one_of(st.sampled_from((*FRAGMENTS, *extra, *extra)), st.text(characters, max_size=8))
     joined = st.tuples(st.sampled_from(["", " "]), st.lists(pieces, max_size=5)).map(
@@ -66,7 +66,7 @@ def texts(extra: tuple[str, ...] = ()) -> st.SearchStrategy[str]:
 
 
 def paragraphs(shortest: int = 1, longest: int = 5, extra: tuple[str, ...] = ()) -> st.SearchStrategy[list[str]]:
-    """Draw a number of lines. The first has no byte order mark, which would belong to the file."""
+    """Draw some lines. The first line has no byte order mark, because the mark would belong to the file."""
     lines = st.lists(texts(extra), min_size=shortest, max_size=longest)
     return lines.map(
         lambda drawn: [line.lstrip(BYTE_ORDER_MARK) if place == 0 else line for place, line in enumerate(drawn)]
@@ -74,7 +74,7 @@ def paragraphs(shortest: int = 1, longest: int = 5, extra: tuple[str, ...] = ())
 
 
 def long_text() -> st.SearchStrategy[str]:
-    """Return one line of 100,000 characters with one word or very many words."""
+    """Draw a line of 100,000 characters that consists of one word or of very many words."""
     units = st.sampled_from(
         ["y", "ab ", "w1 ", "中", "e\u0301", "\U0001f469\u200d\U0001f467", "< ", "\t", "\u2028", "<oov-0> "]
     )
@@ -82,7 +82,7 @@ def long_text() -> st.SearchStrategy[str]:
 
 
 class File(NamedTuple):
-    """Draw bytes and the lines that they decode to. No lines if the bytes are not text."""
+    """The bytes of a file, and the lines that they decode to. There are no lines if the bytes are not text."""
 
     content: bytes
     lines: list[str] | None
@@ -90,7 +90,7 @@ class File(NamedTuple):
 
 @st.composite
 def files(draw: st.DrawFn, lines: list[str]) -> File:
-    """Draw a file of these lines with either line end, with or without a byte order mark and a final line end."""
+    """Draw a file of these lines. The kind of line end, the byte order mark and the final line end vary."""
     end = draw(st.sampled_from(["\n", "\n", "\r\n"]))
     text = "".join(line + end for line in lines)
     if lines and lines[-1] and draw(st.booleans()):
@@ -102,7 +102,7 @@ def files(draw: st.DrawFn, lines: list[str]) -> File:
 
 @st.composite
 def damaged(draw: st.DrawFn, lines: list[str]) -> File:
-    """Write a file of these lines that contains bytes which are not UTF-8."""
+    """Draw a file of these lines into which bytes that are not UTF-8 are inserted."""
     content = draw(files(lines)).content
     place = draw(st.integers(0, len(content)))
     bad = draw(st.sampled_from([b"\xff", b"\x80", b"\xc3\xc3", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xc0\xaf"]))
@@ -115,7 +115,7 @@ def damaged(draw: st.DrawFn, lines: list[str]) -> File:
 
 
 def call(main: Callable[[list[str]], int], *arguments: object) -> tuple[int, str, str]:
-    """Return the exit status, output and messages of a command that is called in this process."""
+    """Call a command in this process, and return its exit status, its output and its messages."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main([str(argument) for argument in arguments])
@@ -123,6 +123,6 @@ def call(main: Callable[[list[str]], int], *arguments: object) -> tuple[int, str
 
 
 def assert_one_sentence(said: str, command: str) -> None:
-    """Assert that a failed command printed the reason in one separate line."""
+    """Assert that a failed command has printed the reason as one separate line."""
     assert said.startswith(f"{command}: ") and said.endswith((".\n", "?\n")), said
     assert said.count("\n") == 1, said

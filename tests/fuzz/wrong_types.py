@@ -1,4 +1,4 @@
-"""Checkpoints and other nested content with one member replaced by a value of another type."""
+"""Checkpoints and other nested content in which a value of another type replaces one member."""
 
 import copy
 import random
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-GONE = "gone"  # the member is missing
+GONE = "gone"  # means that the member is missing
 VALUES: dict[str, Any] = {
     "None": None,
     "bool": True,
@@ -35,7 +35,7 @@ VALUES: dict[str, Any] = {
 
 
 def places_of(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Yield the paths to all values of nested lists and dictionaries."""
+    """Return the paths to all values in nested lists and dictionaries."""
     found = [path] if path else []
     if isinstance(content, dict):
         found += [place for name, value in content.items() for place in places_of(value, (*path, name))]
@@ -45,7 +45,7 @@ def places_of(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]
 
 
 def spoil(content: Any, place: tuple[Any, ...], value: Any) -> Any:
-    """Return a copy of nested content with another value in one place; ``GONE`` removes the member."""
+    """Return a copy of nested content with another value at one place. ``GONE`` removes the member."""
     spoilt = copy.deepcopy(content)
     parent = spoilt
     for step in place[:-1]:
@@ -58,9 +58,9 @@ def spoil(content: Any, place: tuple[Any, ...], value: Any) -> Any:
 
 
 def wrong_members(state: dict[str, Any], number: int, seed: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``number`` versions of the content of a checkpoint with one member of another type.
+    """Yield ``number`` versions of a checkpoint's content, each with one member of another type.
 
-    Every member is changed once, each to a different value, before any is changed again.
+    Every member is changed once before any member is changed again, each time to another value.
     """
     chance = random.Random(seed)
     places = places_of(state)

@@ -1,1 +1,1 @@
-"""Tests through the real commands."""
+"""Tests that run the real commands."""

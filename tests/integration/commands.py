@@ -15,25 +15,26 @@ import wean_fairseq
 from tests.integration import warm
 from tests.integration.warm import ENVIRONMENT
 
-wean_fairseq.register()  # for the safe loader: checkpoints with --eval-bleu hold arrays
+wean_fairseq.register()  # for the safe loader, because checkpoints with --eval-bleu contain arrays
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "wean_fairseq")
-# The commands of the environment that runs the tests, independent of PATH.
+# The commands of the environment in which the tests run, whatever PATH is.
 BIN = Path(sys.executable).parent
 TIMEOUT = 900
 
-# Half of the words keep their form in the paraphrase, and half become their synonym.
+# Half of the words stay the same in the paraphrase, and half become their synonym.
 KEPT = [f"kept{number}" for number in range(16)]
 SYNONYMS = {f"said{number}": f"told{number}" for number in range(12)}
 
 TINY = ["--embed-dim", "16", "--hidden-size", "16", "--encoder-layers", "1", "--decoder-layers", "1"]
 TASK = ["--task", "paraphrase"]
 WEAN = ["--user-dir", USER_DIR, "--arch", "wean_lstm", "--criterion", "query_embedding"]
-# Disables the buffer, whose thread can abort the process when --max-update ends it.
+# This disables the buffer. Its thread can abort the process when --max-update ends the training.
 ADAM = ["--optimizer", "adam", "--batch-size", "32", "--seed", "1", "--cpu", "--log-format", "json"]
 ADAM += ["--data-buffer-size", "0"]
-# Processes that load the data take a third of a short command. Trainings that are killed, and recipes, have them.
+# Starting processes that load the data takes a third of the time of a short command. Only recipes and trainings that
+# are killed use such processes.
 IN_ONE = ["--num-workers", "0"]
 
 
@@ -47,27 +48,30 @@ class Result:
     err: str
 
     def describe(self) -> str:
-        """Return everything that a failed assertion should show."""
+        """Return everything that the message of a failed assertion should show."""
         return f"{' '.join(self.arguments)}\nexit status {self.code}\n{self.out[-3000:]}\n{self.err[-6000:]}"
 
     @property
     def hypotheses(self) -> dict[int, str]:
-        """Return the best hypothesis of every sentence of fairseq-generate or fairseq-interactive by number."""
+        """Return the best hypothesis by sentence number, from the output of a command of fairseq."""
         return {number: text for number, _, text in self.scored_hypotheses}
 
     @property
     def scored_hypotheses(self) -> list[tuple[int, float, str]]:
-        """Return number, score and text of the H lines, sorted by sentence."""
+        """Return the number, score and text in each H line, sorted by sentence."""
         found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", self.out, flags=re.MULTILINE)
         return sorted((int(number), float(score), text) for number, score, text in found)
 
     def logged(self, key: str) -> list[float]:
-        """Return the values of ``key`` in the JSON log of training, in order."""
+        """Return the values of ``key`` in the JSON log of a training, in order."""
         return [float(value) for value in re.findall(rf'"{key}": "([^"]+)"', self.out + self.err)]
 
 
 def search_path(*folders: Path) -> str:
-    """Return PATH for a script: ``folders``, commands of ``warm``, commands of this environment, the user's PATH."""
+    """Return PATH for a script.
+
+    The order is ``folders``, the commands of ``warm``, those of this environment, and the user's PATH.
+    """
     return os.pathsep.join(map(str, (*folders, warm.programs(), BIN, ENVIRONMENT["PATH"])))
 
 
@@ -92,7 +96,7 @@ def run(
         stdin: text for standard input.
         cwd: working directory.
         expect_success: fail the test with the complete output if the command exits with an error.
-        prepare: function that the process of a command of ``warm`` calls first; see ``warm.run``.
+        prepare: function that the process calls before a command of ``warm``, see ``warm.run``.
     """
     line = command_line(name, *arguments)
     if name in warm.COMMANDS:
@@ -107,18 +111,18 @@ def run(
 
 
 def plugged(name: str, *arguments: object, prepare: Callable[[], object] = dict) -> Result:
-    """Run fairseq's ``name`` command with the plugin. It may fail."""
+    """Run the command ``name`` of fairseq with the plugin. It may fail."""
     return run(f"fairseq-{name}", *arguments, "--user-dir", USER_DIR, expect_success=False, prepare=prepare)
 
 
 def train(data: Path, save_dir: Path, *arguments: object, model: list[str] | None = None, **kwargs: object) -> Result:
-    """Run fairseq-train with a tiny WEAN, or with the arguments in ``model`` instead."""
+    """Run fairseq-train with a tiny WEAN, or with the arguments in ``model`` if they are given."""
     chosen = [*WEAN, *TINY, *TASK] if model is None else model
     return run("fairseq-train", data, *chosen, *ADAM, *IN_ONE, "--save-dir", save_dir, *arguments, **kwargs)
 
 
 def generate(data: Path, checkpoint: Path, *arguments: object, task: str = "paraphrase", **kwargs: object) -> Result:
-    """Run fairseq-generate on every sentence of the test split, for any task."""
+    """Run fairseq-generate for any task on all sentences of the test split."""
     return run(
         *("fairseq-generate", data, "--user-dir", USER_DIR, "--task", task, "--path", checkpoint, "--cpu", *IN_ONE),
         *("--batch-size", "16", "--beam", "3", "--max-len-a", "1", "--max-len-b", "4", *arguments),
@@ -127,13 +131,16 @@ def generate(data: Path, checkpoint: Path, *arguments: object, task: str = "para
 
 
 def parameters(checkpoint: Path) -> dict[str, torch.Tensor]:
-    """Return the parameters in a checkpoint, read with the safe loader."""
+    """Return the parameters in a checkpoint, which is read with the safe loader."""
     return torch.load(checkpoint, weights_only=True)["model"]
 
 
 def needed_globals(checkpoint: Path) -> set[str]:
-    """Return the types in a checkpoint besides tensors and plain containers. A safe loader accepts an empty result."""
-    allowed = torch.serialization.get_safe_globals()  # the plugin's, if it has been imported here
+    """Return the types that a checkpoint needs besides tensors and plain containers.
+
+    If there are none, a safe loader accepts the checkpoint.
+    """
+    allowed = torch.serialization.get_safe_globals()  # these belong to the plugin, if it has been imported here
     torch.serialization.clear_safe_globals()
     try:
         return set(torch.serialization.get_unsafe_globals_in_checkpoint(checkpoint))
@@ -142,7 +149,7 @@ def needed_globals(checkpoint: Path) -> set[str]:
 
 
 def paraphrase(sentence: str) -> str:
-    """Return the correct output: every word becomes its synonym, if it has one."""
+    """Return the correct output for a sentence: every word that has a synonym becomes its synonym."""
     return " ".join(SYNONYMS.get(word, word) for word in sentence.split())
 
 
@@ -154,7 +161,7 @@ def random_sentences(number: int, seed: int, longest: int = 8) -> list[str]:
 
 
 def with_names(sentences: list[str], seed: int) -> list[str]:
-    """Replace a word of every third sentence by a name. Each name occurs once, so that it is ``<unk>``."""
+    """Replace one word in every third sentence by a name. Each name occurs only once, so that it becomes ``<unk>``."""
     chance = random.Random(seed)
     named = []
     for number, sentence in enumerate(sentences):
@@ -166,7 +173,7 @@ def with_names(sentences: list[str], seed: int) -> list[str]:
 
 
 def write_pairs(prefix: Path, sources: list[str], targets: list[str] | None = None) -> None:
-    """Write ``prefix``.src and ``prefix``.tgt. The targets are the paraphrases unless given."""
+    """Write ``prefix``.src and ``prefix``.tgt. By default, the targets are the paraphrases of the sources."""
     targets = [paraphrase(sentence) for sentence in sources] if targets is None else targets
     prefix.parent.mkdir(parents=True, exist_ok=True)
     prefix.with_name(prefix.name + ".src").write_text("".join(f"{line}\n" for line in sources), encoding="utf-8")
@@ -174,7 +181,7 @@ def write_pairs(prefix: Path, sources: list[str], targets: list[str] | None = No
 
 
 def preprocess(text: Path, data: Path, *arguments: object) -> Result:
-    """Run fairseq-preprocess on the splits in ``text`` with one dictionary."""
+    """Run fairseq-preprocess on the splits in ``text``, with one joint dictionary."""
     splits = [
         (f"--{split}pref", text / split) for split in ("train", "valid", "test") if (text / f"{split}.src").exists()
     ]

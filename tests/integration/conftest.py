@@ -1,7 +1,7 @@
-"""Data sets and trained models that all tests of this folder share, because trainings take most of the time.
+"""Data sets and trained models that all tests in this folder share, because trainings take most of the time.
 
-Shared files are never changed. A test that changes a file works on a copy. The data has its checksums from the start,
-because a training would add them otherwise.
+Shared files are never changed. A test that changes a file must use a copy. The data has checksums from the start,
+because otherwise a training would add them.
 """
 
 import fcntl
@@ -29,20 +29,23 @@ from tests.integration.commands import (
 )
 from wean_fairseq.data.integrity import record_once
 
-# 2,000 pairs are 63 updates of 32, the last one smaller. 50 and 60 are not multiples of 8 (see tasks/paraphrase.py).
+# 2,000 pairs are 63 updates of 32 pairs, and the last update is smaller. 50 and 60 are not multiples of 8 (see
+# tasks/paraphrase.py).
 SIZES = {"train": 2000, "valid": 50, "test": 60}
 Made = TypeVar("Made")
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
-    """Return ``make(folder)``, called in one process of a test run; pytest-xdist's others wait for the result.
+    """Return ``make(folder)``.
+
+    Only one process of a test run calls it, and other workers of pytest-xdist wait for the result.
 
     Raises:
-        RuntimeError: with its traceback, if ``make`` has failed in another process.
+        RuntimeError: if ``make`` has failed in another process. The message has its traceback.
     """
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent  # of all processes
+        root = root.parent  # the folder of all processes
     made, partial, failed = (root / f"{name}.{end}" for end in ("pickle", "part", "failed"))
     with (root / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -60,7 +63,7 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made
 
 @pytest.fixture(scope="session")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of {train,valid,test}.{src,tgt}."""
+    """Return the folder with {train,valid,test}.{src,tgt}."""
 
     def make(folder: Path) -> Path:
         for seed, (split, size) in enumerate(SIZES.items()):
@@ -71,7 +74,10 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_data(text: Path, folder: Path, *options: object) -> Path:
-    """Binarise ``text`` with checksums. A name occurs once per side, so threshold 3 makes names ``<unk>``."""
+    """Binarise ``text`` and write checksums.
+
+    A name occurs once per side, so with a threshold of 3 all names become ``<unk>``.
+    """
     preprocess(text, folder / "bin", "--thresholdsrc", 3, *options)
     record_once(folder / "bin")
     return folder / "bin"
@@ -79,13 +85,13 @@ def make_data(text: Path, folder: Path, *options: object) -> Path:
 
 @pytest.fixture(scope="session")
 def data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return data of fairseq-preprocess from ``text``."""
+    """Return the data that fairseq-preprocess has created from ``text``."""
     return once(tmp_path_factory, "data", lambda folder: make_data(text, folder))
 
 
 @pytest.fixture(scope="session")
 def raw_data(text: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the test split as text next to the dictionaries, for --dataset-impl raw."""
+    """Return a folder with the test split as text next to the dictionaries, for --dataset-impl raw."""
     folder = tmp_path_factory.mktemp("raw")
     for language in ("src", "tgt"):
         shutil.copy(data / f"dict.{language}.txt", folder)
@@ -95,13 +101,13 @@ def raw_data(text: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="session")
 def text_data(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the data as text, so that its names, which occur once each, keep their spelling."""
+    """Return the data in text form. Its names, which occur once each, keep their spelling in this form."""
     return once(tmp_path_factory, "text_data", lambda folder: make_data(text, folder, "--dataset-impl", "raw"))
 
 
 @pytest.fixture(scope="session")
 def training(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """Train a WEAN on the data with the task paraphrase. Return its folder and the output of the training."""
+    """Train a WEAN on the data with the task paraphrase. Return the folder and the output of the training."""
     size = ["--embed-dim", 32, "--hidden-size", 64, "--encoder-layers", 1, "--decoder-layers", 1, "--dropout", 0.1]
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 500, "--max-update", 500]
 
@@ -119,7 +125,7 @@ def checkpoint(training: tuple[Path, Result]) -> Path:
 
 @pytest.fixture(scope="session")
 def copying(text_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the checkpoint of a CopyNet that has learnt the data. Only its arch selects copying."""
+    """Return the checkpoint of a CopyNet that has learnt the data. The arch alone determines that it copies."""
     model = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_loss", *TASK]
     model += ["--embed-dim", 32, "--hidden-size", 48]
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 300, "--max-update", 300]
@@ -133,5 +139,5 @@ def copying(text_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def generated(data: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
-    """Return the test split, decoded by ``checkpoint``."""
+    """Return the result of decoding the test split with ``checkpoint``."""
     return once(tmp_path_factory, "generated", lambda _: generate(data, checkpoint))

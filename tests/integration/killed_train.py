@@ -1,9 +1,9 @@
-"""Run fairseq-train and kill it at a random moment, until it has been killed KILLS times.
+"""Run fairseq-train and kill it at random moments, until it has been killed KILLS times.
 
-``killed_train.py LOG KILLS SEED fairseq-train ARGUMENTS``: a second process waits for the moment and sends SIGKILL. A
-quarter of the moments are at any time between the start of the program and its second checkpoint, half are while a file
-is written, and the rest are soon after a checkpoint. At each start the remains of the last kill are recorded, without
-code of the plugin, which is under test.
+``killed_train.py LOG KILLS SEED fairseq-train ARGUMENTS`` starts a second process that waits for the moment and sends
+SIGKILL. A quarter of the moments are anywhere between the start of the program and its second checkpoint, half of them
+are while a file is being written, and the rest are soon after a checkpoint. At each start, the files that the last kill
+has left are recorded, without code of the plugin that is being tested.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-STARTING = 25  # approximate seconds that the start of a training takes on a busy machine
-PATIENCE = 240  # maximum waiting time in seconds
+STARTING = 25  # approximate number of seconds that a training needs to start on a busy machine
+PATIENCE = 240  # maximum time to wait in seconds
 WHOLE = "checkpoint_last.pt"
 
 
 def look(folder: Path) -> dict[str, list[str]]:
-    """Return the damaged checkpoints, by their own or the manifest's checksums, and the partial files."""
+    """Return the partial files, and the checkpoints that are damaged according to their checksums or the manifest."""
     manifest = folder / "checksums.sha256"
     lines = manifest.read_text().splitlines() if manifest.exists() else []
     partial = [line for line in lines if len(line.split("  ")[0]) != 64]
@@ -35,7 +35,7 @@ def look(folder: Path) -> dict[str, list[str]]:
 
 
 def appearances(folder: Path, pattern: str) -> Callable[[], int]:
-    """Return a counter of the files that appear from now on, including replacements of existing files."""
+    """Return a counter of files that appear from now on. Replacements of existing files count, too."""
     seen = set()
 
     def count() -> int:
@@ -52,7 +52,7 @@ def appearances(folder: Path, pattern: str) -> Callable[[], int]:
 
 
 def wait_for_moment(folder: Path, chance: random.Random) -> str:
-    """Sleep until the training is to be killed. Return the kind of moment."""
+    """Sleep until the moment when the training must be killed. Return the kind of moment."""
     kind = chance.choices(("any time", "writing", "written"), (1, 2, 1))[0]
     until = time.monotonic() + (chance.uniform(0, STARTING) if kind == "any time" else PATIENCE)
     wanted = {"any time": 2, "writing": chance.randint(1, 12), "written": chance.randint(1, 3)}[kind]
@@ -64,13 +64,13 @@ def wait_for_moment(folder: Path, chance: random.Random) -> str:
 
 
 def append(path: Path, entry: object) -> None:
-    """Append a line of JSON."""
+    """Append ``entry`` as a line of JSON."""
     with path.open("a") as file:
         file.write(f"{json.dumps(entry)}\n")
 
 
 def main() -> None:
-    """Become fairseq-train, and start the process that kills it unless it has been killed often enough."""
+    """Become fairseq-train. Before this, start the process that kills it, unless it has been killed often enough."""
     log, (kills, seed, *command) = Path(sys.argv[1]), sys.argv[2:]
     folder = Path(command[command.index("--save-dir") + 1])
     killed = len(log.read_text().splitlines()) if log.exists() else 0
@@ -79,7 +79,7 @@ def main() -> None:
     victim = os.getpid()
     if killed < int(kills) and os.fork() == 0:
         moment = wait_for_moment(folder, random.Random(f"{seed} {killed}"))
-        if os.getppid() == victim:  # otherwise the training is complete
+        if os.getppid() == victim:  # otherwise, the training has ended by itself
             append(log, moment)
             os.kill(victim, signal.SIGKILL)
         os._exit(0)

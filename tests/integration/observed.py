@@ -32,12 +32,12 @@ def observed_train(
 
     Args:
         data: folder of fairseq-preprocess.
-        folder: value of --save-dir.
+        folder: folder of the checkpoints (--save-dir).
         arguments: arguments of fairseq-train.
-        processes: 1, or 2 with half the batch each.
-        kill_at: the update after which all processes are killed without cleaning up; ``None`` = never.
-        stop_at: the update after which the user presses Ctrl-C; ``None`` = never.
-        model: the arguments that select the model, instead of a tiny WEAN.
+        processes: 1, or 2 that have half of each batch.
+        kill_at: update after which all processes are killed and cannot clean up. ``None`` = never.
+        stop_at: update after which the user presses Ctrl-C. ``None`` = never.
+        model: arguments that select the model (default: a tiny WEAN).
 
     Returns:
         The output of the first process.
@@ -69,8 +69,8 @@ def observed_train(
 
 @contextlib.contextmanager
 def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
-    """Start a program of ``warm`` in its own process group. At the end it is killed together with its command."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs of a shell
+    """Start a program of ``warm`` in a separate process group. At the end, the program and its command are killed."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore this signal
     process = subprocess.Popen(
         list(map(str, line)), env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
     )
@@ -82,14 +82,15 @@ def _started(line: list[object], output: Any) -> Iterator[subprocess.Popen]:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if process.stdout is not None:
-            process.stdout.read()  # until the last writer ends: the training and its data workers outlive the program
+            # read until the last writer has ended, because the training and its data workers outlive the program
+            process.stdout.read()
             process.stdout.close()
 
 
 def _read(process: subprocess.Popen, kill_at: int | None) -> str:
-    """Return the output of a process, to its end or to an update, after which at most about 15 more follow."""
+    """Read the output of a process to its end, or up to an update. At most about 15 updates follow this update."""
     if kill_at is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
-        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)  # a full pipe makes the training wait for its reader
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)  # if the pipe is full, the training waits for its reader
     mark = None if kill_at is None else f'"num_updates": "{kill_at}"'.encode()
     said = []
     for line in process.stdout:
@@ -102,7 +103,7 @@ def _read(process: subprocess.Popen, kill_at: int | None) -> str:
 
 
 def assert_same_end(actual: Path, expected: Path) -> None:
-    """Assert that two checkpoints have the same model, optimiser state, schedule and data position."""
+    """Assert that two checkpoints have the same model, optimiser state, schedule and position in the data."""
     ours, theirs = (torch.load(path, weights_only=True) for path in (actual, expected))
     for what in ("model", "last_optimizer_state"):
         different = _different(ours[what], theirs[what], what)
@@ -113,7 +114,7 @@ def assert_same_end(actual: Path, expected: Path) -> None:
 
 
 def assert_same_random_numbers(actual: Path, expected: Path, since: int, processes: int = 1) -> None:
-    """Assert that in each process every update after ``since`` began with the same torch, NumPy and Python states."""
+    """Assert that, in each process, every update after ``since`` began with the same torch, NumPy and Python states."""
     for rank in range(processes):
         ours, theirs = (_random_numbers(folder / f"random.{rank}.jsonl") for folder in (actual, expected))
         updates = [update for update in theirs if update > since]
@@ -121,12 +122,15 @@ def assert_same_random_numbers(actual: Path, expected: Path, since: int, process
 
 
 def _random_numbers(path: Path) -> dict[int, dict[str, Any]]:
-    """Return the state at the start of each update. The last one if a killed training has repeated the update."""
+    """Return the random states at the start of each update.
+
+    If a killed training has repeated an update, the last state is returned.
+    """
     return {entry["update"]: entry for entry in map(json.loads, path.read_text().splitlines())}
 
 
 def _different(ours: Any, theirs: Any, where: str) -> list[str]:
-    """Return the places where two nested states differ. Tensors must be bit-identical."""
+    """Return the places at which two nested states differ. Tensors must be bit-identical."""
     if torch.is_tensor(ours):
         return [] if ours.dtype == theirs.dtype and torch.equal(ours, theirs) else [where]
     if isinstance(ours, dict):

@@ -1,8 +1,8 @@
-"""Run fairseq-train and record, in each process, the random numbers with which every update begins.
+"""Run fairseq-train and record, in each process, the random states with which every update begins.
 
-This is a command of ``warm.py`` with the arguments of fairseq-train. It writes ``random.RANK.jsonl`` next to the
-checkpoints. A resumed training appends to this file. The numbers after an update are not comparable: validation draws
-one for each data worker, and a process without a batch computes with any other batch.
+This is a command of ``warm.py``. It accepts the arguments of fairseq-train. It writes ``random.RANK.jsonl`` next to the
+checkpoints. A resumed training appends to this file. Random states after an update cannot be compared, because
+validation draws a number for each data worker, and a process without a batch uses any other batch.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _train_step = TranslationTask.train_step
 
 
 def train_step(self: TranslationTask, *args: Any, **kwargs: Any) -> Any:
-    """Do the same as fairseq's function, which every process calls with every batch."""
+    """Do the same as fairseq's function after recording the states. Every process calls it with every batch."""
     states = {
         "torch": torch.get_rng_state().tolist(),
         "numpy": np.random.get_state()[1].tolist(),  # noqa: NPY002
@@ -36,6 +36,6 @@ def train_step(self: TranslationTask, *args: Any, **kwargs: Any) -> Any:
 
 
 def cli_main() -> None:
-    """Run fairseq's ``cli_main`` with the recording."""
+    """Run fairseq's ``cli_main`` and record the states."""
     TranslationTask.train_step = train_step
     train.cli_main()

@@ -1,4 +1,4 @@
-"""Test every registered arch, parsed and built as fairseq-train does it, without starting a command for each."""
+"""Test that every registered arch can be parsed and built as in fairseq-train, without starting a command for each."""
 
 import pytest
 from fairseq import options, tasks
@@ -10,7 +10,7 @@ from tests.families import CHUNK, NEEDS, flags
 from tests.integration.commands import USER_DIR
 from tests.training import declared, wean_lstm
 
-# Hydra warns about the way in which fairseq uses it, which these tests ignore.
+# Hydra warns about the way in which fairseq uses it. These tests ignore the warnings.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 SETTINGS = {arch: settings for file in declared().values() for arch, settings in file.SETTINGS.items()}
@@ -31,7 +31,7 @@ def test_every_arch_of_this_package_has_settings():
 def test_arch_has_the_settings_of_the_paper_and_builds(data, arch):
     family = ARCH_MODEL_NAME_REGISTRY[arch]
     file = declared()[family]
-    word = (data / "dict.src.txt").read_text().split()[0]  # data without chunks and retrieved pairs
+    word = (data / "dict.src.txt").read_text().split()[0]  # the data has neither chunks nor retrieved pairs
     needs = {name: word if value == CHUNK else value for name, value in NEEDS.get(family, {}).items()}
     cfg = configuration(data, arch, *flags(needs), task=getattr(file, "TASK", "paraphrase"))
     settings = {name: value for name, value in SETTINGS[arch].items() if name not in needs}

@@ -1,4 +1,4 @@
-"""Test averages, ensembles and exports of a trained model, read by the real commands."""
+"""Test that the real commands read averages, ensembles and exports of a trained model."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ from wean_fairseq.storage.search import SEARCH_FILE
 
 @pytest.fixture(scope="module")
 def folder(training: tuple[Path, Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the trained model's folder."""
+    """Return a copy of the folder of the trained model."""
     return shutil.copytree(training[0], tmp_path_factory.mktemp("averaged") / "trained")
 
 
@@ -52,7 +52,7 @@ def test_the_search_that_is_kept_beside_a_checkpoint_is_that_of_all_tools(
     assert [str(one.task.cfg.search_preset) for one in (model, plain)] == ["wean", "fairseq"]
     line = "kept1 said2 kept3 said4 kept5"
     (best,) = model.explain(line)[0].outputs
-    assert len(best.tokens) == 3  # two words and the end
+    assert len(best.tokens) == 3  # two words and the end symbol
     assert len(plain.explain(line)[0].outputs[0].tokens) > 3
     (drawn,) = trace.trace_attention(trace.open_model(copied, str(data)), [line])
     assert drawn.output == best.tokens

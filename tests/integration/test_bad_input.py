@@ -1,4 +1,4 @@
-"""A user's mistake ends with one sentence that names it, and no traceback."""
+"""After a mistake of the user, a command ends with one sentence that names the mistake, and without a traceback."""
 
 import re
 import shutil
@@ -10,7 +10,7 @@ from tests.integration.commands import TASK, TINY, USER_DIR, WEAN, Result, gener
 
 
 def assert_one_sentence(result: Result, *expected: str) -> None:
-    """Assert that the command failed with one line of ours that contains every ``expected`` text."""
+    """Assert that the command has failed with one sentence of ours that contains every text in ``expected``."""
     assert result.code not in (0, None), result.describe()
     assert "Traceback" not in result.err, result.describe()
     said = re.findall(r"^wean_fairseq: error: (.*)$", result.err, flags=re.MULTILINE)
@@ -38,7 +38,7 @@ def test_typed_bytes_that_are_no_text(data, checkpoint, tmp_path):
 
 @pytest.fixture(scope="module")
 def bad_text(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write text whose ``valid`` lacks a target and whose ``test`` has an empty line 2 on the source side."""
+    """Write text in which ``valid`` lacks a target and ``test`` has an empty second line on the source side."""
     folder = tmp_path_factory.mktemp("bad_text")
     for language in ("src", "tgt"):
         shutil.copy(text / f"train.{language}", folder)
@@ -49,7 +49,7 @@ def bad_text(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bad_data(bad_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return data that fairseq-preprocess creates from ``bad_text`` without an error."""
+    """Return the data that fairseq-preprocess creates from ``bad_text`` without an error."""
     folder = tmp_path_factory.mktemp("bad_data") / "bin"
     preprocess(bad_text, folder, "--thresholdsrc", 3)
     return folder
@@ -130,7 +130,7 @@ def test_option_that_cannot_be(data, tmp_path, options, expected):
 
 def test_unknown_query_score(data, tmp_path):
     result = refused_training(data, tmp_path, "--query-score", "cosine")
-    # The parser reports this, because the choices belong to the command line.
+    # The choices belong to the command line, so the parser reports this error.
     assert result.code != 0
     assert "Traceback" not in result.err
     said = result.err.strip().splitlines()[-1]

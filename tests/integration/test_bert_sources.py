@@ -1,4 +1,4 @@
-"""``copy_transformer`` with a BERT, from training over resuming and exporting to Python, by the real commands."""
+"""Use ``copy_transformer`` with a BERT through the real commands: training, resuming, exporting and Python."""
 
 import json
 import shutil
@@ -53,8 +53,11 @@ def exported(data: Path, trained: tuple[Path, Result]) -> Path:
 
 
 def test_bert_reads_each_split_once_and_a_training_continues(data: Path, bert: Path, trained: tuple[Path, Result]):
-    """The longer training resumes from update 3 and finds the features. Its first losses equal one training's."""
-    assert trained[1].out.count("BERT reads") == 2  # train and valid
+    """The longer training resumes from update 3 and finds the stored features.
+
+    Its first losses equal those of the first training.
+    """
+    assert trained[1].out.count("BERT reads") == 2  # once for train and once for valid
     assert torch.load(trained[0], weights_only=True)["cfg"]["task"]["bert"] == str(bert)
     more = ["--max-update", 6, "--no-epoch-checkpoints", "--bert", bert]
     resumed = shutil.copytree(trained[0].parent, data.parent / "resumed")
@@ -68,7 +71,7 @@ def test_bert_reads_each_split_once_and_a_training_continues(data: Path, bert: P
 
 
 def test_all_ways_of_generation_write_the_same(data: Path, bert: Path, trained: tuple[Path, Result], exported: Path):
-    """fairseq-generate, fairseq-interactive, wean-generate and Python, from the checkpoint and the exported folder."""
+    """The ways are three commands and Python, with the checkpoint and with the exported folder."""
     sources = (data.parent / "test.src").read_text(encoding="utf-8").splitlines()
     given = ["--bert", bert, "--max-len-a", 0, "--max-len-b", 9, "--beam", 3]
     scored = generate(data, trained[0], *given).hypotheses

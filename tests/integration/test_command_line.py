@@ -1,4 +1,4 @@
-"""preprocess -> train -> validate -> generate -> interactive by the real commands, on a task with known answers."""
+"""Run preprocess, train, validate, generate and interactive as real commands, on a task whose answers are known."""
 
 import gzip
 import re
@@ -56,19 +56,19 @@ def test_stock_translation_as_users_first_call_it(data, tmp_path):
     checkpoints = {"checkpoint1.pt", "checkpoint2.pt", "checkpoint_best.pt", "checkpoint_last.pt"}
     assert names == {*checkpoints, "checksums.sha256", ".training.lock"}
     assert needed_globals(tmp_path / "checkpoint_best.pt") == set()
-    every = ["--required-batch-size-multiple", 1]  # stock fairseq leaves sentences out otherwise
+    every = ["--required-batch-size-multiple", 1]  # otherwise, stock fairseq leaves out sentences
     decoded = generate(data, tmp_path / "checkpoint_best.pt", *every, task="translation")
     assert sorted(decoded.hypotheses) == list(range(60))
 
 
 def test_training_learns_the_data(training):
     _, result = training
-    # With all words known, only <unk> causes a loss. A uniform guess costs log2(47 words) = 5.6.
+    # Because all words are known, only <unk> causes a loss. A uniform guess would cost log2(47 words) = 5.6.
     assert result.logged("valid_loss")[-1] < 0.2
 
 
 def test_training_is_quiet(training):
-    """Warnings that fairseq prints on every run, and that a user cannot fix, are hidden."""
+    """Warnings that fairseq prints in every run and that a user cannot avoid are hidden."""
     assert "Warning" not in training[1].err
 
 
@@ -86,20 +86,20 @@ def test_every_source_gets_a_hypothesis(text, generated):
 
 def test_interactive_answers_piped_lines(text, generated, data, checkpoint):
     sources = lines(text / "test.src")[:3]
-    assert "Name" in sources[0]  # unknown words can be typed too
+    assert "Name" in sources[0]  # typed text may contain unknown words, too
     typed = [*sources, "kept1 nonsense said2 kept3", "kept1\rsaid2\u2028kept3\x85kept4", "", "\ufeffkept1"]
     options = ["--user-dir", USER_DIR, *TASK, "--path", checkpoint, "--cpu", "--beam", 3, "--max-len-a", 1]
     options += ["--max-len-b", 4, "--buffer-size", 4, "--batch-size", 4]
     result = run("fairseq-interactive", data, *options, stdin="\ufeff" + "".join(f"{line}\n" for line in typed))
     assert [result.hypotheses[number] for number in range(3)] == [generated.hypotheses[number] for number in range(3)]
     assert result.hypotheses[3] == paraphrase("kept1 <unk> said2 kept3")
-    # Characters that other readers treat as line ends are not line ends here, and every line has its answer.
+    # Characters that other programs treat as line ends are not line ends here, so every line has its answer.
     assert list(result.hypotheses) == list(range(len(typed)))
     assert "\nS-4\tkept1 said2 kept3 kept4\n" in result.out
 
 
 def test_the_set_up_makes_the_plugin_known_in_every_folder(tmp_path):
-    """Without the checkout on the module path, fairseq must find the installed plugin to print its options."""
+    """Even if the checkout is not on the module path, fairseq must find the installed plugin and print its options."""
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
     line = command_line("fairseq-train", "--user-dir", "wean_fairseq", "--arch", "wean_lstm", "--help")
     done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
@@ -116,7 +116,7 @@ def test_replace_unk_puts_back_the_attended_source_word(text, raw_data, checkpoi
     expected = lines(text / "test.tgt")
     assert sorted(hypotheses) == list(range(60))
     assert not any("<unk>" in hypothesis for hypothesis in hypotheses.values())
-    # Every third sentence has a name, which the right answer repeats.
+    # Every third sentence contains a name, which the right answer repeats.
     named = [number for number, sentence in enumerate(expected) if "Name" in sentence]
     kept = [number for number in named if names_in(hypotheses[number]) == names_in(expected[number])]
     assert len(named) == 20 and len(kept) >= 19
@@ -124,7 +124,8 @@ def test_replace_unk_puts_back_the_attended_source_word(text, raw_data, checkpoi
 
 
 def test_wean_search_finds_what_stock_search_finds_without_normalisation(data, checkpoint):
-    flat = ["--temperature", 3, "--beam", 5]  # competing hypotheses; otherwise the model is too certain
+    # hypotheses compete with each other. Otherwise, the model would be too certain
+    flat = ["--temperature", 3, "--beam", 5]
     ours = generate(data, checkpoint, *flat, "--search-preset", "wean")
     every = ["--required-batch-size-multiple", 1]
     stock = generate(data, checkpoint, *flat, "--unnormalized", *every, task="translation")
@@ -165,7 +166,10 @@ def test_query_scores_train(data, tmp_path, options):
 
 
 def test_word_vectors_are_needed_only_to_begin_a_training(data, tmp_path):
-    """The log has the number of words with a vector, here half of them. Decoding reads the words of the checkpoint."""
+    """The log reports how many words have a vector, which is half of them here.
+
+    When decoding, the words come from the checkpoint.
+    """
     words = [line.split()[0] for line in lines(data / "dict.src.txt") if not line.startswith("madeupword")]
     known = words[::2]
     for name, width in (("vectors.vec.gz", 16), ("narrow.vec.gz", 8)):
@@ -190,7 +194,7 @@ def test_seq2seq_preset_survives_in_its_checkpoint(data, tmp_path):
     weight = parameters(saved)["decoder.output.score.out_proj.weight"]
     dictionary_size = 4 + len(lines(data / "dict.tgt.txt"))
     assert weight.shape == (dictionary_size, 16)
-    assert len(generate(data, saved).hypotheses) == 60  # rebuilt without the name of the arch
+    assert len(generate(data, saved).hypotheses) == 60  # the model was rebuilt without the name of its arch
 
 
 # --- criterions -----------------------------------------------------------------------------------------------------

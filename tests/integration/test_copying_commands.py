@@ -1,4 +1,4 @@
-"""Test copying words never seen in training, through the real commands: train, generate, interactive."""
+"""Test with the real commands (train, generate, interactive) that words never seen in training are copied."""
 
 import json
 import re
@@ -27,7 +27,7 @@ COPYNET = ["--user-dir", USER_DIR, "--arch", "copynet", "--criterion", "model_lo
 
 @pytest.fixture(scope="module")
 def copied(text_data: Path, copying: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
-    """Return the test split decoded, and the file of its copy provenance."""
+    """Return the result of decoding the test split, and the file with its copy provenance."""
     provenance = tmp_path_factory.mktemp("provenance") / "copied.jsonl"
     result = generate(text_data, copying, "--copy-provenance", provenance, "--search-preset", "copynet")
     return result, provenance
@@ -42,7 +42,7 @@ def interactive(data: Path, checkpoint: Path, lines: list[str], *arguments: obje
 
 
 def test_names_never_seen_in_training_come_out_right(copied: tuple[Result, Path], text: Path):
-    """20 of the 60 test sentences contain a unique name. Each has one known correct output."""
+    """20 of the 60 test sentences contain a unique name, and each of them has one known correct output."""
     sources = (text / "test.src").read_text(encoding="utf-8").splitlines()
     outputs = copied[0].hypotheses
     assert sorted(outputs) == list(range(60))
@@ -70,7 +70,7 @@ def test_an_invented_name_typed_into_interactive_comes_out(text_data: Path, copy
 
 
 def test_unknown_pieces_of_a_word_are_copied_and_joined(text_data: Path, copying: Path):
-    """With BPE, pieces are copied and joined into one word."""
+    """With BPE, the pieces of an unknown word are copied and joined into one word."""
     result = interactive(text_data, copying, ["kept1 Zor@@ blax kept5"], "--post-process", "subword_nmt")
     detokenised = re.findall(r"^D-0\t\S+\t(.*)$", result.out, flags=re.MULTILINE)
     assert detokenised == ["kept1 Zorblax kept5"], result.describe()
@@ -94,7 +94,7 @@ def test_provenance_says_which_words_were_copied_from_where(copied: tuple[Result
         for step in entry["output"]:
             if step["word"].startswith("Name"):
                 names += 1
-                assert step["copied"] == 1.0  # it cannot be generated
+                assert step["copied"] == 1.0  # this word cannot be generated
                 place = max(step["positions"], key=step["positions"].get)
                 assert entry["source"][int(place)] == step["word"]
     assert names >= 18
@@ -113,7 +113,10 @@ def test_provenance_needs_a_directory(text_data: Path, copying: Path, tmp_path: 
 
 
 def test_validation_by_bleu_counts_copied_words_as_words(text_data: Path, copying: Path, tmp_path: Path):
-    """A model that writes nearly every sentence correctly has a BLEU near 100. With slots as words it could not."""
+    """A model that writes nearly every sentence correctly has a BLEU near 100.
+
+    This would be impossible if slots counted as words.
+    """
     best = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 12}', "--eval-tokenized-bleu"]
     shutil.copy(copying, tmp_path / "checkpoint_last.pt")
     arguments = ["--reset-lr-scheduler", "--reset-optimizer", "--reset-dataloader", "--reset-meters"]
@@ -122,7 +125,7 @@ def test_validation_by_bleu_counts_copied_words_as_words(text_data: Path, copyin
 
 
 def test_interactive_replace_unk_knows_the_typed_word(raw_data: Path, checkpoint: Path):
-    """For a model that does not copy, fairseq replaces <unk> by the typed word with the most attention."""
+    """If the model does not copy, fairseq replaces <unk> by the typed word with the most attention."""
     result = interactive(raw_data, checkpoint, ["kept1 Zorblax kept5"], "--replace-unk")
     assert result.hypotheses[0] == "kept1 Zorblax kept5", result.describe()
 

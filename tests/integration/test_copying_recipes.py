@@ -1,6 +1,7 @@
 """Test the recipes of the families that copy: one sentence if data is missing, and a small run from text to scores.
 
-One recipe of each family runs with one system and set in the fast tests. The slow tests run all systems and sets.
+In the fast tests, one recipe of each family runs with one system and one test set. The slow tests run all systems and
+all sets.
 """
 
 import json
@@ -13,7 +14,7 @@ from tests.integration.commands import ENVIRONMENT, ROOT, search_path
 from tests.integration.test_recipes import write_layout
 
 FAMILIES = ("copynet", "pointer_generator", "copy_transformer")
-# Recipe -> layout of its data (None: it generates them) and the sets it scores.
+# Recipe -> the layout of its data (None: it generates the data) and the test sets that it scores.
 RECIPES = {
     "copynet/synthetic": (None, ["test"]),
     "copynet/dialogue": (None, ["ds1/ds1", "ds2/ds2"]),
@@ -22,7 +23,7 @@ RECIPES = {
     "pointer_generator/quora": ("quora", ["test"]),
     "copy_transformer/quora": ("quora", ["test"]),
 }
-# With the variables that leave one system.
+# The fast recipes, with variables that select one system.
 FAST = {
     "copynet/dialogue": {"SYSTEMS": "copynet_query", "SETS": "ds1"},
     "pointer_generator/quora": {"SYSTEMS": "pointer_generator"},
@@ -31,7 +32,7 @@ FAST = {
 
 
 def run_recipe(recipe: str, run_dir: Path, **variables: object) -> subprocess.CompletedProcess:
-    """Run a recipe as a user would, on the CPU."""
+    """Run a recipe on the CPU, as a user would."""
     environment = {**ENVIRONMENT, "PATH": search_path(), "GPUS": "0", "RUN": str(run_dir)}
     for name in ("DATA", "SYSTEMS", "SETS", "EPOCHS", "SEED", "SEEDS", "JOBS", "SMOKE"):
         environment.pop(name, None)
@@ -73,7 +74,7 @@ def assert_recipe(recipe, tmp_path, **chosen):
     for name in sets:
         assert (run / f"{name}.samples.txt").stat().st_size > 0
         systems = json.loads((run / f"{name}.json").read_text(encoding="utf-8"))["systems"]
-        assert len(systems) >= (2 if chosen else 3)  # the copy, the family's model and its baseline
+        assert len(systems) >= (2 if chosen else 3)  # the copy of the source, the family's model and its baseline
     logs = [path.read_text(encoding="utf-8") for path in run.rglob("*.log") if path.stem in ("test", "ds1", "ds2")]
     assert logs
     assert not any("<oov" in log for log in logs)
@@ -89,6 +90,6 @@ def test_recipe_files_are_all_covered():
         f"{family}/{path.stem}"
         for family in FAMILIES
         for path in (ROOT / "examples" / family).glob("*.sh")
-        if path.read_text(encoding="utf-8").startswith("#!")  # the others are parts of recipes
+        if path.read_text(encoding="utf-8").startswith("#!")  # other files are parts of recipes
     }
     assert found == set(RECIPES)

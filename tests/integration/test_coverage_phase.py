@@ -1,4 +1,4 @@
-"""Train pointer_generator by real commands in two phases, first without coverage and then with coverage."""
+"""Train pointer_generator with the real commands in two phases: first without coverage and then with coverage."""
 
 import torch
 
@@ -9,7 +9,10 @@ MODEL += ["--embed-dim", "8", "--hidden-size", "8", "--attention-dim", "8", "--m
 
 
 def test_a_model_trained_without_coverage_goes_on_with_it(data, tmp_path):
-    """The second phase runs at rate 0, so it must end with the weights of the first phase and one additional weight."""
+    """The learning rate of the second phase is 0.
+
+    Therefore it must end with the weights of the first phase and one additional weight.
+    """
     first, second = tmp_path / "first", tmp_path / "second"
     train(data, first, "--lr", 0.1, model=[*MODEL, "pointer_generator"])
     start = ["--finetune-from-model", first / "checkpoint_last.pt"]

@@ -1,4 +1,4 @@
-"""Test damaged checkpoints, changed data and a training that diverges, through the real commands."""
+"""Test damaged checkpoints, changed data and a training that diverges, with the real commands."""
 
 import re
 import shutil
@@ -23,17 +23,17 @@ def folder(training: tuple[Path, Result], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def unmarked(data: Path, tmp_path: Path) -> Path:
-    """Return a copy of the data as fairseq-preprocess wrote it."""
+    """Return a copy of the data as fairseq-preprocess wrote it, without checksums."""
     return shutil.copytree(data, tmp_path / "bin", ignore=shutil.ignore_patterns("checksums.sha256"))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the files of a training except its lock, which names the process."""
+    """Return the content of the files of a training, except its lock file, which names the process."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".training.lock"}
 
 
 def go_on(data: Path, folder: Path, *arguments: object, **kwargs: object) -> Result:
-    """Restart the training, which is complete and adds no updates."""
+    """Restart the training. It is already complete, so no updates are added."""
     rate = ["--lr", 0.006, "--lr-scheduler", "polynomial_decay", "--total-num-update", 500, "--max-update", 1]
     return train(data, folder, *SIZE, *rate, "--no-epoch-checkpoints", *arguments, model=[*WEAN, *TASK], **kwargs)
 
@@ -47,7 +47,7 @@ def test_a_training_goes_on_from_the_checkpoint_that_is_intact_and_says_so(data:
     assert re.search(r"WARNING.*RESUMING FROM AN OLDER CHECKPOINT: .*checkpoint_last\.pt has changed since", said)
     assert re.search(rf"Loaded checkpoint {folder}/checkpoint_best\.pt \(epoch \d+ @ \d\d+ updates\)", said)
     assert not list(folder.glob(".wean-*"))
-    assert last.read_bytes() == (folder / "checkpoint_best.pt").read_bytes()  # no other one will be written
+    assert last.read_bytes() == (folder / "checkpoint_best.pt").read_bytes()  # no other checkpoint will be written
 
 
 def test_another_model_is_one_sentence_and_the_checkpoints_stay(data: Path, folder: Path) -> None:
@@ -58,7 +58,7 @@ def test_another_model_is_one_sentence_and_the_checkpoints_stay(data: Path, fold
 
 
 def test_another_order_of_the_dictionary_is_one_sentence(unmarked: Path, checkpoint: Path) -> None:
-    """fairseq accepts it and writes wrong words."""
+    """fairseq would accept this dictionary and write wrong words."""
     for side in ("src", "tgt"):
         path = unmarked / f"dict.{side}.txt"
         path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
@@ -79,7 +79,7 @@ def test_changed_data_is_one_sentence_before_the_training(unmarked: Path, tmp_pa
 
 
 def test_a_training_that_explodes_keeps_nothing(data: Path, tmp_path: Path) -> None:
-    """fairseq would end with exit status 0 and keep the diverged model as the best checkpoint."""
+    """fairseq would end with exit status 0, and keep the diverged model as the best checkpoint."""
     result = train(data, tmp_path, "--lr", 1e20, "--max-update", 1, expect_success=False)
     assert_one_sentence(result, "training diverged at the validation after update 1", "the sentences ")
     assert not list(tmp_path.glob("checkpoint*.pt"))

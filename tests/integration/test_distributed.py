@@ -1,10 +1,11 @@
-"""Two processes with half the batch each (gloo, CPU) make the same updates as one process, for every family.
+"""For every family, two processes with half of each batch (gloo, CPU) make the same updates as one process.
 
-In each epoch, one update has a single batch, so one of the two processes has no batch. fairseq gives it a dummy batch,
-which must not count. One batch is smaller than the rest. Validation has one batch, so again one process has none.
+In each epoch, one update consists of a single batch, so one of the two processes has no batch. fairseq gives it a dummy
+batch, which must not count. One batch is smaller than the others. Validation has a single batch, so again one process
+has none.
 
-Every training is a real fairseq-train. One process runs all trainings one after another, because starting a command
-takes most of its time.
+Every training is a real fairseq-train. One process runs all trainings one after the other, because most of the time of
+a command is spent on starting it.
 """
 
 import json
@@ -34,13 +35,14 @@ from tests.integration.commands import (
     write_pairs,
 )
 
-# 69 pairs are five batches of 16, of which the last has 5: three updates an epoch, one of them of a single batch.
+# 69 pairs are four batches of 16 and one batch of 5. An epoch has three updates, one of which consists of a single
+# batch.
 SIZES = {"train": 69, "valid": 5}
 BATCH, UPDATES = 16, 12
 TOPICS, CHUNK = [f"topic{number}" for number in range(12)], "<ST>"
 
-# A larger eps than Adam's usual 1e-8: a gradient that is 0 but for rounding (the bias of an attention's keys, which no
-# softmax feels) would be blown up to whole steps.
+# eps is larger than Adam's usual 1e-8. Some gradients are 0 except for rounding errors (for example, the bias of
+# attention keys, which does not change a softmax), and a small eps would turn them into full steps.
 COMMON = ["--user-dir", USER_DIR, "--batch-size", BATCH, "--max-update", UPDATES, "--seed", 1, "--cpu"]
 COMMON += ["--lr", 0.003, "--clip-norm", 1, "--data-buffer-size", 0, "--num-workers", 0, "--no-epoch-checkpoints"]
 COMMON += ["--save-interval", 9, "--validate-interval", 4]
@@ -48,7 +50,7 @@ COMMON += ["--log-format", "json", "--log-interval", 1, "--source-lang", "src", 
 ADAM = ("--optimizer", "adam", "--adam-eps", 1e-4)
 TWO = ["--distributed-world-size", 2, "--distributed-backend", "gloo", "--distributed-no-spawn"]
 
-# Dropout is off, because it has other masks in other batches.
+# Dropout is off, because its masks differ between batches.
 UNITS = ("--embed-dim", 8, "--hidden-size", 8)
 LSTM = (*UNITS, "--dropout", 0)
 LAYER = ("--num-layers", 1)
@@ -65,13 +67,13 @@ SMOOTHED = ("--label-smoothing", 0.1)
 
 @dataclass(frozen=True)
 class Case:
-    """A training with two processes.
+    """A training that is run with one and with two processes.
 
     Args:
         arch: the arch to train.
-        arguments: its arguments in addition to ``COMMON``.
-        data: "pairs", with unknown words that can be copied, or "essays".
-        criterion: the criterion.
+        arguments: arguments of the arch in addition to ``COMMON``.
+        data: "pairs" (with unknown words that can be copied) or "essays".
+        criterion: name of the criterion.
         batches: batches per update in each of the two processes.
     """
 
@@ -83,7 +85,7 @@ class Case:
     batches: int = 1
 
     def command(self, folder: Path, save_dir: Path, processes: int) -> list[str]:
-        """Return the arguments of fairseq-train for ``processes`` that share the work."""
+        """Return the arguments of fairseq-train for ``processes`` processes that share the work."""
         task = "topic_essay" if self.data == "essays" else "paraphrase"
         own = [str(argument).format(folder=folder) for argument in self.arguments]
         what = ["--task", task, "--arch", self.arch, "--criterion", self.criterion, *own, *self.optimizer]
@@ -91,7 +93,7 @@ class Case:
         return [str(word) for word in (*words, "--save-dir", save_dir)]
 
 
-# Every family once, with the losses that it adds to that of the words.
+# Every family once, with all losses that it adds to the loss of the words.
 FAMILIES = {
     "wean_lstm": Case("wean_lstm", (*LSTM, *LAYERS, *SMOOTHED), criterion="query_embedding"),
     "copynet": Case("copynet", LSTM),
@@ -107,7 +109,7 @@ FAMILIES = {
     "ppg": Case("ppg", (*LSTM, "--chunk-symbol", CHUNK), "essays"),
     "pc_san": Case("pc_san", (*DECODER, "--decoder-layers", 1, "--bert-layers", "none"), "essays"),
 }
-# A family that is not named above, in its default options.
+# Families that are not named above run with their default options.
 FAMILIES |= {family: Case(family, flags(tiny(family))) for family in families() if family not in FAMILIES}
 WEAN = (*LSTM, *LAYERS)
 VARIANTS = {
@@ -117,7 +119,7 @@ VARIANTS = {
     "wean_cross_entropy": Case("wean_lstm", WEAN, criterion="cross_entropy"),
     "wean_sentence_average": Case("wean_lstm", (*WEAN, "--sentence-avg"), criterion="query_embedding"),
     "wean_fused_adam": Case("wean_lstm", WEAN, optimizer=("--optimizer", "fused_adam", "--adam-eps", 1e-4)),
-    # All words are given, because each process would draw different ones.
+    # All words are given, because each process would sample different words.
     "wean_policy_gradient": Case(
         "wean_lstm",
         (*WEAN, "--relevance-weight", 0, "--fluency-weight", 0, "--given-words", 99, "--baseline-width", 8),
@@ -131,7 +133,8 @@ VARIANTS = {
     "no_coverage": Case("pointer_generator", UNITS, optimizer=("--optimizer", "adagrad_accumulator")),
     "paraphrase_transformer": Case("paraphrase_transformer", (*TRANSFORMER, *SMOOTHED)),
     "dnpg_weak": Case("dnpg", (*LEVELS, "--decoder-labels", "weak")),
-    # Not granularity_transformer_release, where a word's scope depends on the batch's padding, as in the release.
+    # granularity_transformer_release is not included. In it, a word's scope depends on the padding of the batch, as in
+    # the released code.
     **{kind: Case(f"granularity_transformer_{kind}", TRANSFORMER) for kind in ("resonance", "scope", "mean")},
     "stacked_lstm": Case("stacked_lstm", (*LSTM, "--num-layers", 2)),
     "enc_dec_a": Case("enc_dec_a", (*LSTM, *LAYER)),
@@ -142,12 +145,12 @@ VARIANTS = {
 
 
 def write_raw(folder: Path, splits: Mapping[str, tuple[list[str], list[str]]], unknown: str) -> None:
-    """Write text and dictionaries like ``fairseq-preprocess --dataset-impl raw``.
+    """Write text and dictionaries in the form of ``fairseq-preprocess --dataset-impl raw``.
 
     Args:
         folder: the folder to create.
-        splits: sources and targets by name.
-        unknown: prefix of words that are not in the dictionary.
+        splits: sources and targets of each split by name.
+        unknown: prefix of the words to leave out of the dictionary.
     """
     dictionary = Dictionary()
     for name, (sources, targets) in splits.items():
@@ -160,13 +163,13 @@ def write_raw(folder: Path, splits: Mapping[str, tuple[list[str], list[str]]], u
 
 
 def pairs(number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Return sentences, a third of which contain a name, and paraphrases that keep the name."""
+    """Return sentences, a third of which contain a name, and their paraphrases, which keep the name."""
     sources = with_names(random_sentences(number, seed), seed)
     return sources, [paraphrase(line) for line in sources]
 
 
 def essays(number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Return topics, and essays of a clause on each."""
+    """Return lists of topics, and essays with one clause for each topic."""
     chance = random.Random(seed)
     lines = [chance.sample(TOPICS, chance.randint(1, 5)) for _ in range(number)]
     return [" ".join(line) for line in lines], [f" {CHUNK} ".join(f"we like {word}" for word in line) for line in lines]
@@ -174,7 +177,7 @@ def essays(number: int, seed: int) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with pairs, weak labels of their words, and essays."""
+    """Return a folder that contains pairs, weak labels of their words, and essays."""
     folder = tmp_path_factory.mktemp("texts")
     made = {split: pairs(size, seed) for seed, (split, size) in enumerate(SIZES.items())}
     write_raw(folder / "pairs", made, "Name")
@@ -188,7 +191,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def train_all(folder: Path, texts: Path, cases: Mapping[str, Case], wrapper: str) -> None:
-    """Train every case in one process, into ``folder``/one/NAME, and in two, into ``folder``/two/NAME."""
+    """Train every case with one process, into ``folder``/one/NAME, and with two processes, into ``folder``/two/NAME."""
     two = [
         *TWO,
         "--ddp-backend",
@@ -206,7 +209,10 @@ def train_all(folder: Path, texts: Path, cases: Mapping[str, Case], wrapper: str
 def start(
     folder: Path, share: str, where: str, texts: Path, cases: Mapping[str, Case], more: Sequence[object]
 ) -> subprocess.Popen:
-    """Start the process ``share``: all cases into ``folder``/``where``/NAME, alone if ``more`` is empty."""
+    """Start the process ``share``, which trains all cases into ``folder``/``where``/NAME.
+
+    It is alone if ``more`` is empty.
+    """
     commands = {
         name: [*case.command(texts, folder / where / name, 2 if more else 1), *map(str, more)]
         for name, case in cases.items()
@@ -218,7 +224,7 @@ def start(
 
 
 def wait_for(folder: Path, running: Mapping[str, subprocess.Popen]) -> None:
-    """Wait until all processes have trained everything."""
+    """Wait until all processes have finished their trainings."""
     try:
         codes = {share: process.wait(TIMEOUT) for share, process in running.items()}
     finally:
@@ -229,7 +235,7 @@ def wait_for(folder: Path, running: Mapping[str, subprocess.Popen]) -> None:
 
 
 def assert_equal_trainings(folder: Path, name: str) -> None:
-    """Assert that one process and two have the same final model and the same losses during training."""
+    """Assert that one process and two processes end with the same model, and log the same losses."""
     one, two = (folder / where / name / "checkpoint_last.pt" for where in ("one", "two"))
     expected, found = parameters(one), parameters(two)
     assert found.keys() == expected.keys()
@@ -239,11 +245,11 @@ def assert_equal_trainings(folder: Path, name: str) -> None:
     assert len(one_logged["loss"]) == len(one_logged["gnorm"]) == UPDATES
     assert one_logged["valid_loss"]
     for key, values in one_logged.items():
-        assert two_logged[key] == pytest.approx(values, abs=2e-3), key  # rounded to three digits
+        assert two_logged[key] == pytest.approx(values, abs=2e-3), key  # the values are rounded to three digits
 
 
 def logged(log: Path, name: str) -> dict[str, list[float]]:
-    """Return the losses and gradient norms that the training ``name`` logged, in order."""
+    """Return the losses and the gradient norms that the training ``name`` has logged, in order."""
     (text,) = [part for part in log.read_text().split("=== ") if part.startswith(f"{name}\n")]
     keys = ("loss", "gnorm", "valid_loss")
     return {key: [float(value) for value in re.findall(rf'"{key}": "([^"]+)"', text)] for key in keys}
@@ -251,7 +257,7 @@ def logged(log: Path, name: str) -> dict[str, list[float]]:
 
 @pytest.fixture(scope="module")
 def families(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return every family, trained."""
+    """Train every family, and return the folder."""
     folder = tmp_path_factory.mktemp("families")
     train_all(folder, texts, FAMILIES, "legacy_ddp")
     return folder
@@ -259,7 +265,7 @@ def families(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bf16(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return every family, trained with ``--bf16`` on the CPU."""
+    """Train every family with ``--bf16`` on the CPU, and return the folder."""
     folder = tmp_path_factory.mktemp("bf16")
     cases = {name: replace(case, arguments=(*case.arguments, "--bf16")) for name, case in FAMILIES.items()}
     wait_for(folder, {"one": start(folder, "one", "one", texts, cases, [])})
@@ -269,10 +275,11 @@ def bf16(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_bf16_trains_on_a_cpu_as_float32_does(families: Path, bf16: Path, name: str) -> None:
     found, expected = (logged(folder / "one.log", name)["loss"] for folder in (bf16, families))
-    # bfloat16 has 8 significant bits, so a rounding error is at most 1/256 of a number. A loss accumulates many of
-    # them.
+    # bfloat16 has 8 significant bits, so a rounding error is at most 1/256 of a number. A loss accumulates many such
+    # errors.
     assert found == pytest.approx(expected, rel=0.02)
-    for parameter in parameters(bf16 / f"one/{name}/checkpoint_last.pt").values():  # fairseq writes them as float32
+    # fairseq writes the parameters as float32
+    for parameter in parameters(bf16 / f"one/{name}/checkpoint_last.pt").values():
         assert torch.equal(parameter, parameter.to(torch.bfloat16).to(parameter.dtype))
 
 
@@ -283,7 +290,7 @@ def test_two_processes_equal_one(families: Path, name: str) -> None:
 
 @pytest.fixture(scope="module", params=["legacy_ddp", "pytorch_ddp"])
 def everything(request: pytest.FixtureRequest, texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return every family and its variants, trained with both of fairseq's ways to exchange gradients."""
+    """Train every family and its variants, with both of fairseq's ways to exchange gradients, and return the folder."""
     words = [*TOPICS, "##s"]
     if not (texts / "bert").exists():
         write_bert(texts / "bert", words)

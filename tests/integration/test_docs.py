@@ -1,7 +1,7 @@
-"""References in the documents are valid: links and anchors, files, commands with options, variables, tests, recipes.
+"""References in the documents are valid: links and anchors, files, commands with options, variables, tests and recipes.
 
-Every Markdown file is found automatically. Commands are parsed by the parsers of the programs. Cheap commands are also
-run, in test_docs_run.py. Only the form of external addresses is checked.
+Every Markdown file is found automatically. Commands are parsed with the parsers of their programs. test_docs_run.py
+also runs the commands that take little time. Of external addresses, only the form is checked.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ FOLDERS = ("docs", "examples", "benchmarks", "preprocess", "results", ".github")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
 each_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
-# Beginnings of paths in documents that name files of the project.
+# Folders at the start of paths that name files of the project.
 _FOLDER = "(?:examples|preprocess|benchmarks|scripts|docs|tests|wean_fairseq)"
 OURS = re.compile(rf"(?<![\w/.=*{{-]){_FOLDER}/[\w./-]+[\w/](?![\w<{{*-])")
 
@@ -78,10 +78,10 @@ def test_commands_in_blocks_can_be_given(path: Path):
 
 
 def spans(path: Path) -> list[tuple[str, Command]]:
-    """Return the commands in prose: code spans that begin with a known program and have an argument."""
+    """Return the commands in the text: code spans that start with a known program and have an argument."""
     found = []
     for span in markdown.code_spans(read(path)):
-        with contextlib.suppress(ValueError):  # not a shell command: a quote is not closed
+        with contextlib.suppress(ValueError):  # a quotation mark is not closed, so this is not a shell command
             commands = markdown.simple_commands(span)
             first = commands[0] if commands else None
             if first and len(first.words) > 1 and (first.program in PROGRAMS or first.program.startswith("wean-")):
@@ -97,7 +97,7 @@ def test_commands_in_the_text_can_be_given(path: Path):
 
 @each_document
 def test_blocks_say_what_they_are(path: Path):
-    """No test would check a block without a language."""
+    """Otherwise, no test would check the block."""
     assert [block.text for block in markdown.blocks(read(path)) if not block.language] == []
     indented = re.findall(r"(?:^|\n)\n {4}((?:[A-Z]+=\S+ )*(?:bash|make|python|fairseq-\w+|wean-\w+) .*)", read(path))
     assert indented == [], "commands belong into blocks that begin with ```sh"
@@ -105,7 +105,7 @@ def test_blocks_say_what_they_are(path: Path):
 
 @each_document
 def test_options_in_the_text_exist(path: Path):
-    commands = {span for span, _ in spans(path)}  # options of these were checked
+    commands = {span for span, _ in spans(path)}  # the options of these commands were checked
     rest = [span for span in markdown.code_spans(read(path)) if span not in commands and span.split()[0] not in SYSTEM]
     named = {name for span in rest for name in OPTION.findall(span)}
     assert sorted(named - all_options()) == []
@@ -133,7 +133,7 @@ def test_variables_in_tables_are_read_by_the_recipes_beside_them(path: Path):
 
 
 def recipes() -> set[str]:
-    """Return the scripts in examples/ that are executed, not sourced."""
+    """Return the scripts in examples/ that are executed instead of sourced."""
     folder = ROOT / "examples"
     return {str(path.relative_to(folder)) for path in folder.rglob("*.sh") if read(path).startswith("#!")}
 
@@ -145,7 +145,7 @@ def test_every_recipe_is_listed():
 
 
 def test_recipes_of_a_row_need_what_it_says():
-    """The command of each row in docs/recipes.md sets every variable that its recipe requires."""
+    """In docs/recipes.md, the command of each row sets every variable that its recipe requires."""
     table = next(iter(markdown.tables(read(ROOT / "docs/recipes.md"))))
     commands = [markdown.simple_commands(markdown.code_spans(row[1])[0])[0] for row in table[1:]]
     assert {command.words[1].removeprefix("examples/") for command in commands} == recipes()
@@ -159,7 +159,7 @@ OWN_ARCHS = set(re.findall(r"[a-z]+(?:_[a-z]+)+|copynet", read(OWN_PAIRS).split(
 
 
 def test_own_pairs_trains_every_arch_that_its_head_names():
-    """Their options are tested in unit/training/test_settings.py."""
+    """unit/training/test_settings.py tests the options of these archs."""
     assert len(OWN_ARCHS) > 5
     assert {arch for archs in ARCHS_OF.values() for arch in archs} >= OWN_ARCHS
 
@@ -179,7 +179,7 @@ def test_equations_name_functions_and_tests_that_exist():
 
 
 def test_the_citation_is_complete():
-    """CITATION.cff has the fields that format 1.2.0 requires, and a reference for each system's paper."""
+    """CITATION.cff has all fields that format 1.2.0 requires, and a reference for the paper of each system."""
     citation = yaml.safe_load(read(ROOT / "CITATION.cff"))
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert citation["cff-version"] == "1.2.0"
@@ -292,7 +292,10 @@ def test_wrong_commands_are_seen(line: str, said: str):
 
 
 def test_links_of_the_site_lead_to_its_pages():
-    """A page of docs/ becomes one at the top of the site, other documents keep their path, other files become text."""
+    """Check the paths and links of the site.
+
+    A page of docs/ is at the top, other documents keep their path, and links to other files become text.
+    """
     convert = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["convert"]
     of_docs = "[r](recipes.md), [e](../examples/README.md#x), [f](../examples/nts), [`LICENSE`](../LICENSE) ![a](b.png)"
     assert convert(of_docs, "docs/install.md") == (
@@ -307,7 +310,7 @@ def test_links_of_the_site_lead_to_its_pages():
 
 
 def test_every_subpackage_has_an_api_page_in_the_navigation():
-    """docs/api.md and docs/modules.md describe five subpackages, and generated pages the others."""
+    """docs/api.md and docs/modules.md describe five subpackages. Generated pages describe the others."""
     pages = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["api_pages"]()
     assert sorted(re.findall(r"^ +- (api/\w+\.md)$", read(ROOT / "mkdocs.yml"), flags=re.MULTILINE)) == sorted(pages)
     names = {path.parent.name for path in (ROOT / "wean_fairseq").glob("*/__init__.py")}
@@ -318,7 +321,10 @@ def test_every_subpackage_has_an_api_page_in_the_navigation():
 
 
 def test_formulas_are_drawn_by_the_site_and_by_github():
-    """GitHub reads Markdown first: a backslash escapes punctuation, and an underscore after punctuation is emphasis."""
+    """GitHub interprets Markdown before formulas.
+
+    A backslash escapes punctuation, and an underscore after punctuation starts emphasis.
+    """
     formula = runpy.run_path(str(ROOT / "scripts" / "site_links.py"))["formula"]
     documents = [read(path) for path in sorted((ROOT / "docs").glob("*.md"))]
     formulas = [found for text in documents for found in re.findall(r"(?<!\S)\(?\$+([^$`\n]+)\$", text)]
@@ -361,7 +367,7 @@ def test_the_site_check_names_pages_that_scroll_sideways(tmp_path: Path):
 
 
 def test_the_metric_of_a_user_is_scored(tmp_path, monkeypatch, capsys):
-    """Of two outputs only the first ends with the last token of a reference."""
+    """Of the two outputs, only the first one ends with the last token of a reference."""
     (block,) = [block for block in markdown.blocks(read(ROOT / "docs" / "metrics.md")) if block.file == "my_metric.py"]
     (tmp_path / block.file).write_text(block.text, encoding="utf-8")
     (tmp_path / "a.txt").write_text("a dog barks\na cat sat\n", encoding="utf-8")

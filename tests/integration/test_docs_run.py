@@ -1,6 +1,6 @@
-"""Run the commands of the README, the tutorial and the page about adding a model in a copy of the project.
+"""In a copy of the project, run the commands of the README, the tutorial and the page about adding a model.
 
-test_docs.py checks the other documented commands against the options of the programs, without running them.
+test_docs.py checks the other documented commands against the options of their programs without running them.
 """
 
 import json
@@ -37,7 +37,7 @@ def shell_blocks(name: str) -> list[Block]:
 
 
 def copy_project(folder: Path, *names: str) -> Path:
-    """Copy the named folders of the project to a writable folder, and provide this checkout's commands there."""
+    """Copy the named folders of the project to a writable folder, and provide the commands of this checkout there."""
     for name in names:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
     (folder / "bin").mkdir()
@@ -49,13 +49,14 @@ def copy_project(folder: Path, *names: str) -> Path:
 
 
 def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProcess:
-    """Run a script as a reader of the page would, from the project's folder.
+    """Run a script in the folder of the project, as a reader of the page would.
 
     Raises:
-        AssertionError: if one of its commands fails. The message has its complete output.
+        AssertionError: if one of its commands fails. The message has the complete output.
     """
     ours = {"PATH": search_path(folder / "bin"), "PYTHONPATH": str(folder)}
-    # pytest in a page must not be a worker of this run, or it would share fixtures of another copy of the project.
+    # pytest in a page must not become a worker of this test run. Otherwise, it would share fixtures of another copy of
+    # the project.
     outside = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("PYTEST_XDIST")}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
@@ -75,13 +76,16 @@ def bash(script: str, folder: Path, stdin: str = "") -> subprocess.CompletedProc
 
 
 def shortened(command: str) -> str:
-    """Shorten a training to two updates on the CPU. Flags at the end of the command take precedence."""
+    """Shorten a training to two updates on the CPU.
+
+    This works because flags at the end of a command override earlier flags.
+    """
     parts = re.split(r"(\s(?:\|\||&&|\||>|2>|;)\s?)", command)
     return "".join(part + " --max-update 2 --cpu" if "fairseq-train" in part else part for part in parts)
 
 
 def provide_text(command: str, folder: Path) -> None:
-    """Write the text files that a fairseq-preprocess command needs, if they are missing."""
+    """If they are missing, write the text files that a fairseq-preprocess command needs."""
     for prefix in re.findall(r"--(?:train|valid|test)pref[= ](\S+)", command):
         if not (folder / f"{prefix}.src").exists():
             write_pairs(folder / prefix, random_sentences(16, seed=len(prefix)))
@@ -96,7 +100,7 @@ def test_a_training_is_shortened():
 
 @pytest.mark.parametrize("page", ["docs/training.md", pytest.param("docs/copying.md", marks=pytest.mark.slow)])
 def test_commands_of_a_page_run_in_their_order(page: str, tmp_path: Path):
-    """Commands of fairseq and the scorer run on a tiny data set in ``data-bin``."""
+    """Commands of fairseq and the scorer use a tiny data set in ``data-bin``."""
     lines = [line for block in shell_blocks(page) for line in markdown.shell_lines(block.text)]
     called = [line for line in lines if RUNNABLE.search(line)]
     assert any("fairseq-train" in line for line in called)
@@ -118,7 +122,7 @@ LAST_PART = "Word pieces instead of words"
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Follow the first parts of the tutorial verbatim, up to the training. Return the folder."""
+    """Follow the first parts of the tutorial verbatim up to the training, and return the folder."""
     folder = copy_project(tmp_path_factory.mktemp("tutorial"), "wean_fairseq", "preprocess")
     blocks = [block for block in shell_blocks("docs/tutorial.md") if block.heading in PREPARATION]
     assert [block.heading for block in blocks] == ["The text", "Tokens", "Tokens"]
@@ -129,14 +133,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tutorial(prepared: Path) -> tuple[Path, str]:
-    """Follow the middle of the tutorial too. Return its folder and the output."""
+    """Also follow the middle of the tutorial. Return its folder and its output."""
     ends = (*PREPARATION, LAST_PART)
     done = [bash(block.text, prepared) for block in shell_blocks("docs/tutorial.md") if block.heading not in ends]
     return prepared, "".join(part.stdout for part in done)
 
 
 def test_the_tutorial_prepares_text(prepared: Path):
-    """This tests only the preparation. Most of the later commands need a training and are in the slow test."""
+    """This only tests the preparation. Most later commands need a training, so a slow test runs them."""
     mine = prepared / "runs" / "mine"
     counts = {split: (mine / "text" / f"{split}.src").read_text("utf-8").count("\n") for split in ("valid", "test")}
     assert counts == {"valid": 60, "test": 80}
@@ -171,7 +175,8 @@ def test_commands_of_the_troubleshooting_page(prepared: Path, tmp_path: Path):
     mine = prepared / "runs" / "mine"
     (in_order,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "grep" in block.text]
     (new_text,) = [block.text for block in shell_blocks("docs/troubleshooting.md") if "--srcdict" in block.text]
-    outputs = [f"output {number} ." for number in range(12)]  # two digits: by number, not by letter
+    # numbers with two digits must be sorted by value instead of alphabetically
+    outputs = [f"output {number} ." for number in range(12)]
     (tmp_path / "outputs.log").write_text(generated(outputs, outputs), encoding="utf-8")
     bash(in_order, tmp_path)
     assert (tmp_path / "outputs.txt").read_text("utf-8").splitlines() == outputs
@@ -195,7 +200,7 @@ def test_the_tutorial_with_word_pieces(tutorial: tuple[Path, str]):
 
 
 def add(patch: str, path: Path) -> None:
-    """Insert the ``+`` lines of a diff after the line above them, which must occur exactly once."""
+    """Insert the ``+`` lines of a diff after the line that precedes them, which must occur exactly once."""
     text = path.read_text(encoding="utf-8")
     above = ""
     for line in patch.splitlines():
@@ -216,7 +221,7 @@ def test_lines_are_added_behind_others(tmp_path: Path):
 
 
 def test_a_model_is_added_as_the_page_says(data: Path, tmp_path: Path):
-    """The page's code passes its tests and the linter in a copy of the project, and it trains and decodes."""
+    """The code on the page passes its tests and the linter in a copy of the project. The model trains and decodes."""
     folder = copy_project(tmp_path, "wean_fairseq", "tests")
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copytree(data, folder / "data-bin")

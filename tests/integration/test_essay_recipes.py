@@ -1,4 +1,4 @@
-"""Test the recipes that write essays: one sentence for impossible settings, and (slow) a small run of each."""
+"""Test the recipes for essays: one sentence for impossible settings, and (slow) a small run of each recipe."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.integration.commands import ROOT, write_pairs
 from tests.integration.test_copying_recipes import run_recipe
 from tests.integration.test_topic_essay_commands import essays
 
-# Recipe -> the systems of its small run: each family, each size of vectors and each kind of text once.
+# Recipe -> the systems of its small run. Together they cover each family, each size of vectors and each kind of text.
 RECIPES = {
     "pc_san/zhihu": "pc_san transformer",
     "pc_san/essay": "no_bert",
@@ -19,12 +19,12 @@ RECIPES = {
     "sc_lstm/essay": "sc_lstm",
     "ppg/essay": "ppg",
 }
-PAPER_SIZE = {"ppg/essay": "paper"}  # the widths of its vectors differ from all other systems
+PAPER_SIZE = {"ppg/essay": "paper"}  # in this size, the widths of its vectors differ from all other systems
 
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """Write topics and essays to {train,valid,test}.{src,tgt}."""
+    """Write topics and essays as {train,valid,test}.{src,tgt}."""
     for seed, (split, size) in enumerate({"train": 90, "valid": 20, "test": 12}.items()):
         write_pairs(tmp_path / "data" / split, *essays(size, seed))
     return tmp_path / "data"
@@ -74,7 +74,7 @@ def test_an_unknown_set_is_one_sentence(text, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_recipe_from_text_to_scores_and_again(recipe, text, tmp_path):
-    """The second run requests another search, so that only the outputs are created again."""
+    """The second run uses another search, so that only the outputs are created again."""
     pytest.importorskip("transformers")
     pytest.importorskip("gensim")
     run = tmp_path / "run"
@@ -83,7 +83,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, text, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert (run / "test.samples.txt").stat().st_size > 0
     systems = json.loads((run / "test.json").read_text(encoding="utf-8"))["systems"]
-    assert set(systems) == set(RECIPES[recipe].split())  # without a copy of the topics
+    assert set(systems) == set(RECIPES[recipe].split())  # there is no row for a copy of the topics
     for system in RECIPES[recipe].split():
         reads_mixtures = system in ("pc_san", "static_mixture", "source_context")
         assert (run / system / "mixture.tsv").exists() == reads_mixtures
@@ -105,6 +105,6 @@ def test_recipe_files_are_all_covered():
         f"{family}/{path.stem}"
         for family in families
         for path in (ROOT / "examples" / family).glob("*.sh")
-        if path.read_text(encoding="utf-8").startswith("#!")  # the others are parts of recipes
+        if path.read_text(encoding="utf-8").startswith("#!")  # other files are parts of recipes
     }
     assert found == set(RECIPES)

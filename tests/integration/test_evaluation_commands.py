@@ -1,4 +1,4 @@
-"""Real logs of fairseq-generate, scored while they are printed and read back by wean-evaluate."""
+"""Test real logs of fairseq-generate, which are scored while they are printed, and read by wean-evaluate afterwards."""
 
 import json
 import re
@@ -16,20 +16,20 @@ NBEST = 3
 
 @pytest.fixture(scope="module", name="nbest")
 def decode_nbest(data: Path, checkpoint: Path) -> Result:
-    """Return the test split with all entries of the beam, scored by the registered scorer."""
+    """Return the decoded test split with all entries of the beam. The registered scorer has scored it."""
     return generate(data, checkpoint, "--nbest", NBEST, "--scoring", "wean", "--wean-metrics", "bleu,rouge-l,diversity")
 
 
 @pytest.fixture(scope="module", name="log")
 def write_log(nbest: Result, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the log of ``fairseq-generate ... > generated.log``."""
+    """Write the log that ``fairseq-generate ... > generated.log`` would write."""
     path = tmp_path_factory.mktemp("log") / "generated.log"
     path.write_text(nbest.out, encoding="utf-8")
     return path
 
 
 def tagged(out: str, tag: str) -> dict[int, list[str]]:
-    """Return the texts of all lines of one kind by sentence."""
+    """Return the texts of all lines of one kind for each sentence."""
     found = defaultdict(list)
     for number, text in re.findall(rf"^{tag}-(\d+)\t(?:-?[\d.e-]+\t)?(.*)$", out, flags=re.MULTILINE):
         found[int(number)].append(text)
@@ -41,7 +41,7 @@ def lines(path: Path) -> list[str]:
 
 
 def test_registered_scorer_in_fairseq_generate(nbest: Result) -> None:
-    """The last line has BLEU of the best outputs against fairseq's references, which are the T lines."""
+    """The last line has the BLEU of the best outputs against fairseq's references, which are in the T lines."""
     outputs, targets = tagged(nbest.out, "D"), tagged(nbest.out, "T")
     best, references = zip(*((outputs[number][0], targets[number][0]) for number in sorted(targets)), strict=True)
     expected = Bleu(tokenize="none").corpus_score(list(best), [list(references)]).score
@@ -50,7 +50,10 @@ def test_registered_scorer_in_fairseq_generate(nbest: Result) -> None:
 
 
 def test_nbest_log_gives_exact_match_topics_and_sentence_values(log: Path, text: Path, tmp_path: Path) -> None:
-    """The references are the second best outputs, so no best output matches, and one of the three best always does."""
+    """The references are the second-best outputs.
+
+    Therefore no best output matches its reference, and one of the three best outputs always does.
+    """
     outputs, sources = tagged(log.read_text("utf-8"), "D"), lines(text / "test.src")
     second = tmp_path / "second"
     second.write_text("".join(f"{outputs[number][1]}\n" for number in sorted(outputs)), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A full disk or a read-only folder gives one sentence and leaves the checkpoints unchanged."""
+"""On a full disk or in a read-only folder, a command prints one sentence and leaves the checkpoints unchanged."""
 
 import functools
 import resource
@@ -13,8 +13,8 @@ from tests.integration.killed_train import look
 from tests.integration.test_bad_input import assert_one_sentence
 from tests.reliability import Reliability
 
-# The small disk is a mount that only the command and its children see. It needs no privileges where users may create
-# name spaces.
+# The small disk is a mount that only the command and its child processes see. It needs no privileges on systems where
+# users may create name spaces.
 PRIVATE = ["unshare", "--map-root-user", "--mount", "bash", "-ec"]
 FULL = """
 mount -t tmpfs -o "size=$2" none "$1"
@@ -33,7 +33,7 @@ SETTINGS = ["--embed-dim", 128, "--lr", 0.003, "--no-epoch-checkpoints"]
 
 @pytest.fixture(scope="module")
 def begun(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a training that has been stopped: its best and its last checkpoint, and their checksums."""
+    """Return the folder of a training that was stopped, with its best and its last checkpoint and their checksums."""
     folder = tmp_path_factory.mktemp("begun")
     train(data, folder, *SETTINGS, "--max-update", 2)
     return folder
@@ -46,19 +46,19 @@ def folder(begun: Path, tmp_path: Path) -> Path:
 
 
 def go_on(data: Path, folder: Path) -> list[object]:
-    """Return the arguments of the training that resumes it."""
+    """Return the arguments of the command that resumes the training."""
     return [data, *WEAN, *TINY, *TASK, *ADAM, *SETTINGS, "--max-update", 4, "--save-dir", folder]
 
 
 def execute(line: list[str], **variables: object) -> Result:
-    """Run a command that ``warm`` does not have."""
+    """Run a command that is not in ``warm``."""
     environment = ENVIRONMENT | {name: str(value) for name, value in variables.items()}
     done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     return Result(line, done.returncode, done.stdout, done.stderr)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the files in a folder without the lock, and the checksums, whose lines may be reordered."""
+    """Return the files in a folder, except the lock file and the checksums, whose lines may be in another order."""
     others = ("checksums.sha256", ".training.lock")
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in others}
 
@@ -69,7 +69,7 @@ def assert_as_before(folder: Path, before: dict[str, bytes]) -> None:
 
 
 def limit_files(size: int) -> None:
-    """Limit the size of files that this process writes."""
+    """Limit the size of the files that this process writes."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
@@ -121,7 +121,7 @@ def test_a_read_only_folder_is_one_sentence(data: Path, folder: Path, reliabilit
 
 @pytest.mark.slow
 def test_a_folder_below_a_file_is_one_sentence(data: Path, tmp_path: Path, reliability: Reliability) -> None:
-    """No user, not even root, can write there."""
+    """No user can write there, not even root."""
     (tmp_path / "file").write_text("a file\n")
     result = train(data, tmp_path / "file" / "folder", expect_success=False)
     assert_one_sentence(result, f"--save-dir {tmp_path}/file/folder cannot be written (Not a directory)")

@@ -1,4 +1,4 @@
-"""Test C-DNPG through the real commands: the granularities of a trained model, written while it generates."""
+"""Test C-DNPG with the real commands. They write the granularities of a trained model while it generates."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ SHORT = ["--lr", 0.005, "--max-update", 20, "--no-epoch-checkpoints"]
 
 @pytest.fixture(scope="module")
 def granular(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the checkpoint of a barely trained C-DNPG with granularities from its second layer on."""
+    """Return the checkpoint of a barely trained C-DNPG whose granularities start in the second layer."""
     folder = tmp_path_factory.mktemp("granular")
     train(data, folder, *SHORT, "--ga-start-layer", 2, model=MODEL)
     return folder / "checkpoint_best.pt"
@@ -24,7 +24,7 @@ def granular(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def dumped(data: Path, granular: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
-    """Return the test split decoded, and the file of its granularities."""
+    """Return the result of decoding the test split, and the file with its granularities."""
     path = tmp_path_factory.mktemp("dump") / "granularity.jsonl"
     return generate(data, granular, "--granularity-dump", path), path
 
@@ -34,7 +34,7 @@ def entries(path: Path) -> dict[int, dict[str, Any]]:
 
 
 def check(entry: dict[str, Any]) -> None:
-    """Every word has a granularity in the second of two layers."""
+    """Check that every word has a granularity in the second of two layers."""
     for side in ("source", "output"):
         granularities = entry[f"{side}_granularity"]
         assert list(granularities) == ["2"]
@@ -57,10 +57,10 @@ def test_every_sentence_has_the_granularities_of_its_words(dumped: tuple[Result,
 def test_granularities_of_typed_sentences_have_their_numbers_and_are_those_of_a_batch(
     data: Path, granular: Path, dumped: tuple[Result, Path], tmp_path: Path
 ):
-    """Sentence 1 has no name, whose spelling the binary data of ``dumped`` has forgotten."""
+    """Sentence 1 contains no name. The binary data of ``dumped`` has lost the spelling of names."""
     expected = entries(dumped[1])[1]
     words = expected["source"][:-1]
-    typed = [words[:1], words[:3], words, words[:2]]  # decoded in another order
+    typed = [words[:1], words[:3], words, words[:2]]  # these are decoded in another order
     result = run(
         *("fairseq-interactive", data, "--user-dir", USER_DIR, *TASK, "--path", granular, "--cpu"),
         *("--source-lang", "src", "--target-lang", "tgt", "--beam", 3, "--max-len-a", 1, "--max-len-b", 4),

@@ -1,7 +1,7 @@
-"""Test checkpoints that would run code: every command refuses them in one sentence, and nothing runs.
+"""Test checkpoints that would run code: every command refuses them in one sentence, and no code runs.
 
-Each command gets another kind of attack. tests/unit/checkpoints tests all kinds with all readers. The plugin's own
-commands are called in this process. They also refuse a truncated checkpoint.
+Each command gets another kind of attack. tests/unit/checkpoints tests all kinds of attacks on all readers. The plugin's
+own commands are called inside this process. They must also refuse a truncated checkpoint.
 """
 
 import os
@@ -23,7 +23,7 @@ from wean_fairseq.reporting import plot_cli, report_cli
 
 
 class Attack:
-    """Object whose pickle calls ``os.system`` to create a file."""
+    """An object whose pickle calls ``os.system`` to create a file."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -33,7 +33,7 @@ class Attack:
 
 
 class Nested(Attack):
-    """Object whose pickle unpickles bytes that contain the attack."""
+    """An object whose pickle unpickles bytes that contain the attack."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return pickle.loads, (pickle.dumps(Attack(self.mark)),)
@@ -74,14 +74,15 @@ def test_a_hostile_checkpoint_is_refused_and_nothing_runs(
         state["extra_state"]["harmless"] = [{"deep": Nested(mark)}]
     elif place == "configuration":
         state["cfg"]["model"]["_name"] = Attack(mark)
-    else:  # no pickle trick: fairseq passes this option of its LSTM to eval
+    else:  # this attack does not use pickle: fairseq passes this option of its LSTM to eval
         state["cfg"]["model"] = {"_name": "lstm", "decoder_attention": f"__import__('os').mkdir('{mark}')"}
     torch.save(state, path)
     assert_one_sentence(commands(name, data, path), str(path), "is refused, and nothing in it was run")
     assert not mark.exists()
 
 
-# An option that fairseq's LSTM evaluates, and code that ran there without a call that a parser could find.
+# An option that fairseq's LSTM evaluates, and code that would run there although it contains no call that a parser
+# could find.
 AT = {"section": "model", "name": "lstm", "option": "decoder_attention"}
 WITHOUT_A_CALL = "[logger['touch {mark}'] for logger.__class__.__getitem__ in [os.system]]"
 ELEVEN = ("dict", "Namespace", "DictConfig", "whole DictConfig", "DictConfig of Namespace", "bytes", "interpolation")
@@ -90,7 +91,7 @@ ELEVEN += ("across sections", "interpolated DictConfig", "args", "args with inte
 
 @pytest.fixture(params=ELEVEN)
 def evaluated(request: pytest.FixtureRequest, checkpoint: Path, tmp_path: Path) -> Path:
-    """Return a checkpoint whose configuration would create ``ran`` next to it."""
+    """Return a checkpoint whose configuration would create the file ``ran`` next to it."""
     state = torch.load(checkpoint, weights_only=True)
     code = WITHOUT_A_CALL.format(mark=tmp_path / "ran")
     state["cfg"], state["args"] = CONTAINERS[request.param](state["cfg"], AT, code)
@@ -144,7 +145,10 @@ OWN: dict[str, Command] = {
 
 @pytest.fixture(params=["attack", "cut off"])
 def bad(request: pytest.FixtureRequest, checkpoint: Path, tmp_path: Path) -> tuple[Path, str]:
-    """Create a checkpoint that would write ``ran`` next to it, or a truncated one. Return it and the message."""
+    """Create a checkpoint that would write the file ``ran`` next to it, or a truncated checkpoint.
+
+    Return it and the expected message.
+    """
     path = tmp_path / "bad.pt"
     (tmp_path / "text").write_text("kept1 kept2\n", encoding="utf-8")
     if request.param == "cut off":
@@ -166,7 +170,7 @@ def test_our_own_commands_refuse_a_bad_checkpoint_in_one_sentence(
     said = capsys.readouterr().err
     assert said.startswith(f"{name.split(maxsplit=1)[0]}: error: {path}") and expected in said
     assert said.endswith(".\n") and said.count("\n") == 1
-    assert set(tmp_path.iterdir()) == before  # the attack would create a file, a command its output
+    assert set(tmp_path.iterdir()) == before  # the attack would create a file, and a command would create its output
 
 
 def test_a_report_names_a_bad_checkpoint_and_goes_on(data: Path, bad: tuple[Path, str], tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
-"""wean-inspect in a real browser: the system's headless Chromium, driven by Playwright, against the real command.
+"""Test wean-inspect in a real browser.
 
-Skipped without Chromium, Playwright or a server; other tests cover the parts that need none of them.
+Playwright controls the system's headless Chromium, and the real command serves the page.
+
+The tests are skipped if Chromium, Playwright or the server is missing. Other tests cover the parts that need none of
+them.
 """
 
 import json
@@ -23,7 +26,7 @@ from wean_fairseq.inspection.question import Question
 
 GRANULAR = ["--user-dir", USER_DIR, "--arch", "granularity_transformer", "--criterion", "model_loss", *TASK]
 GRANULAR += ["--embed-dim", 16, "--ffn-dim", 24, "--attention-heads", 2, "--encoder-layers", 2, "--decoder-layers", 2]
-SENTENCE = "kept1 Zyxwish said2 kept3"  # the name is in no dictionary
+SENTENCE = "kept1 Zyxwish said2 kept3"  # the name is not in the dictionary
 EXAMPLE = "kept3 said1 kept2 said2"
 HOSTILE = "<script>hurt()</script> <img/src=x/onerror=hurt()> javascript:hurt() ${hurt()} &lt;b&gt; </s> <pad> kept1"
 WATCH = """
@@ -31,12 +34,12 @@ window.hurt = () => { window.hurtBy = true; };
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.violations.push(event.violatedDirective));
 """
-WAIT = 60_000  # milliseconds: other tests may hold all cores
+WAIT = 60_000  # in milliseconds, because other tests may use all cores
 
 
 @pytest.fixture(scope="module")
 def checkpoints(text_data: Path, copying: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return checkpoints of a CopyNet that has learnt the data and of a barely trained C-DNPG."""
+    """Return the checkpoints of a CopyNet that has learnt the data, and of a barely trained C-DNPG."""
     folder = tmp_path_factory.mktemp("granular")
     train(text_data, folder, "--lr", 0.005, "--max-update", 4, "--no-epoch-checkpoints", model=GRANULAR)
     return {"copynet": copying, "granular": folder / "checkpoint_best.pt"}
@@ -83,12 +86,12 @@ def test_a_word_that_no_training_had_is_copied_from_where_it_stood(systems: dict
     name = shown["outputs"][0]["words"][1]
     assert name["word"] == "Zyxwish"
     assert not name["known"]
-    assert name["copied"] == pytest.approx(1, abs=1e-3)  # only copying can produce it
+    assert name["copied"] == pytest.approx(1, abs=1e-3)  # the name can only be copied
     assert max(name["positions"], key=name["positions"].get) == 1
     assert [word["known"] for word in shown["source"]] == [True, False, True, True, True]
     for output in shown["outputs"]:
         for word in output["words"]:
-            assert sum(word["attention"].values()) == pytest.approx(1, abs=0.03)  # least shares are left out
+            assert sum(word["attention"].values()) == pytest.approx(1, abs=0.03)  # very small shares are left out
             assert 0 <= word["probability"] <= 1
     assert len(shown["neighbours"]["source"]["kept1"]) == 6
     assert "Zyxwish" not in shown["neighbours"]["source"]
@@ -98,7 +101,7 @@ def test_a_word_that_no_training_had_is_copied_from_where_it_stood(systems: dict
 def test_granularities_are_those_of_the_dump(
     text_data: Path, checkpoints: dict[str, Path], systems: dict[str, System], tmp_path: Path
 ):
-    """The page shows the granularities in the dump of fairseq-interactive."""
+    """The page shows the granularities that fairseq-interactive dumps."""
     shown = decode(systems["granular"], question("kept1 said2"))
     dump = tmp_path / "z.jsonl"
     run(
@@ -109,7 +112,8 @@ def test_granularities_are_those_of_the_dump(
     entry = json.loads(dump.read_text(encoding="utf-8"))
     for layer, values in entry["source_granularity"].items():
         assert [word["granularity"][layer] for word in shown["source"]] == pytest.approx(values, abs=2e-4)
-    for layer, values in entry["output_granularity"].items():  # the first is the symbol that the decoder starts from
+    # the first column is the symbol from which the decoder starts
+    for layer, values in entry["output_granularity"].items():
         found = [word["granularity"][layer] for word in shown["outputs"][0]["words"][:-1]]
         assert found == pytest.approx(values[1:], abs=2e-4)
     assert entry["source_granularity"]
@@ -151,7 +155,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(text_data: Path, prepared: Path, checkpoints: dict[str, Path]) -> Iterator[str]:
-    """Address of the page of the real command, which Ctrl-C ends with status 0."""
+    """Yield the address of the page that the real command serves. Ctrl-C must end the command with status 0."""
     pytest.importorskip("uvicorn", reason="the extra inspect is not installed")
     named = [f"{name}={path}" for name, path in checkpoints.items()]
     line = command_line("wean-inspect", *named, "--data", text_data, "--port", 0, "--text", prepared)
@@ -166,7 +170,7 @@ def address(text_data: Path, prepared: Path, checkpoints: dict[str, Path]) -> It
 
 
 class Watched:
-    """Open a page. Return it with its unexpected messages."""
+    """A page in the browser that collects unexpected messages."""
 
     def __init__(self, page: Any, address: str) -> None:
         self.page = page
@@ -179,7 +183,8 @@ class Watched:
         page.on("request", lambda request: self._look(request.url, address))
         page.goto(address)
         page.wait_for_selector("#first option", state="attached")
-        page.wait_for_function("document.activeElement.id === 'text'")  # else Chromium reports the focus as blocked
+        # otherwise, Chromium reports that the focus was blocked
+        page.wait_for_function("document.activeElement.id === 'text'")
 
     def _look(self, url: str, address: str) -> None:
         if not url.startswith(address):
@@ -204,7 +209,7 @@ class Watched:
         return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
     def check(self) -> None:
-        """Assert that there were no errors, no injected code and no external requests."""
+        """Assert that there were no errors, no injected code and no requests to other hosts."""
         assert self.said == []
         assert self.page.evaluate("[window.hurtBy === undefined, window.violations.length]") == [True, 0]
         assert self.page.locator("script").count() == 1
@@ -246,7 +251,7 @@ def test_type_decode_and_point_at_words(watched: Watched):
     read.hover()
     assert "Not in the dictionary" in watched.about
     assert "attended" in name.get_attribute("class")
-    name.click()  # holds it
+    name.click()  # the click keeps the name selected
     read.hover()
     assert "Zyxwish output 1 of copynet" in watched.about
     watched.check()
@@ -285,7 +290,7 @@ def test_an_output_is_copied_as_running_text(watched: Watched):
     watched.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     watched.decode(SENTENCE)
     watched.page.locator(".copy").nth(1).click()
-    # The page's Content-Security-Policy forbids conditions that are evaluated in the page.
+    # The page's Content-Security-Policy forbids conditions that Playwright evaluates inside the page.
     watched.page.locator(".copy", has_text="Copied").wait_for()
     assert watched.texts(".copy")[1] == "Copied"
     assert watched.page.evaluate("navigator.clipboard.readText()") == watched.texts(".running")[1]
@@ -294,7 +299,7 @@ def test_an_output_is_copied_as_running_text(watched: Watched):
 
 
 def test_words_are_coloured_by_granularity(watched: Watched, systems: dict[str, System]):
-    """Words are coloured by the mean of the layers, by one layer, or not at all."""
+    """Words can be coloured by the mean over layers, by one layer, or not at all."""
     watched.decode("kept1 said2", first="granular")
     told = decode(systems["granular"], question("kept1 said2"))["source"][0]["granularity"]
     word = watched.page.locator(".source .word").first
@@ -311,7 +316,7 @@ def test_words_are_coloured_by_granularity(watched: Watched, systems: dict[str, 
     assert watched.page.locator(".grained").count() == 0
     watched.check()
     watched.decode("kept1 said2")
-    assert watched.page.locator(".grains").count() == 0  # a CopyNet has none
+    assert watched.page.locator(".grains").count() == 0  # a CopyNet has no granularities
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 900), (1280, 480), (375, 740)])
@@ -324,14 +329,14 @@ def test_the_panel_covers_no_output(watched: Watched, width: int, height: int):
     assert panel["y"] + panel["height"] <= height + 0.5
     assert panel["height"] <= height / 2
     last = watched.page.locator(".copy").last
-    last.click()  # it can be scrolled to, and nothing lies over it
+    last.click()  # the last element can be scrolled to, and is not covered by another element
     assert last.bounding_box()["y"] + last.bounding_box()["height"] <= panel["y"] + 0.5
     assert watched.is_as_wide_as_its_window()
 
 
 def test_everything_by_keyboard(watched: Watched):
     press = watched.page.keyboard.press
-    watched.page.keyboard.type(SENTENCE)  # the field has the focus from the start
+    watched.page.keyboard.type(SENTENCE)  # the field has the focus when the page is opened
     press("Enter")
     watched.page.wait_for_selector(".system")
     for _ in range(12):
@@ -342,8 +347,8 @@ def test_everything_by_keyboard(watched: Watched):
     press("ArrowDown")
     press("ArrowRight")
     assert "Zyxwish output 1 of copynet" in watched.about
-    assert "copied 100%" in watched.page.inner_text("#spoken")  # for screen readers
-    press("Tab")  # to the next line: each is one stop, and its button another
+    assert "copied 100%" in watched.page.inner_text("#spoken")  # this text is meant for screen readers
+    press("Tab")  # Tab moves to the next line. Each line is one stop, and its button is another
     assert watched.page.evaluate("document.activeElement.ariaLabel") == "Copy text of output 1"
     press("Tab")
     assert "output 2 of copynet" in watched.about
@@ -353,7 +358,8 @@ def test_everything_by_keyboard(watched: Watched):
     press("ArrowUp")
     press("ArrowDown")
     focused = watched.page.locator(".word:focus").bounding_box()
-    assert focused["y"] + focused["height"] <= watched.page.locator("#about").bounding_box()["y"]  # not under it
+    # the focused element is not covered
+    assert focused["y"] + focused["height"] <= watched.page.locator("#about").bounding_box()["y"]
     press("Escape")
     assert "No word selected" in watched.about
     watched.check()
@@ -368,9 +374,10 @@ def test_a_phone(phone: Watched):
     name.tap()
     panel = phone.page.locator("#about").bounding_box()
     assert "output 1 of copynet" in phone.about
-    assert name.bounding_box()["y"] + name.bounding_box()["height"] <= panel["y"]  # not under its description
+    # the name is not covered by its description
+    assert name.bounding_box()["y"] + name.bounding_box()["height"] <= panel["y"]
     assert panel["y"] + panel["height"] <= 741
-    assert name.bounding_box()["height"] >= 24  # WCAG 2.2, target size
+    assert name.bounding_box()["height"] >= 24  # minimum target size of WCAG 2.2
     assert phone.is_as_wide_as_its_window()
     phone.check()
 
@@ -385,7 +392,10 @@ def test_hostile_text_is_text(watched: Watched):
 
 @pytest.mark.parametrize("sign", ["\u202e", "\u05e9\u05dc\u05d5\u05dd", "\u0000", "\ud83d"])
 def test_odd_signs_do_no_harm(watched: Watched, sign: str):
-    """Right-to-left text (by a control character and by letters), NUL and half a character are harmless."""
+    """Right-to-left text, NUL and half of a surrogate pair are harmless.
+
+    Control characters and letters can both reverse text.
+    """
     written = json.dumps(f"{sign}kept1 said2")
     watched.page.evaluate(f"() => {{ document.getElementById('text').value = {written}; }}")
     watched.page.press("#text", "Enter")
@@ -410,7 +420,7 @@ def test_a_text_without_end_is_refused_in_plain_words(watched: Watched):
     assert watched.page.inner_text("#problem") == (
         "a beam of 5 has no 9 outputs: widen the beam, or ask for fewer outputs."
     )
-    # The browser itself logs answers of 422 and no others.
+    # The browser itself logs answers with status 422, but no other answers.
     assert all("status of 422" in message for message in watched.said)
 
 

@@ -1,4 +1,4 @@
-"""examples/train_until_done.sh: a training that is killed repeatedly ends like an uninterrupted one."""
+"""Test examples/train_until_done.sh: a training that is killed repeatedly ends like an uninterrupted training."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from tests.reliability import Reliability
 
 SCRIPT = ROOT / "examples" / "train_until_done.sh"
 KILLS, SEED = 20, 9
-# 310 updates with a checkpoint after every sixth update. An epoch has 63 updates (see conftest.py).
+# There are 310 updates, with a checkpoint after every sixth update. An epoch has 63 updates (see conftest.py).
 SETTINGS = ["--lr", 0.003, "--max-update", 310, "--save-interval-updates", 6, "--keep-interval-updates", 2]
 SETTINGS += ["--no-epoch-checkpoints", "--log-interval", 50]
 
 
 def until_done(*command: object, **variables: object) -> subprocess.CompletedProcess[str]:
-    """Return the script with a command."""
+    """Run the script with a command."""
     environment = ENVIRONMENT | {"WAIT": "0"} | {name: str(value) for name, value in variables.items()}
     line = ["bash", str(SCRIPT), *map(str, command)]
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=3600, check=False)
@@ -96,7 +96,7 @@ def test_what_is_started_again_and_what_is_not(tmp_path: Path, line: str, status
 
 
 def test_processes_that_a_killed_training_leaves_are_ended_before_the_next(tmp_path: Path) -> None:
-    """The processes run in a separate session, as with torchrun."""
+    """As with torchrun, the processes run in a separate session."""
     folder = tmp_path / "out"
     line = '((n > 0)) && { sleep 3; exit 0; }; setsid bash -c "sleep 2; touch $2/survived" & sleep 0.3; kill -KILL $$'
     done = until_done(*pretend(folder, line), TRIES=2)
@@ -107,7 +107,8 @@ def test_processes_that_a_killed_training_leaves_are_ended_before_the_next(tmp_p
 @pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_training_and_the_script(tmp_path: Path, signal_: signal.Signals) -> None:
     folder = tmp_path / "out"
-    # A shell cannot trap a signal that was ignored when it began, and a test run in the background may ignore Ctrl-C.
+    # A shell cannot trap a signal that was ignored when the shell started, and tests that run in the background may
+    # ignore Ctrl-C.
     begin = f"import os, signal, sys; signal.signal({int(signal_)}, signal.SIG_DFL); os.execvp('bash', sys.argv[1:])"
     line = [sys.executable, "-c", begin, "bash", str(SCRIPT), *map(str, pretend(folder, WAITS))]
     with subprocess.Popen(line, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
@@ -122,7 +123,10 @@ def test_a_signal_ends_the_training_and_the_script(tmp_path: Path, signal_: sign
 
 
 def test_a_signal_between_two_tries_ends_the_next_one_at_once(tmp_path: Path) -> None:
-    """The signal arrives while the script runs another command, before there is a process to forward it to."""
+    """The signal arrives while the script runs another command.
+
+    Then there is no process yet that could receive the signal.
+    """
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "mkfifo"
     command.write_text(f'#!/bin/sh\nkill -TERM $PPID\nexec {shutil.which("mkfifo")} "$@"\n')
@@ -134,7 +138,7 @@ def test_a_signal_between_two_tries_ends_the_next_one_at_once(tmp_path: Path) ->
 
 
 def test_no_pause_is_longer_than_ten_minutes(tmp_path: Path) -> None:
-    """The pause doubles each time; 2 ^ 63 seconds would exceed the integers of the shell."""
+    """The pause doubles each time. 2 ^ 63 seconds would exceed the integers of the shell."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "sleep"
     command.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/pauses\n')
@@ -150,7 +154,7 @@ def test_what_is_no_command_is_one_sentence() -> None:
         (["no-such-command"], {}),
         (["true"], {"TRIES": 0}),
         (["true"], {"WAIT": "x"}),
-        (["true"], {"WAIT": "08"}),  # an invalid octal number for the shell
+        (["true"], {"WAIT": "08"}),  # the shell would read this as an invalid octal number
     ):
         done = until_done(*command, **variables)
         assert done.returncode == 2
@@ -165,7 +169,10 @@ def test_what_is_no_command_is_one_sentence() -> None:
 def test_a_script_killed_with_no_chance_to_tidy_up_makes_no_second_training(
     data: Path, tmp_path: Path, arch: str, reliability: Reliability
 ) -> None:
-    """Its training survives. Starting the script again, or another training there, ends with one sentence."""
+    """The training of the killed script continues.
+
+    If the script or another training is started in the same folder, it ends with one sentence.
+    """
     folder = tmp_path / "out"
     command = command_line("fairseq-train", data, *WEAN, *TINY, *TASK, *ADAM, "--save-dir", folder, *SETTINGS)
     endless = [*command, "--max-update", 100_000, "--save-interval-updates", 0]

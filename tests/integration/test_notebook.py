@@ -1,4 +1,4 @@
-"""Test the notebook for teachers: its cells run in order and refer to existing names."""
+"""Test the notebook for teachers: its cells run in order, and the names in it exist."""
 
 import ast
 import os
@@ -39,7 +39,10 @@ def test_the_cells_are_python_and_name_what_there_is():
 
 
 def test_the_notebook_is_stored_with_its_outputs():
-    """Readers see the outputs without running anything. The outputs contain no path of the machine that wrote them."""
+    """Readers can see the outputs without running the notebook.
+
+    The outputs contain no path of the machine on which it was run.
+    """
     cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
     silent = [cell for cell in cells if not cell.outputs]
     assert [cell.source.split()[0] for cell in silent] == ["import"], "only the imports print nothing"
@@ -61,7 +64,7 @@ def test_the_notebook_runs_from_the_first_cell_to_the_last(tmp_path: Path, monke
         monkeypatch.setenv(name, value)
     done = notebook()
     folder = {"metadata": {"path": str(NOTEBOOK.parent)}}
-    # A kernel may need more than a minute to start if other tests use all cores.
+    # If other tests use all cores, a kernel may need more than a minute to start.
     NotebookClient(done, timeout=TIMEOUT, startup_timeout=TIMEOUT, resources=folder).execute()
     said = ["".join(part.get("text", "") for part in cell.get("outputs", [])) for cell in done.cells]
     assert any("BLEU" in text or "bleu" in text for text in said)

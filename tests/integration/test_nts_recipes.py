@@ -16,7 +16,7 @@ RECIPES = {
     "ew_sew": (["nts_w2v"], ["turk"]),
     "lcsts": (["enc_dec_lcsts", "rnnsearch_lcsts"], ["test"]),
 }
-# Recipe -> the system that is re-ranked, and the set whose hypotheses it is chosen from.
+# Recipe -> the system that is re-ranked, and the set from whose hypotheses it is chosen.
 RERANKED = {"pwkp": ("nts", "test"), "ew_sew": ("nts_w2v", "turk")}
 
 
@@ -57,7 +57,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
     layout = write_layout(recipe, tmp_path / "data")
     systems, sets = RECIPES[recipe]
     layout["SYSTEMS"] = " ".join(systems)
-    if recipe == "simplification":  # a word that is seen twice
+    if recipe == "simplification":  # a word that occurs twice
         for side in ("src", "tgt"):
             path = tmp_path / "data" / f"train.{side}"
             path.write_text(path.read_text(encoding="utf-8") + "rarity found .\n", encoding="utf-8")
@@ -80,22 +80,22 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
         assert "rarity" in words_of(run / "bin")
         assert "rarity" not in words_of(run / "bin-cutoff")
     before = {path: path.stat().st_mtime_ns for path in made_once(run)}
-    # DRESS also has two reward models. A re-ranked system has two beams on two sets.
+    # DRESS also has two reward models. A re-ranked system decodes two sets with two beams each.
     assert len(before) == len(systems) + 2 * ("dress" in systems) + 4 * (recipe in RERANKED)
     again = run_recipe(f"nts/{recipe}", run, SMOKE=1, **layout)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "(fairseq-" not in again.stdout  # the message at the start of a step
+    assert "(fairseq-" not in again.stdout  # this message would be printed at the start of a step
     assert again.stdout.count("done before") >= len(before)
     assert {path: path.stat().st_mtime_ns for path in made_once(run)} == before
 
 
 def made_once(run):
-    """Return the files that the recipe leaves unchanged when it is started again."""
+    """Return the files that the recipe does not change when it is started again."""
     return [*run.rglob("checkpoint_best.pt"), *run.glob("*/*-5.log"), *run.glob("*/*-12.log")]
 
 
 def check_choice(run, system, name):
-    """Assert that all four settings were scored and that the test set output is from the best one."""
+    """Assert that all four settings were scored, and that the test output comes from the best setting."""
     for metric in ("bleu", "sari"):
         folder = run / f"{system}_{metric}"
         choice = json.loads((folder / f"{name}.choice.json").read_text(encoding="utf-8"))
@@ -119,6 +119,6 @@ def test_recipe_files_are_all_covered():
     found = {
         path.stem
         for path in (ROOT / "examples" / "nts").glob("*.sh")
-        if path.read_text(encoding="utf-8").startswith("#!")  # the other is a part of recipes
+        if path.read_text(encoding="utf-8").startswith("#!")  # the other file is a part of recipes
     }
     assert found == set(RECIPES)

@@ -1,4 +1,7 @@
-"""Train, score and use a model of a table of topics and essays, in English by the recipe, in Chinese by wean-train."""
+"""Train, score and use a model on a table of topics and essays.
+
+English uses the recipe, and Chinese uses wean-train.
+"""
 
 import itertools
 import json
@@ -16,19 +19,19 @@ from wean_fairseq.training import cli
 
 pytestmark = pytest.mark.slow
 
-SYSTEM = "essay_transformer_small"  # the default
+SYSTEM = "essay_transformer_small"  # the default system
 SMALL = {"WIDTH": "8", "RATE": "0.02", "EPOCHS": "2", "TEST": "6"}
 
 
 def write_table(path: Path, mark: str, essay: str, topics: str) -> None:
-    """Write rows of two topics, with ``mark`` between them, and their essay."""
+    """Write rows that consist of two topics, with ``mark`` between them, and an essay about them."""
     pairs = itertools.permutations(topics.split(), 2)
     rows = [f"{first}{mark}{second}\t{essay.format(first, second)}\n" for first, second in pairs]
     path.write_text("topics\ttext\n" + "".join(rows), encoding="utf-8")
 
 
 def check(run: Path, system: str, topics: str, plain: str) -> None:
-    """Topics are scored and reported without a copy of them, and the model writes about them."""
+    """Check that topics are scored and reported without a copy row, and that the model writes about them."""
     scores = json.loads((run / "test.json").read_text(encoding="utf-8"))
     assert set(scores["systems"]) <= {system, "mta_lstm"}
     assert set(scores["columns"]) == {"bleu2", "rouge-l", "distinct-2", "topic-coverage", "length-ratio"}
@@ -52,7 +55,7 @@ def test_the_recipe_writes_english_essays(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert (tmp_path / "run" / "test.samples.txt").read_text(encoding="utf-8").count(SYSTEM) == 6
     check(tmp_path / "run", SYSTEM, "sea; sun", "sea sun")
-    # Greedy search has no rules by which the two libraries differ.
+    # In greedy search, the two libraries have no rules that differ.
     greedy = ["--model", tmp_path / "run" / "model", "--beam", 1, "--cpu"]
     searched = [run("wean-generate", *greedy, "--engine", name, stdin="sea; sun\n").out for name in ENGINES]
     assert searched[0] == searched[1] != "\n"
@@ -63,7 +66,7 @@ def test_the_recipe_writes_english_essays(tmp_path: Path) -> None:
     environment = ENVIRONMENT | {"PATH": search_path()} | tuned | {"RATE": "1e-9", "EPOCHS": "1", "TEST": "4"}
     done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    # A rate of almost 0 keeps the sizes, the weights and the search, and so the scores.
+    # A learning rate of almost 0 keeps the sizes, the weights and the search. Therefore it also keeps the scores.
     before, after = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("run", "tuned"))
     for name, tensor in before.items():
         torch.testing.assert_close(after[name], tensor, rtol=0, atol=1e-6)

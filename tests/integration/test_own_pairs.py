@@ -1,4 +1,4 @@
-"""Test the steps of a new user in the README's first section: a CSV of pairs, its recipe, wean-generate, Python."""
+"""Test the first steps in the README for a new user: a CSV of pairs, its recipe, wean-generate and Python."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ def call(*line: object, stdin: str = "", **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def first_screen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], str]:
-    """Follow the section about own pairs verbatim in a copy of the project, with a small training.
+    """Follow the section about own pairs verbatim in a copy of the project, but with a small training.
 
     Returns:
         The folder, the sentences to rewrite, and the output of the last block, which is Python.
@@ -68,7 +68,7 @@ def first_screen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[s
 
 @pytest.fixture(scope="module")
 def recipe(first_screen: tuple[Path, list[str], str]) -> Path:
-    """Return the run directory of the recipe on a CSV with quotes, apostrophes, capitals and accents."""
+    """Return the run directory of the recipe for a CSV with quotes, apostrophes, capitals and accents."""
     return first_screen[0] / "runs" / "own_pairs"
 
 
@@ -106,7 +106,7 @@ def test_a_file_a_pipe_and_python_write_the_same(recipe: Path, tmp_path: Path):
 
 
 def test_fairseq_reads_the_folder_and_searches_the_same(recipe: Path):
-    """fairseq-generate --path model/ on the test set: the outputs that the recipe scored, in tokens."""
+    """With --path model/, fairseq-generate writes the outputs that the recipe has scored, as tokens."""
     model = recipe / "model"
     given = ("--user-dir", USER_DIR, "--task", "paraphrase", "--source-lang", "src", "--target-lang", "tgt", "--cpu")
     found = run(

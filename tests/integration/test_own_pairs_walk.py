@@ -1,4 +1,4 @@
-"""Test repeated use of examples/own_pairs.sh: no step reuses earlier results for changed settings."""
+"""Test repeated use of examples/own_pairs.sh: no step reuses earlier results after the settings have changed."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ ROWS = [
     for thing in THINGS
 ]
 SMALL = {"EPOCHS": "1", "WIDTH": "8", "GPUS": "0", "COLUMNS": "long,short", "ARCH": "seq2seq_lstm", "TEST": "6"}
-# The outputs differ after each epoch of two updates.
+# An epoch has two updates. The outputs differ after each epoch.
 SMALL |= {"RATE": "0.1", "TRAIN_FLAGS": "--warmup-updates 1"}
 
 
@@ -32,7 +32,7 @@ def write_table(path: Path, rows: list[tuple[str, str]]) -> Path:
 
 
 def make_bert(folder: Path) -> None:
-    """Write ``folder/bert``, which knows the word pieces of the rows."""
+    """Create the model ``folder/bert``, whose vocabulary contains the word pieces of the rows."""
     (folder / "text.txt").write_text("".join(f"{source}\n{target}\n" for source, target in ROWS), encoding="utf-8")
     line = [sys.executable, str(ROOT / "preprocess" / "make_tiny_bert.py"), "--text", "text.txt", "--output", "bert"]
     line += ["--layers", "2", "--dim", "8", "--heads", "2", "--updates", "0"]
@@ -54,7 +54,7 @@ def succeed(folder: Path, **variables: str) -> str:
 
 
 def refused(folder: Path, **variables: str) -> str:
-    """Return the one sentence of a refusal that changed no file of the run."""
+    """Return the sentence with which the recipe refuses to run. No file of the run may have changed."""
     before = contents(folder / "run")
     done = recipe(folder, **variables)
     assert done.returncode != 0
@@ -79,19 +79,22 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_a_cut_training_is_reported_everywhere(walked: tuple[Path, str]) -> None:
-    """One epoch cannot end early with --patience 4, so terminal, report and model name the command to continue it."""
+    """With --patience 4, one epoch cannot end a training early.
+
+    Therefore the terminal, the report and the model name the command that continues it.
+    """
     folder, printed = walked
     run = folder / "run"
     advice = "EPOCHS=2 ARCH=seq2seq_lstm COLUMNS=long\\,short DATA="
     assert f"repeat the command with more epochs: {advice}pairs.csv" in printed
     report = (run / "report" / "report.md").read_text(encoding="utf-8").replace("\\", "")
-    # without the folders of this machine
+    # the report does not contain the folders of this machine
     assert advice.replace("\\", "") + "…/pairs.csv" in report
     assert f"{advice}…/pairs.csv" in (run / "model" / "note.txt").read_text(encoding="utf-8")
 
 
 def test_scores_and_samples_are_those_of_the_raw_text(walked: tuple[Path, str]) -> None:
-    """A copy of a raw source is scored as the text of the table, curly quotation marks included."""
+    """A copy of a raw source is scored with the same spelling as in the table, including curly quotation marks."""
     run = walked[0] / "run"
     targets = (run / "plain-test" / "test.tgt").read_text(encoding="utf-8").splitlines()
     sources = (run / "plain-test" / "test.src").read_text(encoding="utf-8").splitlines()
@@ -147,7 +150,10 @@ def test_training_on_leaves_a_new_model_scores_and_report(walked: tuple[Path, st
 
 
 def test_the_systems_of_arch_read_a_bert_and_the_baseline_none(walked: tuple[Path, str]) -> None:
-    """TRAIN_FLAGS="--bert DIR" reaches training and decoding of ARCH. The baseline, which reads none, stays."""
+    """TRAIN_FLAGS="--bert DIR" is applied to training and decoding of ARCH.
+
+    The baseline, which does not read a BERT, is unchanged.
+    """
     pytest.importorskip("transformers")
     folder, run = walked[0], walked[0] / "run"
     flags = f"{SMALL['TRAIN_FLAGS']} --bert "

@@ -1,4 +1,4 @@
-"""``examples/paper_tables.sh`` on the recorded results: published numbers, our numbers and missing ones."""
+"""Test ``examples/paper_tables.sh`` on the recorded results: published numbers, our numbers and missing numbers."""
 
 import json
 import os
@@ -15,7 +15,7 @@ SCRIPT = ROOT / "examples" / "paper_tables.sh"
 
 
 def run(**variables: object) -> subprocess.CompletedProcess[str]:
-    """Run the script with variables, in the environment of the tests."""
+    """Run the script with variables in the environment of the tests."""
     environment = ENVIRONMENT | {"PATH": f"{BIN}:{os.environ['PATH']}"}
     environment |= {name: str(value) for name, value in variables.items()}
     return subprocess.run(["bash", str(SCRIPT)], capture_output=True, text=True, env=environment, timeout=300)
@@ -23,7 +23,7 @@ def run(**variables: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module", name="document")
 def render(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Render the document, and check that it is the only file written, so no model was trained or decoded."""
+    """Render the document. Check that no other file was written, so that no model was trained or decoded."""
     folder = tmp_path_factory.mktemp("tables")
     done = run(OUTPUT=folder / "all.md")
     assert done.returncode == 0, done.stderr
@@ -32,12 +32,12 @@ def render(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def sections(document: str) -> list[str]:
-    """Return the sections that have a table of scores."""
+    """Return the sections that contain a table of scores."""
     return [part for part in re.split(r"^##+ ", document, flags=re.MULTILINE) if "| numbers |" in part]
 
 
 def test_every_published_number_is_there(document: str) -> None:
-    """There is one section per data set, with the numbers of each system of this data set, line by line."""
+    """Each data set has a section with the numbers of each of its systems, line by line."""
     parts = iter(sections(document))
     for table in PUBLISHED_TABLES.values():
         for rows in table.rows.values():
@@ -53,7 +53,7 @@ def test_every_published_number_is_there(document: str) -> None:
 
 
 def test_every_line_says_where_it_comes_from(document: str) -> None:
-    """The last column and the legend have the same marks; commands for missing numbers call existing scripts."""
+    """The last column and the legend have the same marks. The commands for missing numbers call existing scripts."""
     for part in sections(document):
         used = {
             mark
@@ -70,7 +70,7 @@ def test_every_line_says_where_it_comes_from(document: str) -> None:
 
 
 def test_kept_results_are_shown(document: str) -> None:
-    """The table shows the scores of two result files, to two decimals."""
+    """The table shows the scores of two result files with two decimals."""
     for name, system, key in (
         ("wean_simplification_pwkp_gpu", "wean_lstm", "paper:wean-pwkp/BLEU"),
         ("copynet_dialogue_ds2", "copynet", "paper:copynet-dialogue/exact@10"),

@@ -1,4 +1,4 @@
-"""Test the recipes of the C-DNPG table: one sentence where data is missing, and (slow) a small run of each."""
+"""Test the recipes of the C-DNPG table: one sentence if data is missing, and (slow) a small run of each recipe."""
 
 import json
 
@@ -55,7 +55,7 @@ def test_recipe_from_text_to_scores_and_again(recipe, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert (run / "test.samples.txt").stat().st_size > 0
     systems = json.loads((run / "test.json").read_text(encoding="utf-8"))["systems"]
-    assert len(systems) == 1 + len(RECIPES[recipe])  # the copy of the source is one more
+    assert len(systems) == 1 + len(RECIPES[recipe])  # there is one more row for the copy of the source
     for system in RECIPES[recipe]:
         assert "<oov" not in (run / system / "test.log").read_text(encoding="utf-8")
     if recipe.startswith("dnpg"):
@@ -89,7 +89,7 @@ def test_recipe_files_are_all_covered():
         f"{family}/{path.stem}"
         for family in families
         for path in (ROOT / "examples" / family).glob("*.sh")
-        if path.read_text(encoding="utf-8").startswith("#!")  # the others are parts of recipes
+        if path.read_text(encoding="utf-8").startswith("#!")  # other files are parts of recipes
     }
     assert found == {*of_families, TABLE}
 
@@ -115,7 +115,8 @@ def test_the_table_refuses_what_it_cannot_run_before_it_begins(variables, messag
 def test_the_table_has_a_row_a_system_and_a_second_run_skips_what_is_done(tmp_path):
     layout = write_layout("quora", tmp_path / "data")
     variables = {"SMOKE": 1, "SETS": "quora", "SEEDS": "1 2", "SYSTEMS": "cdnpg_s", "QUORA": layout["DATA"]}
-    # Text, binary data, training and decoding of two seeds. The first run writes text and data of seed 1 by itself.
+    # There are a text, binary data, a training and a decoding for each of two seeds. The first run itself writes the
+    # text and the data of seed 1.
     for done_before in (2 * 4 - 2, 2 * 4):
         done = run_recipe(TABLE, tmp_path / "run", **variables)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,7 @@
-"""Train DRESS and DRESS-LS by real commands, with auto-encoder, language model, cross entropy first, and rewards."""
+"""Train DRESS and DRESS-LS with the real commands.
+
+An auto-encoder and a language model come first, then cross entropy and rewards.
+"""
 
 import shutil
 
@@ -16,7 +19,7 @@ SOURCE_ONLY = ["--source-lang", "src", "--only-source"]
 
 @pytest.fixture(scope="module")
 def parts(text, data, tmp_path_factory):
-    """Return checkpoints of an auto-encoder, a language model and an EncDecA, all over the words of ``data``."""
+    """Return checkpoints of an auto-encoder, a language model and an EncDecA. All use the dictionary of ``data``."""
     folder = tmp_path_factory.mktemp("parts")
     sentences = {
         split: (text / f"{split}.src").read_text(encoding="utf-8").split("\n")[:-1] for split in ("train", "valid")
@@ -49,7 +52,7 @@ def parts(text, data, tmp_path_factory):
 
 
 def arguments(parts, save_dir, **others):
-    """Return the arguments of a training by rewards that begins with the start."""
+    """Return the arguments of a training by rewards that starts from the checkpoint ``start``."""
     given = {"auto-encoder": parts["auto_encoder"], "language-model": parts["language_model"], **others}
     chosen = [part for name, value in given.items() for part in (f"--{name}", value)]
     criterion = ["--criterion", "policy_gradient", "--given-words", 2, "--fewer-words", 1, "--fewer-every", 1, *chosen]
@@ -60,7 +63,7 @@ def arguments(parts, save_dir, **others):
 
 @pytest.mark.parametrize("width", [0, 8])
 def test_training_by_rewards(parts, data, tmp_path, width):
-    """Two updates move the model from its start. Rewards are logged, choose the best checkpoint, and it decodes."""
+    """Two updates change the model. Rewards are logged and select the best checkpoint, and the model decodes."""
     folder = tmp_path / "dress"
     chosen = ["--best-checkpoint-metric", "reward", "--maximize-best-checkpoint-metric", "--max-update", 2]
     result = run("fairseq-train", data, *arguments(parts, folder, **{"baseline-width": width}), *chosen)
@@ -104,7 +107,7 @@ LEXICAL = ["--arch", "dress_ls", "--lexical-dim", 4, "--criterion", "model_loss"
 
 
 def test_a_lexical_model_is_trained_beside_a_base(parts, data, tmp_path):
-    """The base is unchanged and a part of the checkpoint, which therefore suffices for decoding."""
+    """The base model does not change. It is part of the checkpoint, so the checkpoint alone suffices for decoding."""
     base = tmp_path / "base.pt"
     shutil.copy(parts["start"], base)
     model = [*PLUGIN, *TASK, *SMALL, *LEXICAL, "--base-checkpoint", base]
@@ -136,7 +139,7 @@ def test_a_base_that_does_not_fit_is_one_sentence(parts, data, tmp_path, options
     paths = {**parts, "nowhere": tmp_path / "nowhere.pt"}
     given = {"--base-checkpoint": paths[options.pop("--base-checkpoint", "start")], **options}
     folder = data
-    if given.pop("data", None):  # one word is another
+    if given.pop("data", None):  # one word of the dictionary differs
         folder = tmp_path / "data"
         shutil.copytree(data, folder)
         for side in ("src", "tgt"):

@@ -1,6 +1,6 @@
-"""Test training by recipes: side by side, with several seeds, and with settings chosen on validation.
+"""Test how recipes train: in parallel, with several seeds, and with settings that are chosen on validation.
 
-A script that writes a log and a checkpoint immediately replaces fairseq-train.
+Instead of fairseq-train, they call a script that immediately writes a log and a checkpoint.
 """
 
 import json
@@ -33,7 +33,7 @@ fi
 [[ -n ${{JOB:-}} ]] || say "scores of $RUN"
 [[ -n ${{PLAIN:-}} ]] || curves
 """
-# BLEU is best at the learning rate 0.002. With MEET=N the script waits until N trainings have begun.
+# BLEU is highest at the learning rate 0.002. With MEET=N, the script waits until N trainings have started.
 TRAIN = """
 import os, sys, time
 from pathlib import Path
@@ -69,7 +69,10 @@ print("S-0\\ta")
 
 @pytest.fixture
 def run(tmp_path):
-    """Run the recipe with variables. The lines of ``begun`` are the trainings that were started."""
+    """Return a function that runs the recipe with variables.
+
+    The lines of the file ``begun`` are the trainings that were started.
+    """
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, content in (("train", TRAIN), ("generate", GENERATE)):
@@ -89,12 +92,12 @@ def run(tmp_path):
 
 
 def begun(folder: Path) -> list[str]:
-    """Return the trainings that were started, each as name, seed and threads."""
+    """Return the trainings that were started, each with its name, seed and number of threads."""
     return (folder / "begun").read_text(encoding="utf-8").splitlines()
 
 
 def trainings(folder: Path) -> dict:
-    """Return the record of a run's trainings."""
+    """Return the record of the trainings in a run."""
     return json.loads((folder / "trainings.json").read_text(encoding="utf-8"))
 
 
@@ -131,7 +134,7 @@ def test_each_seed_has_a_run_and_scores_of_its_own(run, tmp_path):
 
 @pytest.mark.parametrize("references", ["aa", "ab"], ids=["one test set", "one of each seed"])
 def test_the_seeds_are_scored_together(tmp_path, references):
-    """One word is correct in one of two runs, so the result is 50 ± 71 % (the standard deviation with n - 1)."""
+    """One word is correct in one of two runs, so the result is 50 ± 71 % (standard deviation with n - 1)."""
     for seed, output, reference in ((4, "a", references[0]), (7, "b", references[1])):
         folder = tmp_path / f"seed{seed}/set"
         for name, text in (("first/test.txt", output), ("text-test/test.src", "s"), ("text-test/test.tgt", reference)):
@@ -183,13 +186,16 @@ def test_a_training_is_not_gone_on_with_other_options(run, tmp_path):
     assert done.returncode == 1
     assert "was begun with other options (--lr: 0.0005 -> 0.001): set RUN" in done.stderr
     assert done.stderr.count("\n") == 1
-    assert run(TRAIN_FLAGS="--lr 0.0005", EPOCHS=3).returncode == 0  # more epochs of the same training
+    assert run(TRAIN_FLAGS="--lr 0.0005", EPOCHS=3).returncode == 0  # the same training with more epochs
     assert len(begun(tmp_path)) == 4
 
 
 @pytest.mark.parametrize("hostile", ["a[$(touch {0})]\n", "\x1b]0;$(touch {0})\x07"])
 def test_no_file_of_a_run_directory_is_evaluated(run, tmp_path, hostile):
-    """State files contain a command: the training and the decoding are repeated, and changed options are refused."""
+    """State files may contain commands.
+
+    They are not run: training and decoding are repeated, and changed options are refused.
+    """
     for name in ("bin/dict.src.txt", "bin/dict.tgt.txt", "text-test/test.src", "text-test/test.tgt"):
         (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")
@@ -203,7 +209,8 @@ def test_no_file_of_a_run_directory_is_evaluated(run, tmp_path, hostile):
     assert len(begun(tmp_path)) == 2
     (tmp_path / "run/first/command").write_text(hostile.format(touched), encoding="utf-8")
     done = run(**given)
-    assert "first/command is not a file of settings" in done.stderr  # it has none of the names of the options
+    # the file contains none of the names of the options
+    assert "first/command is not a file of settings" in done.stderr
     assert "\x1b" not in done.stderr
     assert not touched.exists()
 
@@ -219,7 +226,10 @@ def test_batches_of_so_many_tokens(run, tmp_path):
 
 
 def test_a_test_set_is_decoded_anew_by_another_search(run, tmp_path):
-    """The checkpoint keeps the search of the first set that was decoded, not that of hypotheses to choose from."""
+    """The search of the first decoded set is stored with the checkpoint.
+
+    A search for re-ranking hypotheses is not stored.
+    """
     for name in ("bin/dict.src.txt", "bin/dict.tgt.txt", "text-test/test.src", "text-test/test.tgt"):
         (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "run" / name).write_text("a 1\n", encoding="utf-8")
@@ -260,7 +270,10 @@ def test_the_best_rate_on_validation_is_kept_with_all_that_were_tried(run, tmp_p
     ],
 )
 def test_one_training_and_several_tries_do_not_share_a_folder(run, tmp_path, first, second, reason):
-    """Otherwise the link to the best try would replace the trained model, or the training would append to its log."""
+    """Check that a path that is already used for something else is refused.
+
+    Otherwise, the link to the best try could replace a trained model, or a training append to the log of the try.
+    """
     assert run(SYSTEMS="first", **first).returncode == 0
     folder = tmp_path / "run/first"
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
@@ -272,7 +285,7 @@ def test_one_training_and_several_tries_do_not_share_a_folder(run, tmp_path, fir
 
 
 def test_all_tries_of_a_system_have_the_same_other_options(run, tmp_path):
-    """Otherwise an earlier try with another size could be chosen."""
+    """Otherwise, an earlier try with another size could be chosen."""
     assert run(SYSTEMS="first", RATES="0.002").returncode == 0
     done = run(SYSTEMS="first", RATES="0.004", TRAIN_FLAGS="--hidden-size 8")
     assert done.returncode == 1
@@ -282,7 +295,7 @@ def test_all_tries_of_a_system_have_the_same_other_options(run, tmp_path):
 
 
 def test_only_the_best_rate_is_trained_to_the_end(run, tmp_path):
-    """Each rate is trained for TRY_EPOCHS. The replacement of fairseq-train records each start."""
+    """Each rate is first trained for TRY_EPOCHS. The script that replaces fairseq-train records each start."""
     assert run(SYSTEMS="first", RATES="0.001 0.002", TRY_EPOCHS=1, EPOCHS=4).returncode == 0
     found = trainings(tmp_path / "run")["first"]
     assert {name: (one["end"], one["schedule"]) for name, one in found["tries"].items()} == {
@@ -308,7 +321,7 @@ def test_a_training_that_patience_did_not_end_is_called_cut(run, tmp_path):
 
 
 def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_others(tmp_path):
-    """A sentence counts on either side of a pair. The expected groups are listed by hand."""
+    """It does not matter on which side of a pair the sentence is. The expected groups are listed by hand."""
     sides = {"text/train": ("a b\nc d\n", "e f\ng h\n"), "text-test/test": ("x\ng h\ny\na\n", "a b\nq\nw w\nb\n")}
     for name, texts in sides.items():
         (tmp_path / name).parent.mkdir()
@@ -321,7 +334,7 @@ def test_test_pairs_with_a_sentence_of_the_training_text_are_told_from_the_other
 
 
 def test_a_data_set_is_binarised_anew_after_a_system_that_has_data_of_its_own(tmp_path):
-    """``fset`` reads text with retrieved pairs. The next data set of the table must start from its own text."""
+    """``fset`` reads text with retrieved pairs. The next data set of the table must be created from its own text."""
     recipes = f'source "{ROOT}/examples/lib/recipe.sh"; source "{ROOT}/examples/granularity_transformer/systems.sh"'
     others = "remember prepare test_of_text train generate without_pieces samples score known_sentences say python"
     stubs = f'for name in {others} decay_linearly; do eval "$name() {{ :; }}"; done; schedule=()'

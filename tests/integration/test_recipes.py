@@ -1,4 +1,4 @@
-"""Test the recipes in examples/: an error without data, and (slow) a small run of each from text to scores."""
+"""Test the recipes in examples/: an error without data, and (slow) a small run of each recipe from text to scores."""
 
 import os
 import random
@@ -18,7 +18,7 @@ PWKP = "PWKP_108016.tag.80.aner"
 
 
 def run_recipe(recipe, run_dir, **variables):
-    """Run a recipe as a user would, on the CPU."""
+    """Run a recipe on the CPU, as a user would."""
     script = ROOT / "examples" / ("quickstart/run.sh" if recipe == "quickstart" else f"wean_lstm/{recipe}.sh")
     environment = {**ENVIRONMENT, "PATH": search_path(), "GPUS": "0", "RUN": str(run_dir)}
     for name in ("DATA", "TURK", "PWKP", "SYSTEMS", "EPOCHS", "EVALUATE", "SEED", "SEEDS", "JOBS", "SMOKE"):
@@ -34,7 +34,7 @@ def run_with_progress(*arguments):
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300)
 
 
-# Missing or wrong input
+# --- missing or wrong input
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -69,7 +69,7 @@ def test_an_unknown_system_is_one_sentence(tmp_path):
 def test_another_data_set_in_the_same_run_is_refused(tmp_path):
     layout = write_layout("quora", tmp_path / "data")
     (tmp_path / "run" / "text").mkdir(parents=True)
-    (tmp_path / "run" / "text" / "manifest.json").touch()  # something was made from the settings
+    (tmp_path / "run" / "text" / "manifest.json").touch()  # something was created with the settings
     (tmp_path / "run" / "settings").write_text("SEED=1\nDATA=/elsewhere\nWIDTH=256\n", encoding="utf-8")
     done = run_recipe("quora", tmp_path / "run", **layout)
     assert done.returncode != 0
@@ -86,7 +86,7 @@ def test_a_failing_step_shows_its_log(tmp_path):
     assert "text.log" in done.stderr
 
 
-# The scripts that the recipes call
+# --- scripts that the recipes call
 
 
 def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
@@ -94,7 +94,7 @@ def test_progress_passes_the_exit_status_on_and_keeps_the_output(tmp_path):
     arguments = ["--output", tmp_path / "out", "--errors", tmp_path / "err", "--count", "H-", "--total", 1]
     done = run_with_progress("--label", "x", *arguments, "--", sys.executable, "-c", script)
     assert done.returncode == 7
-    assert done.stderr == ""  # no terminal, no bar
+    assert done.stderr == ""  # there is no terminal, so there is no progress bar
     assert (tmp_path / "out").read_text(encoding="utf-8") == "H-0\n"
     assert (tmp_path / "err").read_text(encoding="utf-8") == "oh\n"
 
@@ -117,7 +117,10 @@ def test_progress_reports_what_it_cannot_use_in_one_sentence(tmp_path, arguments
 
 
 def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys):
-    """Ten updates took 70 s, and ten are left of 2 epochs of 25, so 70 s remain, whatever ran before this start."""
+    """Ten updates took 70 s, and ten of 2 x 25 updates are left.
+
+    Therefore 70 s remain, whatever happened before this start.
+    """
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     progress = Progress("wean", 0, "", 2)
@@ -129,7 +132,10 @@ def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys
 
 
 def test_progress_estimates_no_time_before_it_knows_the_speed(monkeypatch, capsys):
-    """The first update comes after 61 seconds of loading. 5 more in 5 seconds leave 14 seconds for the last 14."""
+    """The first update follows after 61 seconds of loading.
+
+    5 further updates took 5 seconds, so the last 14 updates will take 14 seconds.
+    """
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     progress = Progress("wean", 0, "", 1)
@@ -141,7 +147,7 @@ def test_progress_estimates_no_time_before_it_knows_the_speed(monkeypatch, capsy
     assert capsys.readouterr().err == "wean  30%, 00:14 left, epoch 1/1, loss 9\n"
 
 
-# Whole runs
+# --- whole runs
 
 
 @pytest.mark.slow
@@ -177,7 +183,7 @@ def test_quickstart_and_again(tmp_path):
     assert "Warning" not in done.stdout + done.stderr
     for part in ("reference", "copy-source", "words with synonyms", "12,851,028", "best bleu"):
         assert part in done.stdout
-    # The last lines are the next two commands, and the model accepts an ordinary sentence.
+    # The last lines name the next two commands, and the model accepts an ordinary sentence.
     assert re.search(r"source  The famous .*\.\nWEAN    .*\.\n", done.stdout)
     *_, inspect, own_pairs = done.stdout.splitlines()
     assert inspect.startswith("    wean-inspect quickstart=") and own_pairs.startswith(
@@ -189,7 +195,7 @@ def test_quickstart_and_again(tmp_path):
     assert again.stdout.split("== Ten")[1] == done.stdout.split("== Ten")[1]
 
 
-# Small data in the layouts that the recipes take
+# --- small data in the layouts that the recipes read
 
 
 def write_pairs(folder, split, pairs, ends=("src", "tgt")):
@@ -202,7 +208,7 @@ def write_pairs(folder, split, pairs, ends=("src", "tgt")):
 
 
 def sentences(number, seed):
-    """Return pairs of a tiny language, in which the target omits words."""
+    """Return pairs of a tiny language. In its targets, words are left out."""
     rng = random.Random(seed)
     words = "the a red old big dog cat house saw left found in on near town".split()
     lines = [[rng.choice(words) for _ in range(rng.randint(4, 9))] for _ in range(number)]
@@ -210,7 +216,7 @@ def sentences(number, seed):
 
 
 def write_layout(recipe, folder):
-    """Write the data of a recipe. Return the variables that name it."""
+    """Write the data for a recipe. Return the variables that name it."""
     train, valid, test = sentences(120, 1), sentences(12, 2), sentences(12, 3)
     if recipe == "lcsts":
         documents = [(4, source.replace(" ", ""), target.replace(" ", "")) for source, target in test]
@@ -234,7 +240,7 @@ def write_layout(recipe, folder):
 
 
 def write_turk(folder):
-    """Return the files of TurkCorpus."""
+    """Write the files of TurkCorpus, and return their folder."""
     for split, seed in (("tune", 4), ("test", 5)):
         ends = ["norm", *(f"turk.{number}" for number in range(8))]
         pairs = [(source, *[target] * 8) for source, target in sentences(10, seed)]
@@ -243,7 +249,7 @@ def write_turk(folder):
 
 
 def write_lcsts_parts(folder, train, scored):
-    """Return the three released files of LCSTS."""
+    """Write the three released files of LCSTS, and return their folder."""
     folder.mkdir(parents=True)
     for name, documents in (("PART_I", train), ("PART_II", scored), ("PART_III", scored)):
         lines = []
@@ -260,7 +266,10 @@ def test_recipe_files_are_all_covered():
 
 
 def test_a_training_ends_with_its_killed_starter(tmp_path):
-    """After SIGKILL a training continued alone, and the repeated command found its folder locked."""
+    """Check that a training stops if its command is killed.
+
+    In earlier versions it continued alone, and the repeated command found the folder locked.
+    """
     script = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     output = tmp_path / "out"
     line = [sys.executable, "-m", "wean_fairseq.training.progress", "--label", "x", "--output", str(output)]

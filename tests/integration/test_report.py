@@ -1,4 +1,4 @@
-"""wean-plot and wean-report as real commands: figures of checkpoints and a report of their outputs."""
+"""Test wean-plot and wean-report as real commands: figures of checkpoints, and a report on their outputs."""
 
 import json
 import shutil
@@ -18,14 +18,14 @@ FEW = ["--max-update", 4, "--no-epoch-checkpoints"]
 
 
 def is_drawn(stem: Path) -> bool:
-    """Assert that both files exist."""
+    """Return True if both files of a figure exist and are complete."""
     png, svg = stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
     return png.read_bytes().startswith(b"\x89PNG") and "</svg>" in svg.read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def recipe(text: Path, raw_data: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a run directory with a model that copies: text, data, checkpoint, log, outputs, scores, provenance."""
+    """Return a run directory of a copying model: text, data, checkpoint, log, outputs, scores and provenance."""
     folder = tmp_path_factory.mktemp("runs") / "recipe"
     system = folder / "copy_transformer"
     system.mkdir(parents=True)
@@ -61,7 +61,7 @@ def test_a_report_of_a_real_run(recipe: Path, tmp_path: Path):
 
 
 def test_the_script_reports_the_runs_that_it_is_given(recipe: Path, tmp_path: Path):
-    """The script reports the given runs, and trains nothing."""
+    """The script reports on the given runs, and trains no model."""
     output = tmp_path / "page"
     done = run_recipe("quora_report", tmp_path, FAMILIES="", RUNS=recipe, OUTPUT=output)
     assert done.returncode == 0, done.stderr
@@ -113,7 +113,7 @@ def test_granularities_of_a_checkpoint(data: Path, text: Path, tmp_path: Path):
     checkpoint = ["--checkpoint", tmp_path / "checkpoint_best.pt", "--data", data, "--text", text / "test.src"]
     run("wean-plot", "granularity", *checkpoint, "--number", 2, "--output", tmp_path / "z")
     assert is_drawn(tmp_path / "z")
-    cold = ["python", "-m", "wean_fairseq.reporting.plot_cli"]  # a separate interpreter, as for users
+    cold = ["python", "-m", "wean_fairseq.reporting.plot_cli"]  # a new interpreter, as for users
     refused = run(*cold, "provenance", *checkpoint, "--output", tmp_path / "no", expect_success=False)
     assert refused.code == 2
     assert (

@@ -1,4 +1,4 @@
-"""Two searches of a real system are re-ranked on validation, and the chosen search is applied to the test set."""
+"""Re-rank two searches of a real system on the validation set. The chosen search is applied to the test set."""
 
 import json
 import re
@@ -13,7 +13,7 @@ RANKS = (1, 2)
 
 
 def texts(log: str) -> dict[int, list[str]]:
-    """Return the n-best lists of a log by sentence."""
+    """Return the n-best lists in a log by sentence."""
     found: dict[int, list[str]] = {}
     for number, text in re.findall(r"^D-(\d+)\t\S+\t(.*)$", log, flags=re.MULTILINE):
         found.setdefault(int(number), []).append(text)
@@ -22,7 +22,7 @@ def texts(log: str) -> dict[int, list[str]]:
 
 @pytest.fixture(scope="module", name="logs")
 def search(data: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Decode the validation and the test set with two beams, and n-best lists of two entries."""
+    """Decode the validation set and the test set with two beams, with n-best lists of two entries."""
     folder = tmp_path_factory.mktemp("logs")
     for split in ("valid", "test"):
         for beam in BEAMS:
@@ -32,7 +32,7 @@ def search(data: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_the_choice_on_the_validation_set_is_taken_on_the_test_set(logs: Path, text: Path, tmp_path: Path) -> None:
-    """The expected scores are those that wean-evaluate gives each of the four candidates as a plain file."""
+    """The expected scores are those that wean-evaluate gives for each of the four candidates as a plain file."""
     references = ("--ref", text / "valid.tgt", "--src", text / "valid.src")
     files = [f"{beam}={logs / f'valid.{beam}'}" for beam in BEAMS]
     test = [f"{beam}={logs / f'test.{beam}'}" for beam in BEAMS]

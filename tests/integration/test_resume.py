@@ -1,4 +1,4 @@
-"""A training that is killed and resumed has the same result as an uninterrupted one, bit by bit."""
+"""A training that is killed and resumed has the same result, bit by bit, as an uninterrupted training."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from tests.integration.observed import assert_same_end, assert_same_random_numbe
 from tests.reliability import Reliability
 from wean_fairseq.checkpoints.resume import updates_of
 
-# There are 63 updates per epoch (see conftest.py). Dropout is the default 0.4. --eval-bleu stores arrays in
+# There are 63 updates per epoch (see conftest.py). Dropout has its default of 0.4. --eval-bleu stores arrays in
 # checkpoints.
 SETTINGS = ["--lr", 0.003, "--max-epoch", 2, "--log-interval", 1, "--no-epoch-checkpoints"]
 BLEU = ["--eval-bleu", "--eval-bleu-args", '{"beam": 1, "max_len_b": 10}', "--best-checkpoint-metric", "bleu"]
@@ -21,9 +21,9 @@ BLEU += ["--maximize-best-checkpoint-metric"]
 EVERY_30 = ["--save-interval-updates", 30, "--keep-interval-updates", 1]
 
 
-# A killed training runs at most about 15 more updates, so it is resumed from the checkpoint before.
+# A training that is killed runs at most about 15 more updates, so it resumes from the previous checkpoint.
 KILLED = {
-    "epoch_boundary": (70, [], (2, 63)),  # that of the end of epoch 1
+    "epoch_boundary": (70, [], (2, 63)),  # the checkpoint at the end of epoch 1
     "inside_epoch": (100, EVERY_30, (2, 90)),
 }
 LAST = "checkpoint_last.pt"
@@ -31,7 +31,7 @@ LAST = "checkpoint_last.pt"
 
 @pytest.fixture(scope="module")
 def uninterrupted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the last checkpoint of a training that ran through."""
+    """Return the last checkpoint of a training that was not interrupted."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     observed_train(data, folder, *SETTINGS, *BLEU)
     return folder / LAST
@@ -54,7 +54,10 @@ def test_killed_training_ends_like_an_uninterrupted_one(
 
 
 def test_ctrl_c_loses_no_update(data: Path, tmp_path: Path, uninterrupted: Path) -> None:
-    """The update is finished and saved, the command ends with one sentence, and it resumes as if uninterrupted."""
+    """Check that the current update is finished and saved.
+
+    The command ends with one sentence, and a resumed training gives the same result as an uninterrupted one.
+    """
     said = observed_train(data, tmp_path, *SETTINGS, *BLEU, stop_at=70)
     (stopped,) = re.findall(
         r"^wean_fairseq: stopped after update (\d+); the same command resumes from (.*)\.$", said, re.M
@@ -74,7 +77,10 @@ def test_ctrl_c_loses_no_update(data: Path, tmp_path: Path, uninterrupted: Path)
 def left_alone(
     request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[int, Path]:
-    """Return a number of processes, and the folder of their training, which ran through without data workers."""
+    """Return a number of processes and the folder of a training.
+
+    The training has that number of processes, no data workers and no interruption.
+    """
     folder = tmp_path_factory.mktemp("left_alone") / "checkpoints"
     observed_train(data, folder, *SETTINGS, "--num-workers", 0, processes=request.param)
     return request.param, folder
@@ -101,11 +107,11 @@ def test_every_way_to_resume(
 
 
 def test_a_training_that_is_done_stays_as_it_is(data: Path, tmp_path: Path) -> None:
-    """fairseq would add an update, both with --max-update and with --patience, whose count it forgets."""
-    rate = ["--lr", 1e-30, "--max-epoch", 9, "--no-epoch-checkpoints"]  # the model learns no more and never improves
+    """fairseq would add an update, with --max-update as well as with --patience, whose count it does not store."""
+    rate = ["--lr", 1e-30, "--max-epoch", 9, "--no-epoch-checkpoints"]  # the model does not learn and never improves
     train(data, tmp_path, *rate, "--validate-interval-updates", 5, "--patience", 2)
     done = torch.load(tmp_path / LAST, weights_only=True)
-    assert updates_of(done) == 15  # the first validation is the best; the next two did not improve
+    assert updates_of(done) == 15  # the first validation is the best, and the next two do not improve
     content = (tmp_path / LAST).read_bytes()
     for stop, why in (
         (["--patience", 2], "2 validations brought no improvement"),
@@ -125,14 +131,14 @@ def test_checkpoints_hold_nothing_that_the_safe_loader_refuses(checkpoint: Path)
 
 
 def test_bleu_counts_are_the_only_exception(uninterrupted: Path) -> None:
-    # Types that --eval-bleu stores. numpy.dtypes.Int64DType is needed too, but PyTorch does not list it.
+    # These are the types that --eval-bleu stores. numpy.dtypes.Int64DType is also needed, but PyTorch does not list it.
     expected = {"numpy._core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype"}
     assert needed_globals(uninterrupted) == expected
     assert torch.load(uninterrupted, weights_only=True)["cfg"]["task"]["_name"] == "paraphrase"
 
 
 class Attack:
-    """Object whose pickle calls ``os.system`` to write a file."""
+    """An object whose pickle calls ``os.system`` to write a file."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -149,5 +155,5 @@ def test_hostile_checkpoint_is_refused(data: Path, checkpoint: Path, tmp_path: P
     assert result.code != 0
     assert "H-" not in result.out
     assert not mark.exists()
-    torch.load(hostile, weights_only=False)  # the attack works without protection
+    torch.load(hostile, weights_only=False)  # without protection, the attack works
     assert mark.exists()

@@ -1,7 +1,10 @@
-"""Every family of models, with dropout, ends with the same result if it is stopped inside an epoch and resumed.
+"""A training with dropout is stopped inside an epoch and resumed.
 
-Every training is a real fairseq-train, but one process runs several in turn, because starting a command takes most of
-its time. A restart is always in another process, so that no state of the earlier training remains.
+It ends with the same result, for every family of models.
+
+Every training is a real fairseq-train, but one process runs several trainings in turn, because most of the time of a
+command is spent on starting it. A training is always resumed in another process, so that no state of the earlier
+training remains.
 """
 
 import json
@@ -17,7 +20,7 @@ from tests.integration.observed import assert_same_end
 from tests.integration.test_distributed import FAMILIES, texts  # noqa: F401 - a fixture
 from tests.reliability import Reliability
 
-# Three updates are an epoch: the seventh is the first one of the third.
+# An epoch has three updates, so the seventh update is the first one of the third epoch.
 STOP = 7
 WORKER = """
 import json, sys
@@ -32,14 +35,14 @@ for arguments in json.load(open(sys.argv[1])):
 
 
 def with_dropout(arguments: Sequence[object]) -> list[object]:
-    """Return the same options with every disabled kind of dropout enabled."""
+    """Return the same options, in which every kind of dropout that is disabled is enabled."""
     before = (None, *arguments)
     return [0.3 if str(name).endswith("dropout") else value for name, value in zip(before, arguments, strict=False)]
 
 
 @pytest.fixture(scope="module")
 def trained(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
-    """ARCH/alone: trained without interruption; ARCH/resumed: stopped, and resumed by another process."""
+    """Train each ARCH without interruption (ARCH/alone), and stopped and resumed by another process (ARCH/resumed)."""
     folder = tmp_path_factory.mktemp("families")
     for part, where, more in (
         ("alone", "alone", []),

@@ -1,4 +1,7 @@
-"""Run the task ``topic_essay`` by the real commands: a stock arch, PC-SAN with a BERT made from the text, MTA-LSTM."""
+"""Run the task ``topic_essay`` with the real commands.
+
+The models are a stock arch, PC-SAN with a BERT created from the text, and MTA-LSTM.
+"""
 
 import random
 import shutil
@@ -22,11 +25,11 @@ PC_SAN += ["--attention-heads", 2, *SIZES, "model_loss"]
 MTA_LSTM = [*TASK, "--arch", "mta_lstm", "--embed-dim", 12, "--hidden-size", 16, *SIZES, "model_loss"]
 FEW = ["--max-update", 3, "--no-epoch-checkpoints"]
 WORDS = [f"topic{number}" for number in range(12)]
-NOVEL = "novelty"  # in the test topics alone: in no dictionary
+NOVEL = "novelty"  # this word occurs only in the test topics, so it is not in the dictionary
 
 
 def essays(number: int, seed: int) -> tuple[list[str], list[str]]:
-    """Return topics, and essays that have each of them in a clause."""
+    """Return lists of topics, and essays that have a clause about each topic."""
     chance = random.Random(seed)
     topics = [chance.sample(WORDS, chance.randint(1, 5)) for _ in range(number)]
     return [" ".join(line) for line in topics], [" ".join(f"we like {word} ," for word in line) for line in topics]
@@ -34,7 +37,7 @@ def essays(number: int, seed: int) -> tuple[list[str], list[str]]:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of {train,valid,test}.{src,tgt}."""
+    """Return the folder with {train,valid,test}.{src,tgt}."""
     folder = tmp_path_factory.mktemp("essays")
     for seed, (split, size) in enumerate({"train": 40, "valid": 11, "test": 9}.items()):
         topics, texts = essays(size, seed)
@@ -55,7 +58,7 @@ def essay_data(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bert(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """BERT of ``make_tiny_bert.py`` from the essays, briefly pre-trained."""
+    """Create a BERT from the essays with ``make_tiny_bert.py``, and pre-train it briefly."""
     folder = tmp_path_factory.mktemp("bert") / "tiny"
     arguments = ["--layers", 3, "--dim", 8, "--heads", 2, "--updates", 3, "--max-positions", 40]
     script = ROOT / "preprocess" / "make_tiny_bert.py"
@@ -86,19 +89,20 @@ def write_essays(data: Path, bert: Path | None, checkpoint: Path, *arguments: ob
 
 
 def test_a_stock_arch_trains_and_writes(plain: Path, tmp_path: Path):
-    """Binary data: 9 topics lines are 9 essays. No option of the task is needed."""
+    """In the binary data, 9 lines of topics belong to 9 essays. No option of the task is needed."""
     preprocess(plain, tmp_path / "data")
     result = train(tmp_path / "data", tmp_path / "run", *FEW, model=STOCK)
-    assert "topic words" not in result.out  # all of train and valid are known
+    assert "topic words" not in result.out  # all words of train and valid are known
     checkpoint = tmp_path / "run" / "checkpoint_last.pt"
     written = write_essays(tmp_path / "data", None, checkpoint)
     assert len(written.hypotheses) == 9
-    assert "are not in the dictionary" in written.err  # fairseq-generate logs there, fairseq-train does not
+    # fairseq-generate logs to standard error, but fairseq-train does not
+    assert "are not in the dictionary" in written.err
     assert len(interactive(tmp_path / "data", checkpoint, ["topic1 topic2", "topic3"]).hypotheses) == 2
 
 
 def test_bert_is_no_part_of_the_checkpoint(pc_san: tuple[Path, Result], bert: Path):
-    """The checkpoint contains its digest and path, and no tensor with the sizes of its weights."""
+    """The checkpoint contains the digest and the path of the BERT, but no tensor of the size of its weights."""
     from wean_fairseq.data.bert_features import FrozenBert
 
     state = torch.load(pc_san[0], weights_only=True)
@@ -108,8 +112,11 @@ def test_bert_is_no_part_of_the_checkpoint(pc_san: tuple[Path, Result], bert: Pa
 
 
 def test_bert_reads_each_split_once(essay_data: Path, bert: Path, pc_san: tuple[Path, Result], tmp_path: Path):
-    """A second training finds the features: it needs neither transformers nor the memory of a BERT."""
-    assert pc_san[1].out.count("BERT reads") == 2  # train and valid
+    """A second training finds the stored features.
+
+    Therefore it needs neither transformers nor the memory for a BERT.
+    """
+    assert pc_san[1].out.count("BERT reads") == 2  # once for train and once for valid
     kept = [path for path in (essay_data / "bert-features").iterdir() if path.is_dir()]
     assert len(kept) >= 2
     again = train(essay_data, tmp_path, "--bert", bert, *FEW, model=PC_SAN)
@@ -120,7 +127,7 @@ def test_bert_reads_each_split_once(essay_data: Path, bert: Path, pc_san: tuple[
 def test_pc_san_writes_the_same_from_kept_and_fresh_features(
     essay_data: Path, plain: Path, bert: Path, pc_san: tuple[Path, Result]
 ):
-    """fairseq-generate reads the features of the test split from a file, fairseq-interactive asks BERT."""
+    """fairseq-generate reads the features of the test split. fairseq-interactive computes the features with BERT."""
     written = write_essays(essay_data, bert, pc_san[0], "--max-len-a", 0)
     topics = (plain / "test.src").read_text(encoding="utf-8").splitlines()
     assert len(written.hypotheses) == len(topics) == 9
@@ -133,7 +140,7 @@ def test_pc_san_writes_the_same_from_kept_and_fresh_features(
 
 
 def test_bert_reads_words_that_the_dictionary_has_not(essay_data: Path, bert: Path, pc_san: tuple[Path, Result]):
-    """Two unknown words give two scores: to the dictionary both are ``<unk>``."""
+    """Two unknown words lead to two scores, although both are ``<unk>`` for the dictionary."""
     typed = interactive(essay_data, pc_san[0], ["topic1 we", "topic1 likely"], "--bert", bert)
     same = interactive(essay_data, pc_san[0], ["topic1 likely", "topic1 likely"], "--bert", bert)
     assert len({score for _, score, _ in same.scored_hypotheses}) == 1

@@ -1,4 +1,7 @@
-"""Processes started by Slurm or torchrun train together. If one dies, all end, and the training can be resumed."""
+"""Processes that Slurm or torchrun has started train together.
+
+If one of them dies, all of them end, and the training can be resumed.
+"""
 
 import fcntl
 import os
@@ -29,17 +32,17 @@ from tests.integration.commands import (
 from tests.reliability import Reliability
 
 UPDATES, KILLED_AT, SAVED_EVERY = 40, 8, 5
-END_WITHIN = 60  # seconds: processes notice a closed connection immediately, but the machine may be busy
+END_WITHIN = 60  # in seconds. Processes notice a closed connection immediately, but the machine may be busy
 SETTINGS = [*WEAN, *TINY, *TASK, *ADAM, "--batch-size", 16, "--dropout", 0.0, "--lr", 0.01, "--log-interval", 1]
 SETTINGS += ["--no-epoch-checkpoints", "--disable-validation", "--max-update", UPDATES]
-# The launcher defines the number of processes.
+# The launcher determines the number of processes.
 TOGETHER = ["--save-interval-updates", SAVED_EVERY]
 TORCHRUN = ["--standalone", "--nproc-per-node", 2, "--no-python"]
 
 
 @pytest.fixture(scope="module")
 def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float]]:
-    """Train one process on the same batches, two per update. Return its parameters and losses."""
+    """Train with one process on the same batches, two per update. Return its parameters and losses."""
     folder = tmp_path_factory.mktemp("alone")
     result = run("fairseq-train", data, *SETTINGS, "--update-freq", 2, "--save-dir", folder)
     return folder / "checkpoint_last.pt", result.logged("loss")
@@ -54,7 +57,7 @@ def assert_same_training(checkpoint: Path, expected: Path) -> None:
 
 @pytest.fixture
 def slurm(tmp_path: Path) -> list[dict[str, str]]:
-    """Return the environments of the two tasks of ``srun --nodes=1 --ntasks-per-node=2``, with a fake Slurm command."""
+    """Return the environments of both tasks of ``srun --nodes=1 --ntasks-per-node=2``, with a fake Slurm command."""
     command = tmp_path / "slurm" / "scontrol"
     command.parent.mkdir()
     command.write_text('#!/bin/sh\n[ "$*" = "show hostnames node[1]" ] && echo localhost\n')
@@ -65,7 +68,7 @@ def slurm(tmp_path: Path) -> list[dict[str, str]]:
 
 
 def start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """Start a command whose output goes to a pipe that is so small that the command soon waits for its reader."""
+    """Start a command whose output goes to such a small pipe that the command soon has to wait for its reader."""
     process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
@@ -73,10 +76,14 @@ def start(line: list[str], environment: dict[str, str]) -> subprocess.Popen[byte
 
 
 def read_until_killed(speaker: subprocess.Popen[bytes], victim: int) -> tuple[Result, float]:
-    """Kill the process ``victim`` when ``speaker`` prints its update. Return the result and the seconds it took."""
+    """Kill the process ``victim`` when ``speaker`` prints its update.
+
+    Return the result, and the seconds until its end.
+    """
     mark = f'"num_updates": "{KILLED_AT}"'.encode()
     said = b""
-    watchdog = threading.Timer(TIMEOUT, speaker.kill)  # limits the wait for a training that hangs silently
+    # this limits the time to wait for a training that hangs without output
+    watchdog = threading.Timer(TIMEOUT, speaker.kill)
     watchdog.start()
     try:
         for line in speaker.stdout:
@@ -101,9 +108,10 @@ def test_tasks_of_slurm_end_when_one_dies_and_torchrun_goes_on(
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     folder = tmp_path / "two"
-    command = warm.programs() / "fairseq-train"  # its death also kills the training that it started
+    # if this program is killed, the training that it has started is also killed
+    command = warm.programs() / "fairseq-train"
     line = [*map(str, [command, data, *SETTINGS, *TOGETHER, "--distributed-port", port, "--save-dir", folder])]
-    with (tmp_path / "second.log").open("wb") as log:  # not a pipe, which would have no reader
+    with (tmp_path / "second.log").open("wb") as log:  # a pipe would have no reader
         second = subprocess.Popen(line, env=slurm[1], stdout=log, stderr=subprocess.STDOUT)
     try:
         killed, seconds = read_until_killed(start(line, slurm[0]), second.pid)
@@ -117,7 +125,7 @@ def test_tasks_of_slurm_end_when_one_dies_and_torchrun_goes_on(
 
     went_on = run("torchrun", *TORCHRUN, command, data, *SETTINGS, *TOGETHER, "--save-dir", folder)
     losses = killed.logged("loss")
-    first = UPDATES - len(went_on.logged("loss"))  # the update from which it resumed
+    first = UPDATES - len(went_on.logged("loss"))  # the update from which the training was resumed
     assert first % SAVED_EVERY == 0 and SAVED_EVERY <= first <= len(losses), went_on.describe()
     assert losses[:first] + went_on.logged("loss") == alone[1]
     assert_same_training(folder / "checkpoint_last.pt", alone[0])
@@ -131,12 +139,12 @@ def test_torchrun_ends_when_a_process_dies(data: Path, tmp_path: Path) -> None:
     torchrun = start([*line, "--save-dir", str(tmp_path / "two")], ENVIRONMENT)
     try:
         head = b""
-        while b"begin training epoch" not in head:  # both have written their numbers
+        while b"begin training epoch" not in head:  # both processes have written their numbers
             head += torchrun.stdout.readline()
             assert torchrun.poll() is None, head.decode()
         result, seconds = read_until_killed(torchrun, int((tmp_path / "1").read_text()))
     finally:
-        torchrun.terminate()  # and with it the processes that it started
+        torchrun.terminate()  # this also terminates the processes that torchrun has started
         torchrun.wait(TIMEOUT)
     assert result.code not in (0, None), result.describe()
     assert "SIGKILL" in result.out, result.describe()

@@ -1,4 +1,7 @@
-"""wean-train of the built wheel, without the checkout: from a table to a model, repeated, continued and interrupted."""
+"""Test wean-train from the built wheel without the checkout.
+
+It goes from a table to a model, and is repeated, continued and interrupted.
+"""
 
 import hashlib
 import json
@@ -55,7 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(site: Path, folder: Path, *arguments: object) -> subprocess.Popen:
-    """Start wean-train of the wheel in a separate session, which gets the signals of a terminal."""
+    """Start wean-train from the wheel in a separate session, which gets signals as from a terminal."""
     environment = {**ENVIRONMENT, "PYTHONPATH": str(site)}
     line = [sys.executable, "-P", "-c", START, *map(str, arguments)]
     return subprocess.Popen(
@@ -70,7 +73,7 @@ def start(site: Path, folder: Path, *arguments: object) -> subprocess.Popen:
 
 
 def wean_train(site: Path, folder: Path, *arguments: object) -> tuple[str, str]:
-    """Run wean-train to its end. Return its standard output and standard error."""
+    """Run wean-train to its end. Return its standard output and its standard error."""
     out, err = start(site, folder, *arguments).communicate(timeout=TIMEOUT)
     assert f"{ROOT}/" not in err
     return out, err
@@ -136,7 +139,7 @@ def test_a_repeated_command_changes_nothing(site: Path, trained: tuple[Path, str
 
 
 def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
-    """Return the last line of wean-train, run in this process, which must refuse its arguments."""
+    """Run wean-train in this process, where it must refuse its arguments. Return the last line of its output."""
     assert cli.main([str(argument) for argument in arguments]) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -173,7 +176,10 @@ def test_the_written_settings_repeat_the_training(site: Path, trained: tuple[Pat
 
 
 def test_a_stopped_training_continues_to_the_same_model(site: Path, trained: tuple[Path, str, str]) -> None:
-    """Stopped by Ctrl-C after the first update, and by SIGKILL in the second start: expected are the same weights."""
+    """The training is stopped by Ctrl-C after the first update, and by SIGKILL after the second start.
+
+    It must end with the same weights.
+    """
     folder = trained[0]
     arguments = ("--config", "model/run.toml", "--output", "stopped")
     for number, status in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
@@ -246,7 +252,7 @@ NEW_ROWS = [(long.replace("car", "bike"), short.replace("car", "bike")) for long
 
 
 def test_a_training_continues_from_a_model(site: Path, trained: tuple[Path, str, str]) -> None:
-    """The expected result is the old text steps and dictionary, and the old weights if the rate is almost 0."""
+    """The text steps and the dictionary must stay the same, and so must the weights, because the rate is almost 0."""
     folder = trained[0]
     write_table(folder / "new.csv", NEW_ROWS)
     arguments = ("--columns", "long,short", "--test", 4, "--from", "model", "--device", "cpu", "--epochs", 1)
@@ -289,7 +295,7 @@ def test_settings_against_the_old_model_are_refused(
 def test_a_training_continues_from_a_model_with_a_bert(
     trained: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    """A rate of almost 0 keeps the scores. A BERT that has moved is given again."""
+    """A learning rate of almost 0 keeps the scores. If the BERT has moved, its new directory is given."""
     pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)
     make_bert(tmp_path)

@@ -1,7 +1,7 @@
-"""Trainings one after another, for ``test_distributed.py``: a command of ``warm.py``.
+"""Run trainings one after the other for ``test_distributed.py``. This is a command of ``warm.py``.
 
-``train-in-turn FILE SHARE``: the file has the arguments of fairseq-train for each name. The share "one" is a process
-alone, which gets the batches of an update as one.
+In ``train-in-turn FILE SHARE``, the file has the arguments of fairseq-train for each name. The share "one" is a single
+process, which gets all batches of an update as one batch.
 """
 
 import json
@@ -18,16 +18,16 @@ _wrapper, _step = host.DistributedDataParallel, Trainer.train_step
 
 
 def step_with_one_batch(trainer: Trainer, samples: list[dict[str, Any]]) -> Any:
-    """Run fairseq's training step with all batches joined into one."""
+    """Run fairseq's training step after all batches have been joined into one."""
     pairs = trainer.task.dataset("train")
     return _step(trainer, [pairs.collater([pairs[number] for sample in samples for number in sample["id"].tolist()])])
 
 
 def cli_main() -> None:
-    """Train everything.
+    """Run all trainings.
 
-    PyTorch's own wrapper, fairseq's default, gets no devices, because a CPU has none. DNPG's labels and DRGD's latent
-    variables have no training noise, which would differ between batches, like dropout.
+    PyTorch's own wrapper, which is fairseq's default, gets no devices, because a CPU has none. DNPG's labels and DRGD's
+    latent variables are trained without noise. Noise, like dropout, would differ between batches.
     """
     from wean_fairseq.modules import dnpg_levels
 

@@ -1,15 +1,18 @@
-"""Run commands of fairseq, the plugin and tests in forks of a process that has imported PyTorch and fairseq.
+"""Run commands of fairseq, the plugin and the tests in forks.
 
-These imports take most of the time of a small command. Each command still has a separate process, folder, environment,
-module path and streams. Commands with this checkout's plugin are forked from a fork that has registered it; a command
-with another ``--user-dir``, with ``prepare``, or of tests imports the plugin itself. Scripts find the commands too:
-``programs`` is a folder for PATH. If one of its programs is ended by SIGTERM, SIGINT or SIGKILL, so is its command.
+The forked process has already imported PyTorch and fairseq.
 
-A caller's umask, limits, process group, ignored signals and descriptors above 2 are not passed on. The same is true of
-variables that the imported modules read once, such as OMP_NUM_THREADS. Tests of other signals, process groups, locks
-and locales therefore use the programs of ``commands.BIN``, and ``prepare`` sets limits. Functions registered with
-``atexit`` are not called, Hydra has the shortcuts of ``preload/quick_hydra.py``, and the plugin registers at once
-because fairseq is imported.
+These imports take most of the time of a small command. Each command still has its own process, folder, environment,
+module path and streams. Commands that use the plugin of this checkout are forked from a process that has already
+registered it. A command that uses another ``--user-dir`` or ``prepare``, or that belongs to tests, imports the plugin
+itself. Scripts can also use the commands, because ``programs`` is a folder for PATH. If SIGTERM, SIGINT or SIGKILL ends
+one of its programs, the command of the program is also ended.
+
+The umask, limits, process group, ignored signals and descriptors above 2 of the caller are not passed on. The same is
+true of variables that the imported modules read once, such as OMP_NUM_THREADS. Therefore tests of other signals,
+process groups, locks and locales use the programs in ``commands.BIN``, and ``prepare`` sets limits. Functions that are
+registered with ``atexit`` are not called, Hydra has the shortcuts of ``preload/quick_hydra.py``, and the plugin is
+registered immediately because fairseq is already imported.
 """
 
 import atexit
@@ -37,14 +40,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-# Variables that a launcher or a user's shell may have set and that would change the tests.
+# Variables that a launcher or the user's shell may have set, and that would affect the tests.
 _FOREIGN = ("WEAN_TRACEBACK", "WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "SLURM_NODELIST")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _FOREIGN} | {
     "OMP_NUM_THREADS": "1",
     "CUDA_VISIBLE_DEVICES": "",  # hide GPUs, so that the tests behave the same on every machine
     "PYTHONIOENCODING": "utf-8",
 }
-# Command -> its function, as entry points name it. The last commands belong to tests.
+# Command -> its function, in the notation of entry points. The last commands belong to tests.
 COMMANDS = {
     f"fairseq-{name}": f"fairseq_cli.{name}:cli_main"
     for name in ("train", "generate", "preprocess", "interactive", "validate")
@@ -64,13 +67,13 @@ _PLUGIN = str(_ROOT / "wean_fairseq")
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["preloaded"])
 _STREAMS = ("stdin", "stdout", "stderr")
-_STARTING = threading.Lock()  # one at a time, while the table of all children is changed
-_SHORT = "/tmp"  # folder of sockets: an address has about 100 characters, and TMPDIR may be longer
-# A program of ``programs``. The path of the program may contain any characters.
+_STARTING = threading.Lock()  # only one process is started at a time, because the table of all children is changed
+_SHORT = "/tmp"  # folder for sockets. An address has at most about 100 characters, and TMPDIR may be longer
+# A program in the folder ``programs``. The path of the program may contain any characters.
 _PROGRAM = """#!/bin/sh
 exec {python} -IS {client} "$0" "$@"
 """
-# It passes on its streams, arguments, folder and environment, then its signals, and exits like the command.
+# It passes on its streams, arguments, folder and environment, then passes on signals, and exits like the command.
 _CLIENT = """import json, os, signal, socket, struct, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
@@ -90,7 +93,7 @@ sys.exit(code)
 
 
 class _Inherited:
-    """A descriptor that a new process gets."""
+    """A descriptor that is passed to a new process."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -124,14 +127,17 @@ def _start(
 def _fork(function: Callable[..., None], *arguments: object) -> Any:
     process = _FORKS.Process(target=function, args=arguments)
     process.start()
-    # Each start polls all children in the table. A status can be read only once, and the waiting thread needs it.
+    # Every start polls all children in the table. A status can be read only once, and the waiting thread needs it.
     multiprocessing.process._children.discard(process)
     return process
 
 
 @functools.cache
 def _serve_plugin() -> Callable[..., Any]:
-    """Start a server in a fork of the first server, which ends with this process. Return the function that calls it."""
+    """Start a server in a fork of the first server. It ends together with this process.
+
+    Return the function that calls the server.
+    """
     server: Any = forkserver.ForkServer()
     server._forkserver_address = arbitrary_address("AF_UNIX")
     alive, server._forkserver_alive_fd = os.pipe()
@@ -151,7 +157,7 @@ def _register_and_serve(listener: int, alive: int) -> None:
 
 @functools.cache
 def _serve() -> None:
-    """Start the process that is forked, with an environment that does not depend on the first command."""
+    """Start the process that is forked later. Its environment must not depend on the first command."""
     folder = str(Path(__file__).parents[1] / "preload")
     before = [ENVIRONMENT["PYTHONPATH"]] if "PYTHONPATH" in ENVIRONMENT else []
     environment = {**ENVIRONMENT, "PYTHONPATH": os.pathsep.join([folder, *before])}
@@ -165,7 +171,7 @@ def _serve() -> None:
 
 @functools.cache
 def _module_path() -> list[str]:
-    """Return the module path of a new interpreter without PYTHONPATH; pytest adds folders to that of this one."""
+    """Return the module path of a new interpreter, without the folders that pytest added."""
     plain = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
     script = "import json, sys; print(json.dumps([folder for folder in sys.path if folder]))"
     return json.loads(
@@ -181,7 +187,7 @@ def run(
     timeout: float,
     prepare: Callable[[], object] = dict,
 ) -> tuple[int, str, str]:
-    """Run a command of ``COMMANDS`` to its end. Return its exit status and its two output streams.
+    """Run a command of ``COMMANDS`` to its end. Return its exit status, its standard output and its standard error.
 
     Args:
         line: the command and its arguments.
@@ -189,7 +195,7 @@ def run(
         cwd: working directory.
         environment: environment of the process.
         timeout: time limit in seconds.
-        prepare: function that the process calls first, to set limits or observe; must be picklable.
+        prepare: function that the process calls first, to set limits or to observe. It must be picklable.
 
     Raises:
         TimeoutError: if it takes longer than ``timeout`` seconds.
@@ -210,7 +216,7 @@ def run(
 
 @functools.cache
 def programs() -> Path:
-    """A folder of programs with the names of ``COMMANDS``, for scripts. It is there until this process ends."""
+    """Return a folder of programs with the names of ``COMMANDS``, for scripts. It exists until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="warm-", dir=_SHORT))
     atexit.register(shutil.rmtree, folder)
     address = str(folder / "socket")
@@ -234,14 +240,14 @@ def _answer_all(listener: socket.socket) -> None:
 
 
 def _answer(connection: socket.socket) -> None:
-    """Run the command of a program while the program lives, and send it the exit status."""
+    """Run the command for a program while the program lives, and send the exit status to the program."""
     with connection, suppress(ConnectionError):  # the program has ended
         size, streams, *_ = socket.recv_fds(connection, 8, len(_STREAMS))
         try:
             sent = connection.recv(int.from_bytes(size, sys.byteorder), socket.MSG_WAITALL)
             line, cwd, environment = json.loads(sent)
             process = _start(line, streams, cwd, environment)
-        except json.JSONDecodeError:  # the program was ended meanwhile
+        except json.JSONDecodeError:  # the program was ended in the meantime
             return
         finally:
             for stream in streams:
@@ -266,12 +272,13 @@ def _execute(
     prepare: Callable[[], object],
 ) -> None:
     """Run the command in the new process."""
-    gc.freeze()  # modules stay in memory: each garbage collection of them takes a fifth of a second
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs of a shell
+    gc.freeze()  # the modules stay in memory, and each garbage collection of them would take a fifth of a second
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore this signal
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    # The old stream objects remember whether they were seekable. They stay open until the process ends.
+    # The old stream objects remember whether their streams were seekable. The new ones stay open until the process
+    # ends.
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
@@ -283,10 +290,11 @@ def _execute(
     folders = [*map(os.path.abspath, given.split(os.pathsep))] if given else []
     sys.path[:] = [str(Path(sys.executable).parent), *folders, *module_path]
     is_registered = "wean_fairseq" in sys.modules
-    if is_registered or function.startswith("tests."):  # the plugin is that of --user-dir, not the installed one
+    # the plugin comes from --user-dir and not from the installed package
+    if is_registered or function.startswith("tests."):
         sys.path.insert(0, str(_ROOT))
-    multiprocessing.set_start_method(None, force=True)  # the default of the platform, as in a new process
-    # Some commands set up their log before they import fairseq, others keep fairseq's set-up.
+    multiprocessing.set_start_method(None, force=True)  # this is the default of the platform, as in a new process
+    # Some commands set up logging before they import fairseq. Others keep the logging that fairseq has set up.
     root = logging.getLogger()
     of_fairseq = root.handlers[:]
     root.handlers.clear()
@@ -300,7 +308,7 @@ def _execute(
             for handler in of_fairseq:
                 handler.setStream(sys.stderr)
         sys.exit(command())
-    except KeyboardInterrupt:  # as the interpreter does, here and in the next clause
+    except KeyboardInterrupt:  # handled as the interpreter does, here and in the next clause
         sys.excepthook(*sys.exc_info())
         sys.stdout.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,1 +1,1 @@
-"""Tests of whether the models learn."""
+"""Tests that models learn."""

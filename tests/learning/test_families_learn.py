@@ -1,8 +1,10 @@
-"""Every family learns a small function of its source: sentences of one or two words, each of which has a synonym.
+"""Check that every family can learn a small function of its source.
 
-Nearly every next word has to be the most probable one, in the order of the source and with its end. The source's
-words are sorted, so that models which see them as a set can know their order, and a symbol stands between the synonyms,
-which ``ppg`` takes for the end of a chunk.
+Sentences consist of one or two words, and each word has a synonym.
+
+For nearly every step, the right next word must be the most probable one, in the order of the source and including the
+end symbol. The words of a source are sorted, so that models that see them as a set can know their order. A symbol
+separates the synonyms, and ``ppg`` takes it for the end of a chunk.
 """
 
 import itertools
@@ -16,15 +18,15 @@ from tests.families import families, tiny
 from tests.model_contract import EOS, PAD, build_model, collate, make_dictionary, make_task, task_inputs
 
 CHUNK = 11  # w7
-SOURCE = range(4, 11)  # words
+SOURCE = range(4, 11)  # ids of the words
 SYNONYM = {word: word + 10 for word in SOURCE}
 UPDATES, WIDTH, RATE = 150, 32, 0.01
-# The published starts are for wider layers.
+# The published initial weights are meant for wider layers.
 START = {"init_range": 0.0, "weight_init": "pytorch"}
 
 
 def sentences() -> dict[str, torch.Tensor]:
-    """Return all sets of one and two words as a batch with their expected outputs."""
+    """Return all sets of one and two words, with their expected outputs, as a batch."""
     sets = [words for size in (1, 2) for words in itertools.combinations(SOURCE, size)]
     sources = [torch.tensor([*words, EOS]) for words in sets]
     targets = []

@@ -1,4 +1,7 @@
-"""Do the models learn? A task with one right answer (cf. Sockeye's copy tests): words become synonyms, or stay."""
+"""Test that models learn a task with one right answer (cf. Sockeye's copy tests).
+
+Some words become their synonyms, and the others stay the same.
+"""
 
 from pathlib import Path
 
@@ -9,19 +12,23 @@ from tests.integration.commands import TASK, USER_DIR, generate, preprocess, ran
 LSTM = ["--criterion", "query_embedding", "--embed-dim", 32, "--hidden-size", 64, "--dropout", 0.1]
 LSTM += ["--encoder-layers", 1, "--decoder-layers", 1, "--encoder-bidirectional"]
 TRANSFORMER = ["--criterion", "model_loss", "--embed-dim", 32, "--ffn-dim", 64, "--attention-heads", 4]
-# Stacks of layers are compared with the equations in tests/unit/models/test_granularity_transformer.py.
+# tests/unit/models/test_granularity_transformer.py compares stacks of layers with the equations.
 TRANSFORMER += ["--encoder-layers", 1, "--decoder-layers", 1]
-# The published start, uniform in [-0.1, 0.1], is for wider layers: with it 600 updates are too few.
+# The published initial weights, uniform in [-0.1, 0.1], are meant for wider layers. With them, 600 updates would be too
+# few.
 NTS = ["--criterion", "model_loss", "--embed-dim", 32, "--hidden-size", 64, "--dropout", 0.1, "--init-range", 0]
 MODELS = {"seq2seq_lstm": LSTM, "granularity_transformer": TRANSFORMER}
-# A WEAN learns in test_command_line.py too, every family, with its first preset, in test_families_learn.py.
+# test_command_line.py also trains a WEAN, and test_families_learn.py trains every family with its first preset.
 SLOW = {"wean_lstm": LSTM, "nts": NTS, "enc_dec_a": NTS}
 UPDATES = 600
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """4,000 training pairs of 3 to 8 words out of 28. The 200 test sentences were not seen."""
+    """Return 4,000 training pairs of 3 to 8 words from a dictionary of 28 words.
+
+    The 200 test sentences do not occur among them.
+    """
     folder = tmp_path_factory.mktemp("synonyms")
     seen = random_sentences(4000, seed=1)
     fresh = [sentence for sentence in random_sentences(300, seed=2) if sentence not in set(seen)]

@@ -1,8 +1,8 @@
-"""Imports and parsed Hydra lines that the parent processes of ``warm.py`` load once.
+"""Imports, and parsed lines of Hydra, that the parent processes of ``warm.py`` load once.
 
-PyTorch imports _dynamo and with it SymPy when the first optimiser is created, which is in every training. rouge-score
-imports NLTK, which imports SciPy and scikit-learn. The folder also contains quick_hydra, and no other test module that
-commands could import.
+Every training creates an optimiser, and for the first one PyTorch imports _dynamo and with it SymPy. rouge-score
+imports NLTK, which imports SciPy and scikit-learn. The folder also contains quick_hydra, but no other test module that
+a command could import.
 """
 
 import contextlib
@@ -28,7 +28,8 @@ from fairseq.utils import import_user_module
 def parse(*model: str) -> None:
     """Parse the lines of a search and of a training."""
     training = ["data", *model, "--optimizer", "adam", "--lr-scheduler", "fixed"]
-    with warnings.catch_warnings():  # each command gives its own, which Python would take for repeated
+    # each command prints its own warnings, which Python would otherwise treat as repeated
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for parser, line in ((options.get_generation_parser(), ["data"]), (options.get_training_parser(), training)):
             convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, line))
@@ -46,7 +47,7 @@ def register(plugin: str) -> None:
 
 
 def make_settings() -> None:
-    """Make the settings of the registered plugin again, in the streams and the environment of a command."""
+    """Apply the settings of the registered plugin again, with the streams and the environment of a command."""
     from wean_fairseq.host.table import PATCHES
 
     for patch in PATCHES:

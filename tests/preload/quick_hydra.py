@@ -1,7 +1,9 @@
-"""Two shortcuts for Hydra, in which a small command of fairseq spends half of its time; active when imported.
+"""Two shortcuts for Hydra, which takes half of the time of a small command of fairseq.
 
-Hydra parses the same three hundred ``name=value`` lines for every configuration. It copies the store of all structured
-configurations, although it copies each entry again when it takes it. Only tests import this module.
+They are active after the import.
+
+Hydra parses the same three hundred ``name=value`` lines for every configuration. It also copies the store of all
+structured configurations, although it copies each entry again when it uses it. Only tests import this module.
 """
 
 import copy
@@ -17,7 +19,7 @@ _parsed: dict[tuple[str, str], Any] = {}
 def _parse_once(parser: OverridesParser, text: str, rule: str) -> Any:
     if (text, rule) not in _parsed:
         _parsed[text, rule] = _parse_anew(parser, text, rule)
-    return copy.copy(_parsed[text, rule])  # Hydra sets only its ``config_loader``
+    return copy.copy(_parsed[text, rule])  # Hydra only sets the attribute ``config_loader`` of the copy
 
 
 OverridesParser.parse_rule = _parse_once

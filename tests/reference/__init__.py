@@ -1,1 +1,1 @@
-"""Naive, slow and simple versions of the mechanisms, written only from the papers, as oracles of the tests."""
+"""Naive, slow and simple versions of the mechanisms, written only from the papers. Tests use them as oracles."""

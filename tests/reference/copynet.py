@@ -1,6 +1,6 @@
-"""CopyNet, RNNSearch and Enc-Dec, computed one sentence, step and position at a time by the paper's equations.
+"""CopyNet, RNNSearch and Enc-Dec by the equations of the paper, for one sentence, one step and one position at a time.
 
-Gu et al., ACL 2016, sections 3.1-3.3. Only the step of the decoder's GRU or LSTM is PyTorch's own.
+Gu et al., ACL 2016, sections 3.1-3.3. Only the step of the GRU or LSTM in the decoder is computed by PyTorch.
 """
 
 import torch
@@ -13,7 +13,7 @@ EOS = 2
 
 
 def distribution(model: torch.nn.Module, source: list[int], previous: list[int], num_slots: int) -> Tensor:
-    """Return the probabilities of base words and slots after each of ``previous``, shape (T, V + K)."""
+    """Return the probabilities of base words and slots after each word of ``previous``, shape (T, V + K)."""
     decoder, encoder = model.decoder, model.encoder
     base, unk = decoder.num_base, decoder.unk_index
     embed = lambda word: encoder.embed_tokens.weight[word if word < base else unk]  # noqa: E731
@@ -48,7 +48,7 @@ def distribution(model: torch.nn.Module, source: list[int], previous: list[int],
 
 
 def encode(encoder: torch.nn.Module, embedded: Tensor) -> tuple[list[Tensor], Tensor]:
-    """Return the memory, one vector per position, and tanh(W [forward h_S; backward h_1])."""
+    """Return the memory, with one vector per position, and tanh(W [forward h_S; backward h_1])."""
     size = encoder.gru.hidden_size
     outputs = {}
     for suffix, order in (("", range(len(embedded))), ("_reverse", reversed(range(len(embedded))))):
@@ -70,7 +70,7 @@ def encode(encoder: torch.nn.Module, embedded: Tensor) -> tuple[list[Tensor], Te
 
 
 def attend(decoder: torch.nn.Module, hidden: Tensor, memory: list[Tensor], coverage: Tensor) -> Tensor:
-    """Return the weights over all positions, from the state before this step (section 3.1)."""
+    """Return the weights of all positions, given the state before this step (section 3.1)."""
     attention = decoder.attention
     scores = []
     for h, covered in zip(memory, coverage, strict=True):
@@ -82,7 +82,10 @@ def attend(decoder: torch.nn.Module, hidden: Tensor, memory: list[Tensor], cover
 
 
 def selective_read(word: int, source: list[int], memory: list[Tensor], copy_scores: list[Tensor] | None) -> Tensor:
-    """Return zeta of eq. 9, the memory at the positions of ``word``, weighted by their copy probabilities."""
+    """Return zeta of eq. 9, the memory at the positions of ``word``.
+
+    Each position is weighted by its copy probability.
+    """
     zeta = torch.zeros_like(memory[0])
     places = [position for position, other in enumerate(source) if other == word and other != EOS]
     if copy_scores is None or not places:
@@ -94,7 +97,7 @@ def selective_read(word: int, source: list[int], memory: list[Tensor], copy_scor
 
 
 def mix(generate: Tensor, copy_scores: list[Tensor] | None, source: list[int], base: int, num_slots: int) -> Tensor:
-    """Apply eq. 4 to 8, with one normaliser over all words and all positions."""
+    """Apply eqs. 4 to 8, with one normaliser for all words and all positions."""
     places = [] if copy_scores is None else [place for place, word in enumerate(source) if word != EOS]
     normaliser = torch.exp(generate).sum() + sum(torch.exp(copy_scores[place]) for place in places)
     probabilities = torch.zeros(base + num_slots)

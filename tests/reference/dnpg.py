@@ -1,4 +1,4 @@
-"""DNPG for one sentence pair, computed one word and one head at a time from raw weights (Li et al., ACL 2019)."""
+"""DNPG for one sentence pair, computed from the raw weights for one word and one head at a time (Li et al., 2019)."""
 
 import math
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ NEVER = float("-inf")
 
 
 class Reading(NamedTuple):
-    probs: Tensor  # of every word and slot at every step, (T, V + K)
+    probs: Tensor  # probability of every word and slot at every step, (T, V + K)
     source_labels: Tensor  # P(z_l), (S, 2)
     target_labels: Tensor  # P(z_t), (T, 2)
 
@@ -25,7 +25,7 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 def at_position(words: Tensor, word: int, position: float) -> Tensor:
-    """Return sqrt(D) e(word) + sin, cos of position / 10000^(2k / D)."""
+    """Return sqrt(D) e(word) plus the sine and cosine of position / 10000^(2k / D)."""
     dim = words.size(1)
     out = words[word] * math.sqrt(dim)
     for k in range(dim // 2):
@@ -67,7 +67,7 @@ def encode_level(layers: Any, states: list[Tensor], bias: list[list[float]]) -> 
 def decode_level(
     layers: Any, embedded: list[Tensor], bias: list[Any], source: list[Tensor], cross: list[Any]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the step of the last word of ``embedded`` from the whole prefix: o (D,), c (D,), weights (A, S).
+    """Compute the step for the last word of ``embedded`` from the whole prefix: o (D,), c (D,) and weights (A, S).
 
     ``bias`` has one row per word of the prefix.
     """
@@ -100,7 +100,7 @@ def read(
     special: set[int],
     given: list[int] | None = None,
 ) -> Reading:
-    """Read the source and the words before each step, slots included, with ``given`` labels of the words if any."""
+    """Read the source and the words before each step, which may be slots. ``given`` are labels of the words, if any."""
 
     def known(words: list[int]) -> list[int]:
         return [word if word < num_base else unk for word in words]
@@ -117,7 +117,7 @@ def read(
     sentence_source = encode_level(encoder.sentence.layers, embedded, [list(z[:, 1].log())] * len(source))
 
     h = c = torch.zeros(decoder.aggregator.cell.hidden_size)
-    labels, rows = [torch.tensor([0.5, 0.5])], []  # of the words before
+    labels, rows = [torch.tensor([0.5, 0.5])], []  # labels of the previous words
     written = known(previous)
     phrase_words, sentence_words = decoder.phrase_embedding.words.weight, decoder.sentence_embedding.words.weight
     for step in range(len(written)):
@@ -158,7 +158,7 @@ def mixture(
     special: set[int],
     num_slots: int,
 ) -> Tensor:
-    """sum_k P(z = k) P_k, where P_0 = (1 - rho) P_gen + rho P_copy."""
+    """Return sum_k P(z = k) P_k, where P_0 = (1 - rho) P_gen + rho P_copy."""
     phrase_words = decoder.network.phrase_embedding.words.weight
     sentence_words = decoder.network.sentence_embedding.words.weight
     state, context, weights, before = phrase

@@ -1,4 +1,4 @@
-"""DRESS-LS for one sentence pair, computed one word at a time from raw weights, as in the release of its authors."""
+"""DRESS-LS for one sentence pair, computed from the raw weights for one word at a time, as in the released code."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from tests.reference.wean_lstm import run_lstm
 
 
 def log_softmax(scores: Tensor) -> Tensor:
-    """Return log (exp s_i / sum exp s_j)."""
+    """Return log(exp s_i / sum_j exp s_j)."""
     return scores - torch.log(sum(torch.exp(score) for score in scores))
 
 
 def lexical_log_probs(model: Any, source: Tensor, attention: Tensor) -> Tensor:
-    """log P_lexical of every step: source words (S,), attention weights of the base (T, S) -> (T, V)."""
+    """Return log P_lexical (T, V) of every step, for source words (S,) and attention weights of the base (T, S)."""
     encoder, output = model.encoder.lexical, model.decoder.output.lexical.score.out_proj
     zero = torch.zeros(encoder.lstm.hidden_size)
     backwards = list(encoder.embed_tokens.weight[source])[::-1]
@@ -28,7 +28,7 @@ def lexical_log_probs(model: Any, source: Tensor, attention: Tensor) -> Tensor:
 
 
 def log_probs(model: Any, source: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-    """Return log P of the mixture and of the lexical model, from source (S,) and previous words (T,)."""
+    """Return log P of the mixture and of the lexical model, for the source (S,) and the previous words (T,)."""
     scores, attention = nts.logits_and_attention(model, source, previous)
     lexical = lexical_log_probs(model, source, attention)
     mixed = []

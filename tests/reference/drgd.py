@@ -1,4 +1,4 @@
-"""DRGD for one sentence pair, computed one word and one source position at a time from raw weights."""
+"""DRGD for one sentence pair, computed from the raw weights for one word and one source position at a time."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ def read(model: Any, source: Tensor, previous: Tensor, noise: Tensor) -> tuple[T
 
     Args:
         model: model of this family.
-        source: words (S,), without padding.
+        source: source words (S,), without padding.
         previous: output words before each step, (T,).
-        noise: eps of each step, (T, Z); 0 = the mean.
+        noise: eps of each step, (T, Z). With 0, the mean is used.
     """
     decoder, attention, embed = model.decoder, model.decoder.attention, model.encoder.embed_tokens.weight
     first, second, latent = (
@@ -30,7 +30,7 @@ def read(model: Any, source: Tensor, previous: Tensor, noise: Tensor) -> tuple[T
     features, divergences = [], []
     for word, eps in zip(previous.tolist(), noise, strict=True):
         e = embed[word]
-        x = torch.cat([e, h1])  # h1 of the step before
+        x = torch.cat([e, h1])  # h1 of the previous step
         projected = latent["input_proj.weight"] @ x + latent["input_proj.bias"] + latent["latent_proj.weight"] @ z
         h = 1 / (1 + torch.exp(-projected))
         mu, log_variance = (latent["gaussian_proj.weight"] @ h + latent["gaussian_proj.bias"]).chunk(2)

@@ -1,4 +1,4 @@
-"""FSET for one source, computed one word and one head at a time from the raw weights."""
+"""FSET for one source, computed from the raw weights for one word and one head at a time."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,10 @@ START = 0  # the word before p
 
 
 def run(model: Any, source: list[int], previous: list[int], separator: int) -> tuple[Tensor, Tensor]:
-    """Return the probabilities of all words (T, V), and the last layer's mean weights over the source (T, S)."""
+    """Return the probabilities of all words (T, V) and the attention to the source (T, S).
+
+    The attention is the mean over the heads of the last layer.
+    """
     x, p, q = cut(source, separator)
     network, provider = model.encoder.network, model.encoder.provider
     memory = encode(network, x)
@@ -34,12 +37,12 @@ def run(model: Any, source: list[int], previous: list[int], separator: int) -> t
         rows.append(torch.stack(scores) / sum(scores))
         mean = sum(weights) / len(weights)
         behind = torch.zeros(len(source) - len(mean))
-        attention.append(torch.cat([mean[:-1], behind, mean[-1:]]))  # the last weight belongs to the end
+        attention.append(torch.cat([mean[:-1], behind, mean[-1:]]))  # the last weight belongs to the end symbol
     return torch.stack(rows), torch.stack(attention)
 
 
 def cut(source: list[int], separator: int) -> list[list[int]]:
-    """Return x, p and q, each with its end symbol."""
+    """Split a source into x, p and q, each with its end symbol."""
     parts: list[list[int]] = [[]]
     for word in source[:-1]:
         if word == separator:
@@ -50,12 +53,12 @@ def cut(source: list[int], separator: int) -> list[list[int]]:
 
 
 def encode_pair(provider: Any, embedding: Any, words: list[int]) -> list[Tensor]:
-    """Return h of one side of the pair."""
+    """Return the states h of one side of the pair."""
     return encode(SimpleNamespace(embedding=embedding, layers=provider.encoder_layers), words)
 
 
 def compare(provider: Any, embedding: Any, p: list[int], q: list[int]) -> tuple[list[Tensor], Tensor]:
-    """Return o_1, o_2, ... of the words of p, and tanh(W_0 o_0)."""
+    """Return o_1, o_2, ... for the words of p, and tanh(W_0 o_0)."""
     read = encode_pair(provider, embedding, q)
     states = embed(embedding, [START, *p])
     for layer in provider.decoder_layers:
@@ -64,7 +67,7 @@ def compare(provider: Any, embedding: Any, p: list[int], q: list[int]) -> tuple[
 
 
 def compare_step(layer: Any, x: Tensor, states: list[Tensor], read: list[Tensor]) -> Tensor:
-    """Return a decoder layer that sees all words of p, including later ones."""
+    """Compute one decoder layer that sees all words of p, including later ones."""
     x = layer_norm(layer.self_norm, x + attend(layer.self_attention, x, states)[0])
     x = layer_norm(layer.cross_norm, x + attend(layer.cross_attention, x, read)[0])
     return layer_norm(layer.output_norm, x + feed_forward(layer.feed_forward, x))
@@ -73,7 +76,7 @@ def compare_step(layer: Any, x: Tensor, states: list[Tensor], read: list[Tensor]
 def edited_step(
     layer: Any, states: list[Tensor], source: list[Tensor], keys: list[Tensor], values: list[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Compute one layer at the last of ``states``, and its weights over the source (A, X)."""
+    """Compute one layer for the last of ``states``. Return its output and its weights over the source (A, X)."""
     x = layer_norm(layer.self_norm, states[-1] + attend(layer.self_attention, states[-1], states)[0])
     context, weights = attend(layer.cross_attention, x, source)
     x = layer_norm(layer.cross_norm, x + context)

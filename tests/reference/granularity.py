@@ -1,6 +1,7 @@
-"""C-DNPG for one sentence pair, computed one word and one head at a time from raw weights (Gu et al., eq. 4 to 9).
+"""C-DNPG for one sentence pair, computed from the raw weights for one word and one head at a time (eqs. 4 to 9).
 
-``settings`` are the options of the layers: ``kind``, ``normalize``, and lengths N that replace the true ones, or 0.
+``settings`` are the options of the layers: ``kind``, ``normalize``, and lengths that replace the true N unless they are
+0.
 """
 
 import math
@@ -32,7 +33,7 @@ def scope(z_i: float | Tensor, distance: int, length: int) -> Any:
 
 
 def mask(kind: str, z: list[Any], i: int, j: int, length: int) -> Any:
-    """Return M_ij in a sentence of ``length`` words. The released code has no scope for up to 2 words."""
+    """Return M_ij for a sentence of ``length`` words. In the released code, there is no scope for up to 2 words."""
     if kind == "resonance" or length <= 2:
         return resonance(z[i], z[j])
     near = scope(z[i], abs(i - j), length)
@@ -40,7 +41,10 @@ def mask(kind: str, z: list[Any], i: int, j: int, length: int) -> Any:
 
 
 def attend(module: Any, asker: Tensor, read: list[Tensor], masks: list[Any], normalize: bool) -> Tensor:
-    """Attend with a query (D,) over the states ``read``, with weight j times ``masks[j]``. Return the output (D,)."""
+    """Attend with the query ``asker`` (D,) over the states ``read``. Weight j is multiplied by ``masks[j]``.
+
+    Return the output (D,).
+    """
     size = len(asker) // module.heads
     query = linear(module.query_proj, asker)
     keys = [linear(module.key_proj, state) for state in read]
@@ -57,7 +61,7 @@ def attend(module: Any, asker: Tensor, read: list[Tensor], masks: list[Any], nor
 
 
 def self_attend(module: Any, states: list[Tensor], i: int, length: int, settings: Settings) -> Tensor:
-    """Attend from word i over all ``states``. The attention is plain if the layer has no granularities."""
+    """Attend from word i to all ``states``. If the layer has no granularities, this is plain attention."""
     masks: list[Any] = [1.0] * len(states)
     if hasattr(module, "granularity"):
         z = [granularity(module.granularity, state) for state in states]
@@ -66,7 +70,10 @@ def self_attend(module: Any, states: list[Tensor], i: int, length: int, settings
 
 
 def cross_attend(module: Any, asker: Tensor, source: list[Tensor], settings: Settings) -> Tensor:
-    """Attend from ``asker`` over all source states. Resonance scales the weights if the layer has granularities."""
+    """Attend from ``asker`` to all source states.
+
+    If the layer has granularities, the weights are multiplied by the resonance.
+    """
     masks: list[Any] = [1.0] * len(source)
     if hasattr(module, "granularity"):
         z_i = granularity(module.granularity, asker)
@@ -92,7 +99,7 @@ def decode(network: Any, words: list[int], source: list[Tensor], settings: Setti
 
 
 def decoder_step(layer: Any, states: list[Tensor], source: list[Tensor], settings: Settings) -> Tensor:
-    """Compute one layer at the last of ``states``: its N is their number."""
+    """Compute one layer for the last of ``states``. N is the number of these states."""
     length = settings.decoder_length or len(states)
     read = self_attend(layer.self_attention, states, len(states) - 1, length, settings)
     x = layer_norm(layer.self_norm, states[-1] + read)
@@ -101,7 +108,7 @@ def decoder_step(layer: Any, states: list[Tensor], source: list[Tensor], setting
 
 
 def probabilities(model: Any, source: list[int], previous: list[int], settings: Settings) -> Tensor:
-    """Return the probabilities of all words at every step, (T, V), from source words and previous words."""
+    """Return the probabilities (T, V) of all words at every step, given source words and previous words."""
     memory = encode(model.encoder.network, source, settings)
     rows = []
     for state in decode(model.decoder.network, previous, memory, settings):

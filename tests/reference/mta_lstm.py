@@ -1,6 +1,6 @@
-"""MTA-LSTM, TAT-LSTM and TAV-LSTM, computed one essay, step and topic at a time (Feng et al., IJCAI 2018).
+"""MTA-LSTM, TAT-LSTM and TAV-LSTM for one essay, one step and one topic at a time (Feng et al., IJCAI 2018).
 
-Only the LSTM arithmetic of a single step is PyTorch's own.
+Only the arithmetic of a single LSTM step is computed by PyTorch.
 """
 
 import torch
@@ -44,7 +44,7 @@ def run(model: torch.nn.Module, topics: list[int], previous: list[int], length: 
 
 
 def start(decoder: torch.nn.Module, vectors: list[Tensor], layers: int, size: int) -> tuple[list[Tensor], list[Tensor]]:
-    """Return TAV's h_0 of every layer, then c_0 of every layer, from the mean topic."""
+    """Return the initial states of TAV, h_0 of every layer and then c_0 of every layer, from the mean topic."""
     mean = sum(vectors) / len(vectors)
     flat = torch.tanh(decoder.start_proj.weight @ mean + decoder.start_proj.bias)
     parts = [flat[index * size : (index + 1) * size] for index in range(2 * layers)]
@@ -52,7 +52,7 @@ def start(decoder: torch.nn.Module, vectors: list[Tensor], layers: int, size: in
 
 
 def importance(encoder: torch.nn.Module, vectors: list[Tensor], length: int) -> Tensor:
-    """Return phi of the topics in use. The other slots are zero vectors."""
+    """Return phi for the slots that contain a topic. The other slots are zero vectors."""
     matrix = encoder.importance.proj.weight  # (k, k * E)
     slots, width = matrix.size(0), matrix.size(1) // matrix.size(0)
     phi = []
@@ -66,13 +66,13 @@ def importance(encoder: torch.nn.Module, vectors: list[Tensor], length: int) -> 
 
 
 def score(attention: torch.nn.Module, hidden: Tensor, topic: Tensor) -> Tensor:
-    """v . tanh(W h + b + U T)."""
+    """Return v . tanh(W h + b + U T)."""
     query = attention.query_proj.weight @ hidden + attention.query_proj.bias
     return attention.vector @ torch.tanh(query + attention.key_proj.weight @ topic)
 
 
 def coverage_loss(attention: Tensor, phi: Tensor, weight: float) -> Tensor:
-    """weight * sum_j (phi_j - sum_t alpha_tj)^2 of one essay."""
+    """Return weight * sum_j (phi_j - sum_t alpha_tj)^2 for one essay."""
     loss = torch.zeros(())
     for j in range(len(phi)):
         loss = loss + (phi[j] - sum(row[j] for row in attention)) ** 2

@@ -1,4 +1,4 @@
-"""NTS and EncDecA for one sentence pair, word by word, from raw weights (Nisioi et al., ACL 2017, section 2)."""
+"""NTS and EncDecA for one sentence pair, computed from the raw weights for one word at a time (section 2)."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ SCORES = {"LinearScore": "linear", "GeneralScore": "general", "DotScore": "dot",
 
 
 def attend(attention: Any, state: Tensor, sources: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """tanh(W_c [c; h]) and the weights a_i = exp(score_i) / sum exp(score), score = h W_a h_i or h h_i."""
+    """Return tanh(W_c [c; h]) and the weights a_i = exp(score_i) / sum exp(score), where score = h W_a h_i or h h_i."""
     scores = []
     for source in sources:
         key = source if attention.key_proj is None else attention.key_proj.weight @ source
@@ -23,7 +23,10 @@ def attend(attention: Any, state: Tensor, sources: list[Tensor]) -> tuple[Tensor
 
 
 def logits_and_attention(model: Any, source: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-    """Return scores (T, V) and attention weights (T, S), from source (S,) and previous words (T,) without padding."""
+    """Return scores (T, V) and attention weights (T, S).
+
+    The source (S,) and the previous words (T,) have no padding.
+    """
     encoder, decoder = model.encoder, model.decoder
     lstm, attention = decoder.stack.lstm, decoder.stack.attention
     zero = torch.zeros(lstm.hidden_size)

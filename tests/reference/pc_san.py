@@ -1,4 +1,4 @@
-"""PC-SAN for one essay, computed one position and one head at a time from the raw weights and the options by name."""
+"""PC-SAN for one essay, computed from the raw weights and the options for one position and one head at a time."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from tests.reference.transformer import layer_norm, linear
 
 
 def alphas(mixture: Any, kind: str) -> list[list[Tensor]]:
-    """Return alpha_jl of every mixture j and layer l of BERT."""
+    """Return alpha_jl for every mixture j and every layer l of BERT."""
     if kind == "free":
         return [list(row) for row in mixture.weights]
     rows = [[torch.exp(logit) for logit in row] for row in mixture.logits]
@@ -18,12 +18,12 @@ def alphas(mixture: Any, kind: str) -> list[list[Tensor]]:
 
 
 def mixed(layers: list[Tensor], weights: list[Tensor]) -> Tensor:
-    """sum_l alpha_l h^l (eq. 2): from every layer's state of one topic, each of shape (H,), to (H,)."""
+    """Return sum_l alpha_l h^l (eq. 2), (H,), for the states of one topic in all layers, (H,) each."""
     return sum(alpha * state for alpha, state in zip(weights, layers, strict=True))
 
 
 def memories(encoder: Any, topics: list[int], features: Tensor | None, options: dict[str, Any]) -> list[list[Tensor]]:
-    """Return H_j for each decoder layer j (eq. 3), from topic ids and the states of each topic (k, L, H)."""
+    """Return H_j (eq. 3) for each decoder layer j, from the ids of the topics and their states (k, L, H)."""
     vectors = [encoder.words.weight[topic] for topic in topics]
     bert_layers, number = options["bert_layers"], options["decoder_layers"]
     if bert_layers == "none":
@@ -48,7 +48,7 @@ def memories(encoder: Any, topics: list[int], features: Tensor | None, options: 
 
 
 def sinusoid(position: int, dim: int) -> Tensor:
-    """Return PE of AIAYN, section 3.5, with the first word at position 0."""
+    """Return PE (AIAYN, section 3.5). The first word has position 0."""
     values = []
     for unit in range(dim):
         angle = position / 10_000 ** (2 * (unit // 2) / dim)
@@ -57,7 +57,10 @@ def sinusoid(position: int, dim: int) -> Tensor:
 
 
 def context_mean(states: list[Tensor], place: int, *, inclusive: bool) -> Tensor:
-    """Return the mean of the states before ``place``, or up to it. Zero if there are none (eq. 8, 9, without U)."""
+    """Return the mean of the states before ``place`` or up to it (eqs. 8 and 9, without U).
+
+    It is zero if there are no such states.
+    """
     past = states[: place + 1] if inclusive else states[:place]
     return sum(past, torch.zeros_like(states[0])) / max(1, len(past))
 
@@ -70,7 +73,10 @@ def mixed_query(module: Any, state: Tensor, mean: Tensor) -> tuple[Tensor, Tenso
 
 
 def attend(module: Any, query: Tensor, read: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Attend with a projected query (D,) over ``read``. Return the output (D,) and the heads' mean weights (S,)."""
+    """Attend with a projected query (D,) over ``read``.
+
+    Return the output (D,) and the weights averaged over heads (S,).
+    """
     size = len(query) // module.heads
     keys, values = ([linear(proj, state) for state in read] for proj in (module.key_proj, module.value_proj))
     outputs, weights = [], []
@@ -89,7 +95,7 @@ def feed_forward(module: Any, x: Tensor) -> Tensor:
 def layer_step(
     layer: Any, states: list[Tensor], place: int, memory: list[Tensor], options: dict[str, Any]
 ) -> tuple[Tensor, Tensor]:
-    """Compute one layer at ``place``: its output (D,) and its weights over the memory."""
+    """Compute one layer at ``place``. Return its output (D,) and its weights over the memory."""
     state, attention = states[place], layer.self_attention
     if options["context"] == "none":
         query = linear(attention.query_proj, state)
@@ -107,7 +113,7 @@ def layer_step(
 def forward(
     model: Any, topics: list[int], features: Tensor | None, previous: list[int], options: dict[str, Any]
 ) -> tuple[Tensor, Tensor]:
-    """Return probabilities (T, V), and the last layer's attention to every topic (T, k)."""
+    """Return the probabilities (T, V), and the last layer's attention to every topic (T, k)."""
     words = model.decoder.network.embedding.words.weight
     dim = words.size(1)
     states = [math.sqrt(dim) * words[word] + sinusoid(place, dim) for place, word in enumerate(previous)]
@@ -117,7 +123,7 @@ def forward(
     ):
         steps = [layer_step(layer, states, place, memory, options) for place in range(len(states))]
         states, weights = ([step[part] for step in steps] for part in (0, 1))
-    if len(weights[0]) > len(topics):  # vectors first, then BERT's states
+    if len(weights[0]) > len(topics):  # the vectors come first, then BERT's states
         weights = [row[: len(topics)] + row[len(topics) :] for row in weights]
     rows = []
     for state in states:

@@ -1,4 +1,7 @@
-"""Pointer-generator for one pair, computed one word and one source position at a time from raw weights: eq. 1 to 13."""
+"""Compute the pointer-generator for one pair from its raw weights.
+
+It handles one word and one source position at a time (eqs. 1 to 13).
+"""
 
 from typing import Any, NamedTuple
 
@@ -13,9 +16,9 @@ SCORES = {"LinearScore": "linear", "GeneralScore": "general", "DotScore": "dot",
 
 
 class Reading(NamedTuple):
-    probs: Tensor  # of every word at every step, (T, V + K)
+    probs: Tensor  # probability of every word at every step, (T, V + K)
     attention: Tensor  # (T, S)
-    coverage_loss: Tensor  # of eq. 12 at every step, (T,)
+    coverage_loss: Tensor  # loss of eq. 12 at every step, (T,)
 
 
 def lstm_cell(cell: nn.LSTMCell, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -30,7 +33,7 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
 
 
 def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
-    """Read source words (S,) and previous output words (T,), slots included, without padding."""
+    """Read source words (S,) and previous output words (T,) without padding. Both may contain slots."""
     encoder, decoder = model.encoder, model.decoder
     embed = encoder.embed_tokens.weight
     base, width = len(embed), encoder.lstm.hidden_size
@@ -57,7 +60,7 @@ def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
         logits = query_scores.scores(kind, query.unsqueeze(0), embed, dict(layer.named_parameters()))[0]
         p_vocab = torch.exp(logits) / torch.exp(logits).sum()  # eq. 4
         p_gen = torch.sigmoid(linear(decoder.gate, torch.cat([context, c, h, x])))  # eq. 8
-        if not weights.any():  # nothing to copy
+        if not weights.any():  # there is nothing to copy
             p_gen = torch.ones(1)
         mixed = torch.cat([p_gen * p_vocab, torch.zeros(decoder.num_slots)])  # eq. 9
         for position, source_word in enumerate(source.tolist()):

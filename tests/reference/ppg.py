@@ -1,6 +1,6 @@
-"""PPG, computed one essay, chunk and step at a time (Wang et al., COLING 2016, as docs/equations.md describes it).
+"""PPG for one essay, one chunk and one step at a time (Wang et al., COLING 2016, as in docs/equations.md).
 
-Only the GRU arithmetic of a single step is PyTorch's own.
+Only the arithmetic of a single GRU step is computed by PyTorch.
 """
 
 import torch
@@ -37,7 +37,7 @@ def run(model: torch.nn.Module, topics: list[int], essay: list[int], chunk_symbo
 
 
 def cut(essay: list[int], chunk_symbol: int) -> list[list[int]]:
-    """Return the chunks, each with the symbol that ends it."""
+    """Return the chunks, each including the symbol that ends it."""
     chunks: list[list[int]] = [[]]
     for word in essay:
         chunks[-1].append(word)
@@ -47,7 +47,7 @@ def cut(essay: list[int], chunk_symbol: int) -> list[list[int]]:
 
 
 def ending(probabilities: Tensor, last: bool, chunk_symbol: int) -> Tensor:
-    """In the last chunk the end of the essay replaces the end of a chunk."""
+    """Exchange the end of a chunk and the end of the essay in the last chunk."""
     if not last:
         return probabilities
     swapped = probabilities.clone()
@@ -56,7 +56,7 @@ def ending(probabilities: Tensor, last: bool, chunk_symbol: int) -> Tensor:
 
 
 def two_way(gru: torch.nn.GRU, words: list[Tensor]) -> list[Tensor]:
-    """[forward; backward] at each word."""
+    """Return [forward; backward] at each word."""
     outputs: dict[str, list[Tensor]] = {}
     for suffix, order in (("", words), ("_reverse", words[::-1])):
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -69,7 +69,7 @@ def two_way(gru: torch.nn.GRU, words: list[Tensor]) -> list[Tensor]:
 
 
 def attend(attention: torch.nn.Module, state: Tensor, memory: list[Tensor]) -> Tensor:
-    """Return the weights over h_0 ... h_m from s_{t-1}."""
+    """Return the weights of h_0 ... h_m, given the state s_{t-1}."""
     scores = [
         attention.vector @ torch.tanh(attention.key_proj.weight @ h + attention.query_proj.weight @ state)
         for h in memory

@@ -1,14 +1,14 @@
-"""WEAN eq. 5 and eq. 6, one query and one candidate at a time."""
+"""WEAN's eqs. 5 and 6, for one query and one candidate at a time."""
 
 import torch
 from torch import Tensor
 
 
 def score(kind: str, query: Tensor, embedding: Tensor, weights: dict[str, Tensor], index: int) -> Tensor:
-    """f(q, e_i) of eq. 5: query (D,), embedding (E,), the layer's weights by their name -> a scalar."""
+    """Return f(q, e_i) of eq. 5, a scalar, for a query (D,), an embedding (E,), and the layer's weights by name."""
     if kind == "dot":
         return (query * embedding).sum()
-    if kind == "general":  # q W e, W of shape (D, E) = the transposed weight of a linear map D -> E
+    if kind == "general":  # q W e, where W (D, E) is the transposed weight of a linear map D -> E
         projected = sum(query[d] * weights["score.query_proj.weight"][:, d] for d in range(query.numel()))
         return ((projected + weights.get("score.query_proj.bias", 0.0)) * embedding).sum()
     if kind == "concat":
@@ -19,7 +19,7 @@ def score(kind: str, query: Tensor, embedding: Tensor, weights: dict[str, Tensor
 
 
 def scores(kind: str, queries: Tensor, embeddings: Tensor, weights: dict[str, Tensor]) -> Tensor:
-    """Return all scores: queries (N, D), embeddings (C, E) -> (N, C)."""
+    """Return the scores (N, C) of all queries (N, D) and embeddings (C, E)."""
     rows = [
         torch.stack([score(kind, query, embedding, weights, index) for index, embedding in enumerate(embeddings)])
         for query in queries
@@ -28,7 +28,10 @@ def scores(kind: str, queries: Tensor, embeddings: Tensor, weights: dict[str, Te
 
 
 def losses(logits: Tensor, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Return the label-smoothed loss and the nll of logits (N, C), summed token by token, smoothed as in fairseq."""
+    """Return the label-smoothed loss and the nll of logits (N, C).
+
+    They are summed token by token and smoothed as in fairseq.
+    """
     loss = nll = torch.zeros(())
     others = eps / (logits.size(1) - 1)
     for row, word in zip(logits, target.tolist(), strict=True):

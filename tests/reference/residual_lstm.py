@@ -1,4 +1,7 @@
-"""Residual LSTM for one pair, one layer and one word at a time, from raw weights (Prakash et al., section 2.3)."""
+"""Compute the residual LSTM for one pair from its raw weights.
+
+It handles one layer and one word at a time (Prakash et al., section 2.3).
+"""
 
 from typing import Any
 
@@ -35,7 +38,7 @@ def run_stack(stack: Any, inputs: list[Tensor], starts: list[State]) -> tuple[li
 
 
 def logits(model: Any, source: Tensor, previous: Tensor) -> Tensor:
-    """Return the scores of the next word: source words (S,), previous output words (T,), without padding -> (T, V)."""
+    """Return the scores (T, V) of the next word for source words (S,) and previous words (T,), without padding."""
     encoder, decoder = model.encoder, model.decoder
     layers = sum(block.num_layers for block in encoder.stack.blocks)
     zero = torch.zeros(encoder.stack.blocks[0].hidden_size)

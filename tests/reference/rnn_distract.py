@@ -1,4 +1,7 @@
-"""RNN-distract for one pair, one word and one source position at a time, from raw weights (Chen et al., 2016)."""
+"""Compute RNN-distract for one pair from its raw weights.
+
+It handles one word and one source position at a time (Chen et al., 2016).
+"""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +15,7 @@ from wean_fairseq.modules import EarlyResetGru
 
 class Reading(NamedTuple):
     logits: Tensor  # (T, V)
-    attention: list[Tensor]  # (S,) a step
+    attention: list[Tensor]  # (S,) at each step
     contents: list[Tensor]
     states: list[Tensor]
 
@@ -33,7 +36,7 @@ def linear(layer: nn.Linear, x: Tensor) -> Tensor:
 
 
 def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], Tensor]:
-    """Return h_1 ... h_n of source words (S,), and the decoder's state before the first step."""
+    """Return h_1 ... h_n of the source words (S,), and the initial state of the decoder."""
     encoder = model.encoder
     embed, weights = encoder.embed_tokens.weight, dict(encoder.gru.named_parameters())
     directions = []
@@ -78,7 +81,10 @@ def read(model: Any, source: Tensor, previous: Tensor) -> Reading:
 
 
 def preference(reading: Reading, step: int, weights: tuple[float, float, float]) -> float:
-    """Return the preference of a search for a hypothesis by its last step, ``step`` from 0, over all steps before."""
+    """Return the preference for a hypothesis.
+
+    It follows from the distances of the last ``step`` (from 0) to all previous steps.
+    """
     if step == 0:
         return 0.0
     alpha, content, state = (part[step] for part in reading[1:])

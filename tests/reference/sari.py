@@ -1,4 +1,4 @@
-"""SARI's definitions as loops over words, without counters or arrays.
+"""SARI's definitions, written as loops over words without counters or arrays.
 
 `corpus` follows Alva-Manchego et al. (2019), and `sentence` follows Xu's own program (2016).
 """
@@ -15,7 +15,7 @@ def ngrams(words: Words, order: int) -> Ngrams:
 
 
 def harmonic(precision: float, recall: float) -> float:
-    """Return F1. It is 0 if both are 0."""
+    """Return F1, or 0 if both numbers are 0."""
     return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
 
 
@@ -25,7 +25,7 @@ def share(right: float, of: float) -> float:
 
 
 def added(source: Ngrams, output: Ngrams, pooled: Ngrams) -> tuple[int, int, int]:
-    """Return the numbers of right, proposed and wanted additions among distinct n-grams."""
+    """Return the numbers of right, proposed and wanted additions, counting distinct n-grams."""
     proposed = {ngram for ngram in output if ngram not in source}
     wanted = {ngram for ngram in pooled if ngram not in source}
     return len(proposed & wanted), len(proposed), len(wanted)
@@ -45,7 +45,7 @@ def counts(
 
 
 def corpus(lines: Sequence[tuple[Words, Words, Sequence[Words]]], weight: int | None = None) -> list[float]:
-    """Return the F1 of add, keep and delete, from counts summed over the corpus, as the mean over four orders."""
+    """Return the F1 of add, keep and delete, from counts summed over the corpus, averaged over the four orders."""
     scores = [0.0, 0.0, 0.0]
     for order in (1, 2, 3, 4):
         sums = [[0, 0, 0] for _ in scores]
@@ -64,9 +64,9 @@ def corpus(lines: Sequence[tuple[Words, Words, Sequence[Words]]], weight: int | 
 
 
 def sentence(source: Words, output: Words, references: Sequence[Words]) -> list[float]:
-    """Return the parts add, keep and delete of one sentence.
+    """Return the scores of add, keep and delete for one sentence.
 
-    The shares of n-grams are averaged, and deletion is its precision.
+    The shares of n-grams are averaged, and the score of deletion is its precision.
     """
     scores = [0.0, 0.0, 0.0]
     for order in (1, 2, 3, 4):

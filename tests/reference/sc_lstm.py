@@ -1,6 +1,6 @@
-"""SC-LSTM (Wen et al., 2015), computed one essay and one step at a time, with a keyword vector of dictionary size.
+"""SC-LSTM for one essay and one step at a time (Wen et al., 2015), with a keyword vector of the size of the dictionary.
 
-Gates, reading and the loss are plain formulas here, which use all rows of every weight.
+The gates, the reading and the loss are written as plain formulas that use all rows of every weight.
 """
 
 import itertools
@@ -12,7 +12,7 @@ ETA, XI, ALPHA = 1e-4, 100.0, 0.5
 
 
 def run(model: torch.nn.Module, topics: list[int], previous: list[int]) -> tuple[Tensor, list[Tensor]]:
-    """Return the probabilities after each of ``previous`` (T, V), and d_0 ... d_T, each (V,)."""
+    """Return the probabilities after each of ``previous`` (T, V), and the vectors d_0 ... d_T, (V,) each."""
     decoder = model.decoder
     layers, size = decoder.lstm.num_layers, decoder.lstm.hidden_size
     read_hidden = decoder.gate.hidden_read.weight.split(size, dim=1)  # W_hr of each layer, (V, H)
@@ -54,7 +54,7 @@ def gates(lstm: torch.nn.LSTM, layer: int, given: Tensor, hidden: Tensor) -> tup
 
 
 def control_loss(trajectory: list[Tensor], weight: float) -> Tensor:
-    """weight * (|d_T| + sum_t eta xi^|d_t+1 - d_t|) of one essay."""
+    """Return weight * (|d_T| + sum_t eta xi^|d_t+1 - d_t|) for one essay."""
     loss = (trajectory[-1] ** 2).sum() ** 0.5
     for before, after in itertools.pairwise(trajectory):
         loss = loss + ETA * XI ** (((after - before) ** 2).sum() ** 0.5)

@@ -1,4 +1,4 @@
-"""SRB for one pair, computed one word at a time from raw weights (Ma et al., ACL 2017, sections 3.1 to 3.4)."""
+"""SRB for one pair, computed from the raw weights for one word at a time (Ma et al., ACL 2017, sections 3.1 to 3.4)."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.reference.wean_lstm import lstm_step
 
 
 def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], tuple[Tensor, Tensor]]:
-    """Return h_1 ... h_n and the last state of source words (S,)."""
+    """Return h_1 ... h_n and the last state for the source words (S,)."""
     weights = dict(model.encoder.lstm.named_parameters())
     zero = torch.zeros(model.decoder.lstm.hidden_size)
     state, outputs = (zero, zero), []
@@ -37,7 +37,7 @@ def read_source(model: Any, source: Tensor) -> tuple[list[Tensor], tuple[Tensor,
 
 
 def logits_and_relevance(model: Any, source: Tensor, previous: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the scores of the next word (T, V) and cos(V_s, V_t), from words (S,) and previous words (T,)."""
+    """Return the scores of the next word (T, V) and cos(V_s, V_t), for source words (S,) and previous words (T,)."""
     decoder, attention = model.decoder, model.decoder.attention
     outputs, state = read_source(model, source)
     source_vector = state[0]

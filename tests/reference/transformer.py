@@ -1,4 +1,4 @@
-"""The Transformer of ``copy_transformer`` for one pair, computed one word and one head at a time from raw weights."""
+"""The Transformer of ``copy_transformer`` for one pair, from the raw weights for one word and one head at a time."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 def lively(network: Any, seed: int = 7) -> Any:
-    """Set a network's weights to values large enough for attention to be far from uniform."""
+    """Set the weights of a network to values that are large enough to make attention far from uniform."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in network.named_parameters():
@@ -23,7 +23,7 @@ def linear(module: nn.Linear, x: Tensor) -> Tensor:
 
 
 def gelu(x: Tensor) -> Tensor:
-    """x Phi(x), Phi being the normal distribution function."""
+    """Return x Phi(x), where Phi is the normal distribution function."""
     return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
 
 
@@ -33,7 +33,10 @@ def layer_norm(module: nn.LayerNorm, x: Tensor) -> Tensor:
 
 
 def embed(module: Any, words: list[int], added: list[Tensor] | None = None) -> list[Tensor]:
-    """Word w at place i, from 0: LayerNorm(word + position + segment), or with ``added[i]`` in the sum."""
+    """Return LayerNorm(word + position + segment) for each word, with ``added[i]`` in the sum if given.
+
+    Positions start at 0.
+    """
     sums = [module.words.weight[word] + module.positions.weight[i] + module.segment for i, word in enumerate(words)]
     return [layer_norm(module.norm, x if added is None else x + added[i]) for i, x in enumerate(sums)]
 
@@ -84,7 +87,7 @@ def decode(network: Any, words: list[int], source: list[Tensor]) -> list[tuple[T
 
 
 def decoder_step(layer: Any, states: list[Tensor], source: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute one layer at the last of ``states``."""
+    """Compute one layer for the last of ``states``."""
     x = layer_norm(layer.self_norm, states[-1] + attend(layer.self_attention, states[-1], states)[0])
     context, weights = attend(layer.cross_attention, x, source)
     x = layer_norm(layer.cross_norm, x + context)
@@ -92,7 +95,7 @@ def decoder_step(layer: Any, states: list[Tensor], source: list[Tensor]) -> tupl
 
 
 def generation_scores(decoder: Any, state: Tensor) -> list[Tensor]:
-    """Return the scores of all base words: those of BERT's head, or f(q, e) = q W e of WEAN's query."""
+    """Return the scores of all base words, from BERT's head or, for WEAN's query, f(q, e) = q W e."""
     words = decoder.network.embedding.words.weight
     if hasattr(decoder.output, "transform"):
         query = layer_norm(decoder.output.transform[2], gelu(linear(decoder.output.transform[0], state)))
@@ -104,7 +107,7 @@ def generation_scores(decoder: Any, state: Tensor) -> list[Tensor]:
 def probabilities(
     model: Any, source: list[int], previous: list[int], *, num_base: int, num_slots: int, unk: int, special: set[int]
 ) -> Tensor:
-    """Return the probabilities of all words and slots at every step, (T, V + K), from source and previous words."""
+    """Return the probabilities (T, V + K) of all words and slots at every step, given source and previous words."""
 
     def known(words: list[int]) -> list[int]:
         return [word if word < num_base else unk for word in words]

@@ -1,4 +1,4 @@
-"""WEAN's forward pass for one pair, computed one word at a time from the raw weights: eq. 1 to 6 of the paper."""
+"""WEAN's forward pass for one pair, from the raw weights for one word at a time (eqs. 1 to 6 of the paper)."""
 
 from typing import Any
 
@@ -20,7 +20,10 @@ def lstm_step(lstm: nn.LSTM, layer: int, suffix: str, x: Tensor, state: State) -
 
 
 def run_lstm(lstm: nn.LSTM, inputs: list[Tensor], starts: list[State]) -> tuple[list[Tensor], list[State]]:
-    """Run all layers over all steps. Return the top layer's outputs and the final states by layer and direction."""
+    """Run all layers over all steps.
+
+    Return the outputs of the top layer, and the final states by layer and direction.
+    """
     finals = []
     for layer in range(lstm.num_layers):
         outputs: list[list[Tensor]] = []
@@ -38,7 +41,7 @@ def run_lstm(lstm: nn.LSTM, inputs: list[Tensor], starts: list[State]) -> tuple[
 
 
 def start_of_decoder(model: Any, finals: list[State]) -> list[State]:
-    """Return the bridge's pick of the encoder's final states, both parts of the state alike."""
+    """Return those final states of the encoder that the bridge selects, for both parts of the state."""
     bridge, layers = model.decoder.bridge, model.decoder.lstm.num_layers
     if bridge.kind == "bottom":
         return finals[:layers]
@@ -51,14 +54,14 @@ def start_of_decoder(model: Any, finals: list[State]) -> list[State]:
 
 
 def logits(model: Any, source: Tensor, previous: Tensor) -> Tensor:
-    """Return the scores of the next word: source words (S,), previous output words (T,) -> (T, V)."""
+    """Return the scores (T, V) of the next word for source words (S,) and previous words (T,)."""
     embed = model.encoder.embed_tokens.weight
     encoder, decoder = model.encoder.lstm, model.decoder
     width = encoder.hidden_size
     zero = torch.zeros(width)
     directions = 2 if encoder.bidirectional else 1
     states, finals = run_lstm(encoder, [embed[w] for w in source], [(zero, zero)] * encoder.num_layers * directions)
-    if encoder.bidirectional:  # the two directions are summed, outputs and final states
+    if encoder.bidirectional:  # outputs and final states of the two directions are summed
         states = [state[:width] + state[width:] for state in states]
         finals = [tuple(a + b for a, b in zip(finals[i], finals[i + 1], strict=True)) for i in range(0, len(finals), 2)]
     steps, _ = run_lstm(decoder.lstm, [embed[w] for w in previous], start_of_decoder(model, finals))

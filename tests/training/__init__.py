@@ -1,10 +1,12 @@
-"""Training settings of every family as data: one file per family, named as in ``wean_fairseq/models``.
+"""Define the training settings of every family as data.
 
-``SETTINGS`` has the options of each arch that its paper or release states; ``tests/integration/test_archs.py`` compares
-them and builds the archs for ``TASK`` with ``SLOTS`` slots for copied words. ``CASES`` lists the tensors that are
-dropped, the option that controls each, and the initial distributions of the weights;
-``tests/unit/models/test_training_mode.py`` observes a model and compares. Each file names the paper or release that
-defines an initialisation. PyTorch's defaults are used where neither mentions one.
+There is one file per family, with the name of its file in ``wean_fairseq/models``.
+
+``SETTINGS`` has the options of each arch that its paper or release states. ``tests/integration/test_archs.py`` compares
+them with the registered ones, and builds the archs for ``TASK`` with ``SLOTS`` slots for copied words. ``CASES`` lists
+the tensors that get dropout, the option that controls each dropout, and the initial distributions of the weights.
+``tests/unit/models/test_training_mode.py`` compares them with a model. Each file names the paper or release that
+defines an initialisation. If neither mentions an initialisation, PyTorch's defaults are used.
 """
 
 import functools
@@ -26,14 +28,14 @@ BETWEEN_LAYERS = "between layers of a fused RNN"
 
 
 class Dropped(NamedTuple):
-    """Tensors to which dropout is applied.
+    """Name tensors to which dropout is applied.
 
     Attributes:
         side: ``ENCODER`` or ``DECODER``.
         of: the operation that produced them: a PyTorch function, ``recurrent`` for the output of any cell,
             ``BETWEEN_LAYERS``, ``SELF_ATTENTION`` or ``CROSS_ATTENTION``.
-        width: units of each vector; for attention the number of heads.
-        a_word: number of vectors per word of the side, for parallel and stepwise computation alike.
+        width: units of each vector. For attention, it is the number of heads.
+        a_word: number of vectors per word of the side. Parallel and stepwise computation have the same number.
         option: name of the option with the dropout rate.
     """
 
@@ -44,14 +46,15 @@ class Dropped(NamedTuple):
     option: str = "dropout"
 
 
-# The distribution of a parameter of a module: a frozen one of scipy.stats, or the one value of all numbers. Freezing
-# takes longer than looking at the numbers of a small model, so it is done once.
+# The distribution of a parameter of a module. It is a frozen distribution of scipy.stats, or the value that all
+# elements have. A distribution is frozen only once, because this takes longer than checking the parameters of a small
+# model.
 Start = Callable[[nn.Module, Tensor], Any]
 
 
 @functools.cache
 def uniform(bound: float) -> Start:
-    """Return a start that is uniform in [-bound, bound]."""
+    """Return the uniform distribution on [-bound, bound] as a start."""
     start = scipy.stats.uniform(-bound, 2 * bound)
     return lambda module, parameter: start
 
@@ -65,27 +68,27 @@ def normal(std: float) -> Start:
 
 @functools.cache
 def truncated_normal(std: float) -> Start:
-    """Return N(0, std), with numbers beyond two standard deviations drawn again."""
+    """Return N(0, std) without values beyond two standard deviations, which are drawn again."""
     start = scipy.stats.truncnorm(-2, 2, scale=std)
     return lambda module, parameter: start
 
 
 def constant(value: float) -> Start:
-    """Return a start with one value."""
+    """Return a start with this value for all elements."""
     return lambda module, parameter: value
 
 
 def glorot(module: nn.Module, parameter: Tensor) -> Any:
     """Return a uniform initialisation with the variance 2 / (fan in + fan out) (Glorot and Bengio, AISTATS 2010).
 
-    A vector is (1, n).
+    A vector counts as a matrix of shape (1, n).
     """
     fans = sum(parameter.shape) if parameter.dim() == 2 else 1 + parameter.numel()
     return uniform((6 / fans) ** 0.5)(module, parameter)
 
 
 def pytorch(module: nn.Module, parameter: Tensor) -> Any:
-    """Return the start of a layer by the documentation of PyTorch."""
+    """Return the start that PyTorch's documentation states for a layer."""
     if isinstance(module, nn.LSTM | nn.GRU | nn.LSTMCell | nn.GRUCell):
         return uniform(module.hidden_size**-0.5)(module, parameter)
     if isinstance(module, nn.Linear):
@@ -101,14 +104,14 @@ class Case:
     """An arch with its expected dropout and initialisation.
 
     Args:
-        arch: its registered name.
-        options: small sizes, all different; the test sets the dropout rates.
+        arch: the registered name of the arch.
+        options: small sizes that are all different. The test sets the dropout rates.
         dropped: every tensor to which dropout is applied in training.
-        starts: initial distributions by pattern of parameter names. The first match counts; parameters without a match
-            start as in ``pytorch``. Rows of padding are 0 and ignored.
-        noise: functions that draw further random numbers in training.
-        build: builds the model.
-        inputs: returns the inputs other than the sentences that the task would give, from model and batch.
+        starts: initial distributions, by pattern of parameter names. The first match is used. Parameters without a
+            match start as in ``pytorch``. Rows of padding are 0 and not compared.
+        noise: functions that draw other random numbers in training.
+        build: the function that builds the model.
+        inputs: a function of model and batch, which returns the inputs of the task other than the sentences.
     """
 
     arch: str
@@ -121,12 +124,12 @@ class Case:
 
 
 def declared() -> dict[str, ModuleType]:
-    """Return the file of each registered family. A family without one is an error that says so."""
+    """Return the file of each registered family. A family without a file is an error."""
     return {family: importlib.import_module(f"tests.training.{family}") for family in families()}
 
 
 def cases() -> dict[str, Case]:
-    """Return the cases of all families by an id."""
+    """Return the cases of all families by an identifier."""
     return {
         f"{family}-{number}-{case.arch}": case
         for family, file in declared().items()

@@ -1,8 +1,11 @@
-"""The Transformer of the C-DNPG table, with and without copying. The released code uses BERT's settings for both."""
+"""Settings of the Transformer in the table of C-DNPG, with and without copying.
+
+The released code uses BERT's settings for both.
+"""
 
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped, constant, normal, pytorch
 
-# C-DNPG's section 4 and its released code.
+# These values come from section 4 of C-DNPG and its released code.
 TABLE2 = {"embed_dim": 450, "ffn_dim": 1024, "encoder_layers": 3, "decoder_layers": 3, "attention_heads": 9}
 TABLE2 |= {"dropout": 0.1, "attention_dropout": 0.1, "max_positions": 512}
 SETTINGS = {

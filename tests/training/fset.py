@@ -1,4 +1,6 @@
-"""FSET has the dropout and the initialisation of the other Transformers, and dropout on the edit vector.
+"""Settings of FSET.
+
+It has the dropout and the initialisation of the other Transformers, and dropout on the edit vector.
 
 The sources here have no pair, so p and q are one end symbol each. In addition to the sentence of 6 tokens, the pair's
 encoder reads two sentences of 1 token, and its decoder reads two sentences of 2 tokens, in one layer each.
@@ -7,7 +9,7 @@ encoder reads two sentences of 1 token, and its decoder reads two sentences of 2
 from . import CROSS_ATTENTION, DECODER, ENCODER, SELF_ATTENTION, Case, Dropped
 from .copy_transformer import SIZES, STARTS
 
-# The sizes of its authors' research code.
+# These are the sizes of its authors' research code.
 FSET = {"embed_dim": 128, "ffn_dim": 512, "encoder_layers": 6, "decoder_layers": 6, "attention_heads": 8}
 FSET |= {
     "edit_layers": 4,
@@ -24,7 +26,8 @@ PARTS = [
     Dropped(ENCODER, "linear", 6, 5),  # 2 + 2 x 1/3 + 3 x 2/3
     Dropped(ENCODER, "linear", 9, 1),  # the edit vector
     Dropped(DECODER, "layer_norm", 6),
-    Dropped(DECODER, SELF_ATTENTION, 3, 4, "attention_dropout"),  # and the one to the edits, which are as few
+    # and the attention to the edits, which have the same number
+    Dropped(DECODER, SELF_ATTENTION, 3, 4, "attention_dropout"),
     Dropped(DECODER, CROSS_ATTENTION, 3, 2, "attention_dropout"),
     Dropped(DECODER, "linear", 15, 8),
 ]

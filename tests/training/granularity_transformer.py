@@ -1,11 +1,12 @@
-"""C-DNPG: the Transformer of its table. Granularity heads start like all maps of the release, with z about 1/2."""
+"""Settings of C-DNPG, the Transformer of its table. Granularity heads start like all maps, with z about 1/2."""
 
 from . import Case
 from .copy_transformer import PARTS, SIZES, STARTS, TABLE2
 
 # The sizes are from section 4 and the released code.
 GRANULARITY = {"ga_length": "true", "ga_cross": "none", "ga_start_layer": 1, **TABLE2}
-GRANULARITY |= {"ga_encoder_length": 20, "ga_decoder_length": 19}  # of the code, read with "padded" alone
+# the lengths of the released code, used only with "padded"
+GRANULARITY |= {"ga_encoder_length": 20, "ga_decoder_length": 19}
 SETTINGS = {
     "granularity_transformer": {"ga_variant": "product", **GRANULARITY},
     **{

@@ -1,4 +1,7 @@
-"""MTA-LSTM (Feng et al.) starts uniform in +-0.04, with dropout on inputs and layer outputs as in the authors' code."""
+"""Settings of MTA-LSTM (Feng et al.).
+
+It starts uniform in +-0.04, with dropout on inputs and layer outputs as in the authors' code.
+"""
 
 from . import BETWEEN_LAYERS, DECODER, Case, Dropped, uniform
 

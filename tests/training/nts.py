@@ -1,8 +1,9 @@
-"""NTS (Nisioi et al., section 2; OpenNMT-lua's places of dropout), EncDecA and DRESS-LS as in their authors' code."""
+"""Settings of NTS, EncDecA and DRESS-LS. They come from the papers and code of their authors, and OpenNMT-lua."""
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal, uniform
 
-# The sizes are from section 2 of NTS. Its code does not reverse the source, and initialises words like other weights.
+# The sizes are from section 2 of NTS. Its code does not reverse the source, and initialises word vectors like other
+# weights.
 NTS = {"embed_dim": 500, "hidden_size": 500, "num_layers": 2, "dropout": 0.3, "attention_score": "general"}
 NTS |= {"reverse_source": False, "local_dim": 0, "missing_vector_std": 0.0, "init_range": 0.1, "lexical_share": 0.1}
 # EncDecA follows section 5 of Zhang and Lapata (EMNLP 2017). DRESS-LS follows the released train_lexical_simp.sh and
@@ -19,7 +20,7 @@ SIZES = {"embed_dim": 6, "hidden_size": 10, "num_layers": 2, "local_dim": 0}
 LAYERS = [Dropped(ENCODER, BETWEEN_LAYERS, 10), Dropped(DECODER, "recurrent", 10)]
 CASES = [
     Case("nts", SIZES, [*LAYERS, Dropped(DECODER, "tanh", 10)], {".*": uniform(0.1)}),
-    # Dropout applies to the attentional state twice: where words are scored from it, and where the next step reads it.
+    # Dropout is applied to the attentional state twice, when words are scored from it and when the next step reads it.
     Case(
         "enc_dec_a",
         SIZES,

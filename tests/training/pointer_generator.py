@@ -1,4 +1,7 @@
-"""Pointer-generator (See et al.) has no dropout. The initialisation follows the authors' code."""
+"""Settings of the pointer-generator (See et al.), which has no dropout.
+
+The initialisation follows the authors' code.
+"""
 
 from torch import Tensor, nn
 
@@ -30,7 +33,7 @@ CASES = [
             r".*(embed_tokens|_bridge|out_proj)\..*": SMALL,
             r".*(lstm|cell)\.bias_ih.*": lambda module, parameter: (
                 None
-            ),  # 1 for forget gates: test_pointer_generator.py
+            ),  # test_pointer_generator.py checks that forget gates have 1
             r".*bias.*": constant(0.0),
             ".*": glorot,
         },

@@ -16,8 +16,8 @@ CASES = [
         STARTS,
     )
     for arch, options, places in (
-        ("residual_lstm", {}, {BETWEEN_LAYERS: 2, "recurrent": 2}),  # four layers, two to a block
-        ("residual_lstm", {"residual_recurrent": True}, {"recurrent": 4}),  # step by step
-        ("stacked_lstm", {}, {BETWEEN_LAYERS: 3, "recurrent": 1}),  # one block
+        ("residual_lstm", {}, {BETWEEN_LAYERS: 2, "recurrent": 2}),  # four layers, with two in each block
+        ("residual_lstm", {"residual_recurrent": True}, {"recurrent": 4}),  # dropout is applied in each step
+        ("stacked_lstm", {}, {BETWEEN_LAYERS: 3, "recurrent": 1}),  # all layers are in one block
     )
 ]

@@ -1,4 +1,4 @@
-"""SC-LSTM in the setting of MTA-LSTM, whose authors compared the two."""
+"""Settings of SC-LSTM, which are those of MTA-LSTM. Its authors compared the two."""
 
 from . import DECODER, Case, Dropped, uniform
 from .mta_lstm import LSTM
@@ -13,7 +13,7 @@ SIZES = {"embed_dim": 6, "hidden_size": 10, "num_layers": 3}
 DROPPED = [Dropped(DECODER, "embedding", 6), Dropped(DECODER, "recurrent", 10, 3)]
 CASES = [
     Case("sc_lstm", SIZES, DROPPED, {".*": uniform(0.04)}),
-    # The rows are columns of linear maps: from words of 6 units, and from and to layers of 10.
+    # The vectors start like columns of linear maps, from words of 6 units, and from and to layers of 10 units.
     Case(
         "sc_lstm",
         SIZES | {"init_range": 0.0},

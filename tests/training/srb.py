@@ -1,8 +1,11 @@
-"""SRB (Ma et al.): the authors' code keeps every unit. We chose the places of dropout. Weights start as in PyTorch."""
+"""Settings of SRB (Ma et al.). The authors' code keeps every unit. We chose where dropout is applied.
+
+Weights start as in PyTorch.
+"""
 
 from . import DECODER, ENCODER, Case, Dropped, normal
 
-# The sizes of the release.
+# These are the sizes of the release.
 SETTINGS = {"srb": {"embed_dim": 400, "hidden_size": 500, "relevance_weight": 0.0001, "dropout": 0.0}}
 DROPPED = [Dropped(ENCODER, "embedding", 6), Dropped(DECODER, "embedding", 6), Dropped(DECODER, "tanh", 10)]
 CASES = [Case("srb", {"embed_dim": 6, "hidden_size": 10}, DROPPED, {r".*embed_tokens\.weight": normal(1.0)})]

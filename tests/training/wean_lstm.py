@@ -1,4 +1,4 @@
-"""WEAN follows section 3.1.3 of the paper and the two releases, whose ``param_init`` is never read."""
+"""Settings of WEAN, from section 3.1.3 of the paper and the two releases. Their option ``param_init`` is never read."""
 
 from . import BETWEEN_LAYERS, DECODER, ENCODER, Case, Dropped, normal
 

@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 
 def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool = True) -> None:
-    """Write the content of the first checkpoint with averaged parameters and without optimiser state.
+    """Write the first checkpoint with averaged parameters and without optimiser state.
 
     Args:
         paths: checkpoints.
-        output: checkpoint to write.
+        output: path of the checkpoint to write.
         overwrite: replace an older file.
 
     Raises:
@@ -56,7 +56,7 @@ def average(paths: Sequence[str | Path], output: str | Path, *, overwrite: bool 
     for path in dict.fromkeys(path for number, path in enumerate(paths) if real[number] in real[:number]):
         logger.warning("%s is given more than once, so it has more weight than the others: give each once", path)
     result["model"] = {name: model[same.get(name, name)] for name in model}
-    result.pop("last_optimizer_state", None)  # it belongs to only one of the checkpoints
+    result.pop("last_optimizer_state", None)  # it belongs to only one of the averaged checkpoints
     result["extra_state"] = {**(result.get("extra_state") or {}), AVERAGE_OF: [str(path) for path in paths]}
     writing.save(result, Path(output))
 
@@ -70,7 +70,7 @@ def _read_finite(path: str | Path, *, lazily: bool = False) -> dict[str, Any]:
 
 def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_name: str) -> None:
     options, others = (options_of(state, "model") for state in (first, other))
-    elsewhere = {"data", *start_files()}  # paths, which do not describe the model
+    elsewhere = {"data", *start_files()}  # paths, which say nothing about the model
     for option in sorted({*options, *others} - elsewhere):
         if options.get(option) != others.get(option):
             raise UserError(
@@ -92,7 +92,7 @@ def _check_same(first: dict[str, Any], other: dict[str, Any], name: str, other_n
 
 
 def newest(folder: str | Path, number: int) -> list[Path]:
-    """Return the ``number`` newest checkpoints of a training's folder by updates, one per update.
+    """Return the ``number`` newest checkpoints in a training's folder, with one checkpoint per number of updates.
 
     Raises:
         UserError: if there are fewer checkpoints.

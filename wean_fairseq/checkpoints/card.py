@@ -1,4 +1,4 @@
-"""The model card of an exported folder: a README.md with data, settings, scores and limits."""
+"""Write the model card of an exported folder: a README.md with data, settings, scores and limits."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -122,7 +122,10 @@ def write_card(state: dict[str, Any], words: int, text: Text | None, scores: str
 
 
 def _manifest(text: Text | None) -> _Manifest:
-    """Return the record of the training text. It is empty if there is none, or if it has another form."""
+    """Return the record of the training text.
+
+    The record is empty if there is no manifest, or if the manifest has another format.
+    """
     if text is not None and text.folder is not None:
         with suppress(OSError, ValueError, ValidationError):
             return convert(read_json(text.folder / MANIFEST), _Manifest)

@@ -1,4 +1,4 @@
-"""``wean-average`` and ``wean-export``."""
+"""The commands ``wean-average`` and ``wean-export``."""
 
 import argparse
 from pathlib import Path

@@ -1,11 +1,11 @@
-"""Convert a trained Transformer for CTranslate2, a library that searches with Transformers and needs no PyTorch.
+"""Convert a trained Transformer for CTranslate2, a decoding library that needs no PyTorch.
 
 CTranslate2's converter reads fairseq's own Transformers. The Transformers of ``modules/transformer.py`` are passed to
-it under fairseq's names. Two parts have no such name and are expressed by other parts. The segment is added to every
-position. The output layer's transform, LayerNorm(GELU(W h + b)), is the feed-forward part of an additional decoder
-layer. Its inner units are W h + b, h and -h. The last two have the weights -1 and 1 and cancel the residual, because
-GELU(x) - GELU(-x) = x. The attentions of that layer return 0. The normalisation before the transform is applied three
-times: the first two times without weights, the third time with its original weights.
+it under fairseq's names. Two parts have no counterpart in fairseq and are expressed by other parts. The segment is
+added to every position. The output layer's transform, LayerNorm(GELU(W h + b)), is the feed-forward part of an
+additional decoder layer. Its inner units are W h + b, h and -h. The last two have the weights -1 and 1 and cancel the
+residual, because GELU(x) - GELU(-x) = x. The attentions of that layer return 0. The normalisation before the transform
+is applied three times: the first two times without weights, the third time with its original weights.
 
 Legend: ``D`` width, ``V`` words.
 """
@@ -56,13 +56,13 @@ def convert(model: Any, task: Any, folder: Path) -> None:
 
 
 def _vocabulary(dictionary: Any, embedding: nn.Embedding) -> list[str]:
-    """Return the words that have embeddings. Padding has CTranslate2's name."""
+    """Return the words that have embeddings. The padding symbol gets the name that CTranslate2 uses."""
     words = dictionary.symbols[: embedding.num_embeddings]
     return ["<blank>" if number == dictionary.pad() else word for number, word in enumerate(words)]
 
 
 def _own_spec(specs: Any, model: Any) -> Any:
-    """Return the empty CTranslate2 model for a model of ``modules/transformer.py``."""
+    """Return the empty CTranslate2 model that corresponds to a model of ``modules/transformer.py``."""
     decoder = model.decoder
     network = getattr(decoder, "network", None)
     if not isinstance(network, TransformerDecoder) or not isinstance(network.embedding, PositionedEmbedding):
@@ -80,7 +80,8 @@ def _own_spec(specs: Any, model: Any) -> Any:
     spec = specs.TransformerSpec.from_config(
         (len(model.encoder.network.layers), len(layers) + added),
         heads,
-        alignment_layer=-1 - added,  # the last layer of the model, whose attention replaces <unk>
+        # the last layer of the model itself; its attention selects the word that replaces <unk>
+        alignment_layer=-1 - added,
         alignment_heads=heads,
         pre_norm=False,
         activation=specs.common_spec.Activation.GELU,
@@ -103,8 +104,8 @@ def _under_fairseqs_names(model: Any) -> tuple[Namespace, Namespace]:
     else:
         assert isinstance(output, QueryEmbedding)
         width = model.decoder.network.embedding.words.embedding_dim
-        # The scores are one product of the states. The scores of a zero state and of each unit vector reveal its
-        # weights.
+        # The scores are a linear function of the states. The scores of the zero state and of each unit vector reveal
+        # its bias and weights.
         shift = output.scores(torch.zeros(1, width), embeddings)
         weight = (output.scores(torch.eye(width), embeddings) - shift).t().contiguous()
         decoder.output_projection = _map(weight, shift[0])
@@ -147,7 +148,10 @@ def _attention(attention: MultiHeadAttention) -> Namespace:
 
 
 def _transform_layer(transform: nn.Sequential, last: Namespace) -> Namespace:
-    """Return the output layer's transform as a layer after ``last``. Move the final weights of ``last`` to it."""
+    """Return the output layer's transform as a layer that follows ``last``.
+
+    Move the final weights of ``last`` to it.
+    """
     linear, _activation, norm = transform
     assert isinstance(linear, nn.Linear)
     width = linear.in_features

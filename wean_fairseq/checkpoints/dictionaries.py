@@ -1,4 +1,7 @@
-"""Read dictionaries, and compare them with the dictionaries of a checkpoint. Words must have the same numbers."""
+"""Read dictionaries, and compare them with a checkpoint's dictionaries.
+
+Every word must have the same number in both.
+"""
 
 import hashlib
 from typing import Any
@@ -9,20 +12,21 @@ from ..data.extended_vocabulary import num_base_words
 from ..errors import UserError
 from ..storage.files import check_size, open_regular
 
-_SHOWN = 150  # maximum characters shown of fairseq's message, which can be a paragraph
+_SHOWN = 150  # fairseq's message can be a paragraph, so at most this number of its characters is shown
 
 
 def load_dictionary(path: str) -> Dictionary:
     """Read a dictionary of fairseq-preprocess. Raise ``UserError`` if it is not valid."""
     try:
-        open_regular(path).close()  # fairseq would wait for a FIFO, and read a device without end
+        open_regular(path).close()  # fairseq would wait for a FIFO, and would never stop reading a device
         check_size(path)
         dictionary = Dictionary.load(path)
         wrong = "a line has no word" if "" in dictionary.indices else None
     except OSError as error:
         wrong = str(error.strerror)
     except Exception as error:  # noqa: BLE001 - fairseq replaces UnicodeError by Exception
-        wrong = " ".join(str(error).partition(": ")[0].split())[:_SHOWN]  # without the line of the file that follows
+        # the part of the message before the quoted line of the file
+        wrong = " ".join(str(error).partition(": ")[0].split())[:_SHOWN]
     if wrong is not None:
         raise UserError(f"{path} is not a dictionary ({wrong}): restore it, or preprocess the data again.")
     return dictionary
@@ -31,7 +35,7 @@ def load_dictionary(path: str) -> Dictionary:
 def padding_words(dictionary: Dictionary) -> list[str]:
     """Return the entries that fairseq adds to pad a dictionary to a multiple of 8 entries.
 
-    A word of the text with the same form is not among them, because it has a count.
+    A word of the text with the same form is not returned, because it has a count.
     """
     entries = zip(dictionary.symbols, dictionary.count, strict=False)
     return [word for word, count in entries if count == 0 and word.startswith("madeupword")]
@@ -48,15 +52,17 @@ def _digest(words: list[str]) -> str:
 
 
 def check(trained: dict[str, Any], sides: dict[str, Dictionary], checkpoint: str, data: str) -> None:
-    """Refuse dictionaries whose words have other numbers than in training. Their counts may differ.
+    """Refuse dictionaries that number the words differently from the dictionaries in training.
+
+    The words' counts may differ.
 
     Args:
-        trained: result of ``fingerprint`` in training, by side. A missing side is not checked.
-        checkpoint: the file, for messages.
-        data: the directory of the dictionaries, for messages.
+        trained: result of ``fingerprint`` in training for each side. A missing side is not checked.
+        checkpoint: path of the checkpoint, for messages.
+        data: directory of the dictionaries, for messages.
 
     Raises:
-        UserError: with the difference.
+        UserError: if the words differ. The message describes the difference.
     """
     for side, dictionary in sides.items():
         before, now = trained.get(side), fingerprint(dictionary)

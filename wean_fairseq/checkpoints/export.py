@@ -1,8 +1,8 @@
 """Write and read a trained model as plain files, with the data that it needs to read and write untokenised text.
 
-Weights are stored as safetensors, the configuration and the steps from text to tokens as JSON. Dictionaries and the
-learnt data of these steps are text. Tensors that share memory (tied embeddings) are written once, and ``config.json``
-maps their other names to them.
+Weights are stored as safetensors. The configuration and the steps that turn text into tokens are stored as JSON.
+Dictionaries and the learnt data of these steps are text files. Tensors that share memory (tied embeddings) are written
+once, and ``config.json`` maps their other names to them.
 """
 
 import json
@@ -53,7 +53,8 @@ _WRITTEN = re.compile("|".join([r"dict\..+\.txt|(source|target|shared)_vocabular
 EXPORT_FORMAT = 1  # version of the configuration's format
 _LARGEST_CONFIG = 1 << 23  # maximum size in bytes
 _ADVICE = "export the model again"
-_KEPT = ("task", "model", "criterion", "generation")  # exported sections. Other sections describe the training
+# sections of the configuration that are exported. The other sections describe the training
+_KEPT = ("task", "model", "criterion", "generation")
 
 
 def is_export(path: str | Path) -> bool:
@@ -78,23 +79,24 @@ def export(
     """Write ``folder``/{model.safetensors, config.json, dict.*.txt, text.json, README.md, ..., checksums.sha256}.
 
     Args:
-        checkpoint: a file of fairseq-train.
-        folder: path that must not exist or be an empty folder, unless ``overwrite`` is set.
+        checkpoint: a checkpoint of fairseq-train.
+        folder: path of the new folder. It must not exist or must be empty, unless ``overwrite`` is set.
         data: directory of the dictionaries (default: the data directory of the training).
         text: output directory of the ``preprocess/`` script for the training text (default: recorded in the data).
-        search: generation options by name, search_preset and essay_length. They replace the options in the checkpoint
-            and in the file next to it.
-        ctranslate2: also write ``folder``/ctranslate2 for that library.
+        search: generation options by name, including search_preset and essay_length. They override the options in the
+            checkpoint and in the file next to it.
+        ctranslate2: also write ``folder``/ctranslate2 for the library CTranslate2.
         example: write a sentence of the validation data to example.txt, if the text is known.
-        note: text for note.txt, for example that the training had not converged. Absolute paths are shortened to names.
+        note: text for note.txt, for example that the training had not converged. Absolute paths in the note are
+            shortened to file names.
         verify: load the new folder, and write nothing if that fails. A model whose BERT is missing cannot be loaded.
         scores: a JSON file of ``wean-evaluate``, for the model card.
-        documents: further text files, by name.
-        overwrite: replace a folder that contains only files of an export and ``documents``, when the new folder is
-            complete.
+        documents: further text files to write, by file name.
+        overwrite: once the new folder is complete, replace an older folder that contains only files of an export and
+            ``documents``.
 
     Returns:
-        True if the steps from text to the model's tokens are known. Otherwise there is no text.json.
+        True if the steps from text to the model's tokens are known. Otherwise no text.json is written.
 
     Raises:
         UserError: if the checkpoint or the dictionaries are not valid, the folder contains files, or CTranslate2 does
@@ -121,11 +123,11 @@ def export(
         cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
     if isinstance(cfg.get("generation"), dict):
         check_stored(cfg["generation"])
-    # The card is composed before the folder exists, so that an unreadable file of scores leaves nothing behind.
+    # The card is composed before the folder exists, so that an unreadable file of scores leaves no files behind.
     card = write_card(state, read_regular(sources[-1]).count(b"\n"), prepared, scores, note)
     try:
-        # The files are written to a hidden folder, which is renamed when all files are complete. A killed export
-        # leaves no folder that looks like a model.
+        # The files are written to a hidden folder, which is renamed when it is complete. A killed export leaves no
+        # folder that looks like a model.
         with whole_folder(folder, replace=overwrite) as partial:
             if prepared is not None:
                 sources += prepared.files
@@ -151,10 +153,10 @@ def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
     complete = isinstance(cfg.get("task"), dict) and isinstance(cfg.get("model"), dict | Namespace)
     if not (complete and state.get("optimizer_history")):
         raise UserError(f"{checkpoint} holds no configuration: only models with one can be exported.")
-    # A model that diverged would load without an error and write nonsense.
+    # A diverged model would load without an error and write nonsense.
     if (name := writing.not_finite(state["model"])) is not None:
         raise UserError(f"{checkpoint} cannot be exported: {name} is not finite; export another checkpoint.")
-    # No training resumes from an exported model, so it needs no state of the learning-rate schedule.
+    # An exported model is never resumed, so it does not need the state of the learning-rate schedule.
     history = [{**entry, "lr_scheduler_state": {}} for entry in state["optimizer_history"]]
     kept = {"optimizer_history": history, "task_state": state.get("task_state") or {}}
     state |= checked_options(Path(checkpoint), kept, dict)
@@ -162,7 +164,7 @@ def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
 
 
 def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> None:
-    """Refuse to write to a file or a folder with files, except to an exported model with ``overwrite``."""
+    """Refuse to write to a file, or to a folder with files unless it is an exported model and ``overwrite`` is set."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not overwrite or not folder.is_dir():
@@ -171,7 +173,8 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
             "exported model with --overwrite."
         )
     recorded = Manifest(folder).digests
-    if not {WEIGHTS, CONFIG} <= recorded.keys():  # folders of data and of checkpoints also have recorded checksums
+    # folders of data and folders of checkpoints may have recorded checksums, too
+    if not {WEIGHTS, CONFIG} <= recorded.keys():
         raise UserError(f"{folder} is not an exported model: delete it, or choose another directory.")
     others = sorted(set(_foreign_files(folder, recorded.keys(), documents)) - {CTRANSLATE2})
     if (folder / CTRANSLATE2).is_dir():
@@ -182,7 +185,10 @@ def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> 
 
 
 def _foreign_files(folder: Path, recorded: Collection[str], documents: Collection[str]) -> list[str]:
-    """Return the names in a folder that ``export`` did not write. wean-checksum may also have listed other files."""
+    """Return the names of files in a folder that ``export`` did not write.
+
+    wean-checksum may have recorded the checksums of such files, too.
+    """
     known = {CHECKSUMS, *recorded}
     return [
         path.name
@@ -196,7 +202,7 @@ def _write(state: dict[str, Any], files: list[Path], folder: Path) -> None:
     weights = {name: tensor.contiguous() for name, tensor in state["model"].items() if name not in same_as}
     write_whole(folder / WEIGHTS, lambda file: file.write(save(weights)))
     cfg = {section: state["cfg"][section] for section in _KEPT if state["cfg"].get(section) is not None}
-    cfg["task"] = {**cfg["task"], "data": "."}  # the dictionaries are here now
+    cfg["task"] = {**cfg["task"], "data": "."}  # the dictionaries are in this folder now
     if isinstance(cfg["model"], Namespace):
         cfg["model"] = _options_of_old_arch(state["cfg"])
     config = {
@@ -221,7 +227,7 @@ def _record_checksums(folder: Path) -> None:
 
 
 def _verify(folder: Path, checkpoint: str, ctranslate2: bool) -> None:
-    """Load the new folder as users do, and convert the model. Raise ``UserError`` if that fails."""
+    """Load the new folder as its users will, and convert the model. Raise ``UserError`` if that fails."""
     try:
         models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
         check_generation(cfg.generation, len(task.target_dictionary))
@@ -233,14 +239,17 @@ def _verify(folder: Path, checkpoint: str, ctranslate2: bool) -> None:
 
 
 def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of an arch without a dataclass, whose section also contains the options of other parts."""
+    """Return the options of an arch without a dataclass.
+
+    Its section also contains options of other sections, which are left out.
+    """
     parts = [part for section, part in cfg.items() if section not in ("task", "model")]
     known = {"data"}.union(*(vars(part) if isinstance(part, Namespace) else part or {} for part in parts))
     return {name: value for name, value in vars(cfg["model"]).items() if name not in known}
 
 
 def sides_of(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
-    """Return the names of the two sides, which are the suffixes of their dictionaries."""
+    """Return the names of the two sides. They are the suffixes of the dictionaries."""
     source, target = cfg.get("source_lang"), cfg.get("target_lang")
     if not (source and target) and folder.is_dir():
         source, target = data_utils.infer_language_pair(str(folder))
@@ -253,7 +262,7 @@ def sides_of(cfg: dict[str, Any], folder: Path) -> dict[str, str]:
 
 
 def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], checkpoint: str) -> list[Path]:
-    """Return the dictionaries of both sides, which must equal the dictionaries of the training."""
+    """Return the dictionary files of both sides. The dictionaries must equal those of the training."""
     sides = [cfg["source_lang"], cfg["target_lang"]]
     paths = [folder / f"dict.{side}.txt" for side in dict.fromkeys(sides)]
     if not folder.is_dir():
@@ -272,7 +281,7 @@ def _dictionary_files(cfg: dict[str, Any], folder: Path, state: dict[str, Any], 
 
 
 def read_model(path: str | Path) -> dict[str, Any]:
-    """Return the content of a checkpoint of fairseq-train, or of an export.
+    """Return the content of a checkpoint of fairseq-train, or of an exported model.
 
     Raises:
         UserError: if the file is neither of these, is damaged, or would run code.
@@ -281,7 +290,10 @@ def read_model(path: str | Path) -> dict[str, Any]:
 
 
 def read_exported_text(path: str | Path) -> Text | None:
-    """Return the steps from text to tokens of an export, or ``None``. Raise ``UserError`` for damaged files."""
+    """Return the steps that turn text into tokens of an exported model, or ``None``.
+
+    Raise ``UserError`` for damaged files.
+    """
     folder = Path(path) if Path(path).is_dir() else Path(path).parent
     if not os.path.lexists(folder / TEXT):
         return None
@@ -300,7 +312,10 @@ def read_exported_text(path: str | Path) -> Text | None:
 
 
 def _check_header(weights: Path) -> None:
-    """Compare the sizes in the header with the size of the file, before all of a sparse file is read."""
+    """Compare the sizes in the header with the size of the file.
+
+    This refuses a sparse file before all of it is read.
+    """
     if defect := archive.defect(weights):
         raise Damaged(f"{weights} {defect}: {_ADVICE}.")
     if is_utf8(weights):
@@ -317,14 +332,14 @@ def _complete_manifest(folder: Path) -> Manifest:
             f"folder again.{steps}"
         )
     for name in manifest.digests:
-        # A foreign folder may list any name, and a name with a directory would lead out of the folder.
+        # A folder from elsewhere may list any names, and a name with a directory would point outside the folder.
         if Path(name).name != name or not (folder / name).is_file():
             raise Damaged(f"{folder} has lost {name}, which is in its {CHECKSUMS}: {_ADVICE}.")
     return manifest
 
 
 def read_export(path: str | Path) -> dict[str, Any]:
-    """Read a folder of ``export`` as a checkpoint of fairseq-train without the state of its optimiser.
+    """Read an exported folder as if it were a checkpoint of fairseq-train without optimiser state.
 
     Raises:
         Damaged: if a file has changed, or contains something that ``export`` does not write.
@@ -337,26 +352,26 @@ def read_export(path: str | Path) -> dict[str, Any]:
             raise UserError(f"there is no {file}: name a directory that wean-export wrote.")
     manifest = _complete_manifest(weights.parent)
     try:
-        # Check sizes first, because a sparse file of a few bytes can claim to be larger than the memory. The weights
-        # have their size in their header.
+        # Check the sizes first, because a sparse file that occupies a few bytes can claim to be larger than the memory.
+        # The weights are checked against the sizes in their header.
         _check_header(weights)
         for name in manifest.digests:
             if name != weights.name:
                 check_size(weights.parent / name)
             check_file(weights.parent / name, _ADVICE, manifest=manifest)
         config = read_json(config_file, _LARGEST_CONFIG)
-        # True is equal to 1, so the type is compared as well.
+        # True equals 1 in Python, so the type is compared as well.
         if type(config["format"]) is not int or config["format"] != EXPORT_FORMAT:
             raise UserError(
                 f"{config_file} has the format {config['format']!r}, and this version of wean_fairseq reads "
                 f"{EXPORT_FORMAT}: use the version that wrote it, or export the model again."
             )
         model = load_file(weights) if is_utf8(weights) else load(read_regular(weights, -1))
-        # A tensor that several parameters share is stored once.
+        # A tensor that several parameters share is stored only once.
         model |= {name: model[kept] for name, kept in config["same_as"].items()}
         cfg = checked_options(config_file, config["cfg"], dict)
         cfg["task"]["data"] = str(weights.parent)
-        if "arch" in cfg["model"]:  # an arch without a dataclass
+        if "arch" in cfg["model"]:  # an arch that has no dataclass
             cfg["model"] = Namespace(**cfg["model"], data=str(weights.parent))
         state = {
             "args": None,
@@ -366,13 +381,13 @@ def read_export(path: str | Path) -> dict[str, Any]:
             "task_state": config["task_state"],
             "extra_state": {"train_iterator": {"epoch": 1}},
         }
-        # From here on, this is a checkpoint like those of fairseq-train, and the same checks apply.
+        # From here on, the content has the form of a checkpoint of fairseq-train, and the same checks apply.
         check_members(weights.parent, state)
     except UserError:
         raise
     except OSError as error:
         raise UserError(f"{weights.parent} cannot be read ({error.strerror}): export the model again.") from error
-    # The folder is complete, so errors of these types are due to the content of its files.
+    # The folder is complete, so an error of these types means that a file has invalid content.
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Damaged(f"{weights.parent} is damaged, or was not written by wean-export: export it again.") from error
     return state

@@ -21,14 +21,17 @@ MODELS = "a folder of wean-export, or a checkpoint of fairseq-train"
 
 
 def missing_model(path: str | Path) -> UserError:
-    """Return the error about a path without a model. It suggests the model of a run directory."""
+    """Return the error for a path that contains no model.
+
+    If the path is a run directory, the error suggests its model.
+    """
     inside = Path(path) / "model"
     advice = f"did you mean {inside}?" if is_export(inside) else f"name {MODELS}."
     return UserError(f"there is no model {path}: {advice}")
 
 
 def chosen_search(generation: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a search that differ from fairseq's defaults, by name.
+    """Return those search options that differ from fairseq's defaults, by name.
 
     Args:
         generation: generation options of fairseq.
@@ -41,7 +44,7 @@ def chosen_search(generation: Mapping[str, Any], task: Mapping[str, Any]) -> dic
 
 
 class Loaded(NamedTuple):
-    """A model in evaluation mode, its task, the generation options of its search, and the name of its arch."""
+    """A model in evaluation mode, with its task, the generation options of its search, and the name of its arch."""
 
     model: Any
     task: Any
@@ -53,12 +56,12 @@ class StoredModel:
     """A model on the disk, before it is loaded.
 
     Args:
-        path: path of a checkpoint, or of a folder of ``wean-export`` or the weights in it.
-        data: directory of the dictionaries of a checkpoint (default: its original path).
+        path: path of a checkpoint, of a folder of ``wean-export``, or of the weights in that folder.
+        data: directory of a checkpoint's dictionaries (default: the directory recorded in training).
 
     Attributes:
         is_export: whether it is a folder of ``wean-export``.
-        search: options stored next to a checkpoint. The options of an export are in its configuration.
+        search: options stored next to a checkpoint. The options of an exported model are in its configuration instead.
 
     Raises:
         UserError: if the options next to the checkpoint cannot be read.
@@ -72,19 +75,23 @@ class StoredModel:
 
     @cached_property
     def identity(self) -> str:
-        """A checksum of the model. Empty if the file does not exist. Raises ``Damaged`` if a checkpoint is damaged."""
+        """Checksum of the model. It is empty if the file does not exist.
+
+        Raises ``Damaged`` if the file is a damaged checkpoint.
+        """
         path = Path(self.path)
         folder = path.parent if path.name == WEIGHTS else path
         file = folder / CHECKSUMS if self.is_export else path
         if file == path and path.is_file():
-            check_intact(path)  # checked before reading a sparse file that only looks large
+            check_intact(path)  # before a sparse file is read that only looks large
         return sha256_of(file) if file.is_file() else ""
 
     def load(self, **options: Any) -> Loaded:
         """Load the model.
 
         Args:
-            options: options of the task. They replace stored search options, which replace options of the training.
+            options: options of the task. They override the stored search options, which override the options of the
+                training.
 
         Raises:
             UserError: if a file is missing or damaged, or the files do not match.

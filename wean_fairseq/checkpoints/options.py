@@ -1,7 +1,7 @@
-"""Check the configuration of a checkpoint: plain containers, and literals in all options that fairseq evaluates.
+"""Check the configuration of a checkpoint: plain containers, with literals in all options that fairseq evaluates.
 
-fairseq writes dictionaries, lists, tuples, strings, numbers and ``argparse.Namespace``, with all interpolations
-resolved. Anything else is refused, so that later checks see all values.
+fairseq writes dictionaries, lists, tuples, strings, numbers and ``argparse.Namespace``, after it has resolved all
+interpolations. Everything else is refused, so that the later checks see all values.
 """
 
 from argparse import Namespace
@@ -11,9 +11,10 @@ from .literals import LONGEST_LITERAL, NoLiteral, read_literal
 
 DEEPEST_OPTIONS = 20  # maximum depth of nested containers
 MOST_VALUES = 10_000  # maximum number of values. A fairseq configuration has about 300, or about 1,500 with an old arch
-MOST_IN_LIST = 1_000  # maximum list length. fairseq takes seconds to read longer lists of an old arch
+MOST_IN_LIST = 1_000  # maximum length of a list. fairseq takes seconds to read longer lists of an old arch
 LARGEST = 2**63  # whole numbers are smaller in magnitude
-# The options of archs, criterions, tasks and optimisers that fairseq evaluates. A test compares them with its source.
+# Options of archs, criterions, tasks and optimisers whose text fairseq evaluates. A test compares this set with
+# fairseq's source code.
 EVALUATED = {
     *("adafactor_eps", "adam_betas", "adamax_betas", "lamb_betas", "adaptive_input_cutoff", "adaptive_softmax_cutoff"),
     *("character_filters", "conv_aggregator_layers", "conv_feature_layers", "feature_encoder_spec"),
@@ -25,14 +26,14 @@ EVALUATED = {
 
 
 class Refused(ValueError):
-    """Options that fairseq does not write. The message names them and the reason."""
+    """Error for options that fairseq does not write. The message names the option and the reason."""
 
 
 def plain(options: Any) -> Any:
-    """Return a copy of options in new plain containers.
+    """Return a copy of the options that contains only plain containers.
 
     Raises:
-        Refused: if a value is not plain, too large, or may be evaluated.
+        Refused: if a value is not plain or is too large, or if the text of an evaluated option is not a literal.
     """
     return _Copy().copy(options, "", 0)
 
@@ -42,7 +43,7 @@ class _Copy:
         self.values = 0
 
     def copy(self, value: Any, name: str, depth: int) -> Any:
-        """Return a copy of ``value``, which is inside ``depth`` containers at the option ``name``."""
+        """Return a copy of ``value``, which belongs to the option ``name`` and is nested in ``depth`` containers."""
         self.values += 1
         if depth > DEEPEST_OPTIONS or self.values > MOST_VALUES:
             raise Refused(f"has containers nested in each other without end, or more than {MOST_VALUES} values")

@@ -1,7 +1,8 @@
-"""Read checkpoints. Always uses torch's safe loader, and reports problems in one sentence.
+"""Read checkpoints with torch's safe loader. Problems are reported in one sentence.
 
 The safe loader runs no code from a file. That is not enough, because fairseq evaluates options of the configuration.
-These options are copied into plain containers and checked (see ``options.py``), and only the copy is returned.
+Therefore these options are copied into plain containers and checked (see ``options.py``), and only the copy is
+returned.
 """
 
 import contextlib
@@ -23,25 +24,25 @@ from ..storage.pickles import look_into
 from .options import Refused, plain
 from .structure import odd_value, wrong_member, wrong_option
 
-# Names in pickles of torch.save, besides the types of compat.safe_globals.
+# Names that pickles of torch.save may contain, besides the types of compat.safe_globals.
 _ORDINARY = re.compile(
     r"torch\.(_utils\._rebuild_\w+|\w+Storage|Size|device|b?float\d*|u?int\d+)|collections\.\w+|_codecs\.encode"
     r"|(builtins|__builtin__)\.(dict|int|list|set)"
 )
-_SLOW = "omegaconf."  # types that need a millisecond per value. Only messages between processes contain them
+_SLOW = "omegaconf."  # types that take a millisecond per value to load. Only messages between processes contain them
 _ADVICE = "use another checkpoint"
 _NO_MEMORY = re.compile("unable to mmap|allocate memory")  # torch's messages for a file that does not fit into memory
 
 
 class Hostile(UserError):
-    """A checkpoint that would run code."""
+    """Error for a checkpoint that would run code."""
 
 
 def read_checkpoint(path: str | Path, lazily: bool = False) -> dict[str, Any]:
     """Return the content of a checkpoint of fairseq-train.
 
     Args:
-        lazily: leave the tensors on the disk until they are used. The file must not change before that.
+        lazily: leave the tensors on the disk until they are used. The file must not change until then.
 
     Raises:
         Damaged: if it is truncated, changed, or not a checkpoint.
@@ -66,7 +67,9 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def check_intact(path: Path) -> None:
-    """Compare a checkpoint with its checksum in the manifest next to it, or else with its own checksums.
+    """Compare a checkpoint with the checksum in the manifest next to it.
+
+    Without a manifest, use the checksums inside the file.
 
     Raises:
         Damaged: if the checksums differ.
@@ -74,7 +77,8 @@ def check_intact(path: Path) -> None:
     advice = "it is damaged or was replaced; use another checkpoint, or, if you replaced it, run wean-checksum on it"
     if path.stat().st_size == 0:
         raise Damaged(f"{path} is empty: {_ADVICE}.")
-    known = check_file(path, advice, copies=True) or seen_intact(path)  # fairseq may have copied the best to the last
+    # fairseq may have copied the best checkpoint to the last
+    known = check_file(path, advice, copies=True) or seen_intact(path)
     _check_archive(path)
     if known:
         return
@@ -84,7 +88,7 @@ def check_intact(path: Path) -> None:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse an archive that could take hours or all memory to read."""
+    """Refuse an archive that would take hours or all memory to read."""
     defect = archive.defect(path)
     if defect is not None:
         raise Damaged(f"{path} {defect}: {_ADVICE}.")
@@ -103,17 +107,17 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
         raise _refusal(path, names)
     if danger:
         raise Damaged(f"{path} {danger}: {_ADVICE}.")
-    # torch cannot leave tensors in files of torch < 1.6, and only opens UTF-8 names.
+    # torch cannot map files written by torch < 1.6, and only opens paths in UTF-8.
     lazily = lazily and zipfile.is_zipfile(path) and is_utf8(path)
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=lazily)
-    except Exception as error:  # other files can cause any error
+    except Exception as error:  # a file that is not a checkpoint can cause any error
         if _NO_MEMORY.search(str(error)):
             raise UserError(f"{path} cannot be read into memory ({error}): make room for it.") from error
         raise _refusal(path, names) from error
     if not isinstance(content, dict) or not isinstance(dict.get(content, "model"), dict):
         raise Damaged(f"{path} is not a checkpoint of fairseq-train, which holds a model: name one that is.")
-    content = dict(dict.items(content))  # see structure.py: the file may replace its methods
+    content = dict(dict.items(content))  # the file may replace the methods of its dictionary, see structure.py
     content["cfg"] = checked_options(path, content.get("cfg"), dict)
     content["args"] = checked_options(path, content.get("args"), Namespace)
     check_members(path, content)
@@ -121,12 +125,12 @@ def _load(path: Path, lazily: bool) -> dict[str, Any]:
 
 
 def is_utf8(path: Path) -> bool:
-    """Return True if the name of a file is UTF-8. safetensors and torch's memory maps only open such names."""
+    """Return True if a path is valid UTF-8. safetensors and torch's memory maps only open such paths."""
     return not any("\ud800" <= sign <= "\udfff" for sign in str(path))
 
 
 def check_members(path: Path, content: dict[str, Any]) -> None:
-    """Refuse the content of a checkpoint or an export with members or options that fairseq does not write.
+    """Refuse a checkpoint or an exported model if it has members or options that fairseq does not write.
 
     Raises:
         Damaged: if a member is invalid. The message names it.
@@ -139,7 +143,7 @@ def check_members(path: Path, content: dict[str, Any]) -> None:
 
 
 def _refusal(path: Path, names: Sequence[str]) -> UserError:
-    """Return the error for a file that names these functions and types, and is therefore not loaded.
+    """Return the error for a file that is not loaded because it names these functions and types.
 
     A file with an unknown protocol may also be hostile.
     """
@@ -155,7 +159,7 @@ def _refusal(path: Path, names: Sequence[str]) -> UserError:
 
 
 def checked_options(path: Path, options: Any, kind: type) -> Any:
-    """Return the options of a file as plain containers, which fairseq neither evaluates nor resolves.
+    """Return the options of a file in plain containers, in which fairseq evaluates or resolves nothing.
 
     Args:
         options: configuration in the file, or ``None``.
@@ -176,13 +180,16 @@ def checked_options(path: Path, options: Any, kind: type) -> Any:
 
 
 def options_of(content: dict[str, Any], section: str) -> dict[str, Any]:
-    """Return a section of a checkpoint's configuration, even for old archs. Empty if there is none."""
+    """Return one section of a checkpoint's configuration as a dictionary, even for old archs.
+
+    It is empty if the section is missing.
+    """
     options = (content.get("cfg") or {}).get(section) or {}
     return vars(options) if isinstance(options, Namespace) else options
 
 
 def same_tensors(tensors: dict[str, Tensor]) -> dict[str, str]:
-    """Map the names of tensors that share memory (tied embeddings) to the first name of that memory."""
+    """Map the names of tensors that share memory (tied embeddings) to the name of the first such tensor."""
     first: dict[Any, str] = {}
     same = {}
     for name, tensor in tensors.items():

@@ -1,6 +1,6 @@
-"""Choose the checkpoint to resume from: the last one, or else the newest intact checkpoint with a warning.
+"""Choose the checkpoint to resume from: the last one, or else the newest intact one, with a warning.
 
-A folder with only damaged checkpoints causes an error, never a new start.
+If a folder contains only damaged checkpoints, this is an error and the training does not start from scratch.
 """
 
 import logging
@@ -16,13 +16,14 @@ from .export import is_export, read_export
 from .reading import read_checkpoint, read_unchecked
 
 LAST = "checkpoint_last.pt"  # fairseq's name, and the default of --restore-file
-_OTHERS = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|\.best_.+)\.pt")  # fairseq's names. Other files belong to the user
-AVERAGE_OF = "average_of"  # in extra_state: the files that were averaged
+# fairseq's file names. Files with other names belong to the user
+_OTHERS = re.compile(r"checkpoint(\d+|_\d+_\d+|_best|\.best_.+)\.pt")
+AVERAGE_OF = "average_of"  # key in extra_state for the list of the averaged files
 logger = logging.getLogger(__name__)
 
 
 class Choice(NamedTuple):
-    """Path and content of a checkpoint. Its tensors are read from the disk later."""
+    """Path and content of a checkpoint. Its tensors are read from the disk when they are used."""
 
     path: Path
     state: dict[str, Any]
@@ -68,13 +69,16 @@ def choose(cfg: CheckpointConfig) -> Choice | None:
 
 
 def updates_of(state: dict[str, Any]) -> int:
-    """Return the number of updates of a model, or 0 if the checkpoint does not say."""
+    """Return a model's number of updates, or 0 if the checkpoint does not contain it."""
     history = state.get("optimizer_history") or [{}]
     return int(history[-1].get("num_updates", 0))
 
 
 def others_of(cfg: CheckpointConfig) -> list[Path]:
-    """Return the checkpoints of fairseq-train in the training's folder except the last. Empty if the user named one."""
+    """Return fairseq-train's checkpoints in the training's folder, except the last one.
+
+    The list is empty if the user named a checkpoint.
+    """
     if is_named(cfg):
         return []
     return [path for path in sorted(Path(cfg.save_dir).glob("checkpoint*.pt")) if _OTHERS.fullmatch(path.name)]
@@ -86,14 +90,14 @@ def is_named(cfg: CheckpointConfig) -> bool:
 
 
 def is_average(state: dict[str, Any]) -> bool:
-    """Return True if ``wean-average`` wrote the checkpoint, so that no training can resume from it."""
+    """Return True if ``wean-average`` wrote the checkpoint. No training can resume from such a checkpoint."""
     return AVERAGE_OF in (state.get("extra_state") or {})
 
 
 def _newest_intact(paths: list[Path], trains: bool) -> Choice | None:
-    """Return the newest checkpoint that a training can resume from."""
+    """Return the newest checkpoint from which a training can resume."""
     found = []
-    for path in paths:  # comparing the checksums of all files would take long
+    for path in paths:  # checksums are not compared here, because comparing them for all files would take long
         try:
             state = read_unchecked(path)
         except Damaged as error:

@@ -1,4 +1,4 @@
-"""Check the types of a checkpoint's members and options, on which all readers rely."""
+"""Check the types of a checkpoint's members and options. All readers rely on these types."""
 
 from argparse import Namespace
 from dataclasses import is_dataclass
@@ -24,9 +24,9 @@ _COUNT = range(2**62)
 _DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.uint8}
 _DTYPES |= {torch.int8, torch.int16, torch.int32, torch.int64}
 _DICTIONARY = {"size": int, "words": str, "sorted": str}
-# Members that fairseq-train and the tasks here write. A dictionary describes a dictionary with these members ("?" =
-# optional), a list describes a non-empty list of such values, a tuple is a choice between types, and a range contains
-# the minimum and the maximum of whole numbers.
+# Members that fairseq-train and the tasks of this package write. A dictionary stands for a dictionary with these
+# members ("?" = optional), a list for a non-empty list of such values, a tuple for a choice between types, and a range
+# for whole numbers between its ends.
 _CHECKPOINT = {
     "model": {OTHERS: Tensor},
     "args?": (NoneType, Namespace),
@@ -69,10 +69,10 @@ _CHECKPOINT = {
 def odd_value(content: Any) -> str | None:
     """Return the place of a tensor that fairseq-train does not write, or of values nested too deeply, or ``None``.
 
-    fairseq writes dense tensors in ordinary memory. Others (meta, sparse, quantised) fail in most operations. A file
-    can also set attributes of a tensor, which replace its methods, and turn a few bytes into views of any size.
+    fairseq writes dense tensors in ordinary memory. Most operations fail on other tensors (meta, sparse, quantised). A
+    file can also set attributes that replace the methods of a tensor, and turn a few bytes into views of any size.
     """
-    views: dict[int, dict[Any, int]] = {}  # storage -> bytes of its tensors. Tied tensors count once
+    views: dict[int, dict[Any, int]] = {}  # storage -> bytes of the tensors in it. Tied tensors are counted once
     waiting: list[tuple[Any, str, int]] = [(content, "content", 0)]
     seen: set[int] = set()
     while waiting:
@@ -96,14 +96,20 @@ def odd_value(content: Any) -> str | None:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Return True if a tensor is dense, in ordinary memory, and without attributes. Attributes are checked first."""
+    """Return True if a tensor is dense, is in ordinary memory, and has no additional attributes.
+
+    Attributes are checked first, because they can replace the methods that the other checks call.
+    """
     if type(tensor) not in (Tensor, Parameter) or vars(tensor) or tensor.is_nested or tensor.dtype not in _DTYPES:
         return False
     return tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
 
 
 def wrong_member(content: Any) -> str | None:
-    """Return the first member in a form that fairseq-train does not write, such as "extra_state.best", or ``None``."""
+    """Return the first member that fairseq-train does not write in this form, or ``None``.
+
+    The member is named by its place, such as "extra_state.best".
+    """
     wrong = _wrong(content, _CHECKPOINT, "")
     return wrong or next(
         (f"model.{name}" for name, tensor in content["model"].items() if _is_no_weight(name, tensor)), None
@@ -111,12 +117,12 @@ def wrong_member(content: Any) -> str | None:
 
 
 def _is_no_weight(name: str, tensor: Tensor) -> bool:
-    """Return True if a parameter contains integers, which would be rounded weights of another model."""
+    """Return True if a weight or bias contains integers instead of floating-point numbers."""
     return name.rpartition(".")[2].startswith(("weight", "bias")) and not tensor.is_floating_point()
 
 
 def _wrong(value: Any, expected: Any, place: str) -> str | None:
-    """Return the place of the first value of another type, at or below ``place``, or ``None``."""
+    """Return the place of the first value with a wrong type, at or below ``place``, or ``None``."""
     if isinstance(expected, tuple):
         found = [_wrong(value, choice, place) for choice in expected]
         return None if None in found else found[-1]
@@ -125,7 +131,7 @@ def _wrong(value: Any, expected: Any, place: str) -> str | None:
         parts = [(item, expected[0], f"{place}[{number}]") for number, item in enumerate(value)] if fits else []
     elif isinstance(expected, dict):
         fits = isinstance(value, dict) and all(isinstance(name, str) for name in value)
-        # A file may set attributes of an OrderedDict, which can replace its methods. torch sets this attribute.
+        # A file may set attributes of an OrderedDict that replace its methods. torch itself sets only this attribute.
         fits = fits and getattr(value, "__dict__", {}).keys() <= {"_metadata"}
         parts = _members(value, expected, place) if fits else []
     elif isinstance(expected, range):
@@ -150,7 +156,7 @@ def _members(content: dict[str, Any], expected: dict[str, Any], place: str) -> l
 def wrong_option(cfg: dict[str, Any]) -> str | None:
     """Return the first option of a configuration with the wrong type, such as "model.dropout", or ``None``.
 
-    The section of an old arch is a ``Namespace``, whose types are unknown.
+    The section of an old arch is a ``Namespace``, so the types of its options are unknown.
     """
     for section, options in cfg.items():
         if not isinstance(options, dict):
@@ -158,7 +164,7 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
         if not isinstance(options.get("_name"), str | None):
             return f"{section}._name"
         for side in ("source_lang", "target_lang") if section == "task" else ():
-            if "/" in str(options.get(side)):  # it becomes part of file names
+            if "/" in str(options.get(side)):  # this option becomes part of file names
                 return f"task.{side}"
         kinds = _kinds(section, options.get("_name"))
         for name in sorted(options.keys() & kinds.keys()):
@@ -166,14 +172,17 @@ def wrong_option(cfg: dict[str, Any]) -> str | None:
                 kinds[name] = options[name]
             except OmegaConfBaseException:
                 return f"{section}.{name}"
-            # OmegaConf converts "yes" and "5", but the readers of the options see the text.
+            # OmegaConf would convert "yes" and "5", but the code that reads the options gets the text.
             if isinstance(options[name], str) and isinstance(kinds[name], bool | int | float):
                 return f"{section}.{name}"
     return None
 
 
 def _kinds(section: str, name: str | None) -> DictConfig:
-    """Return the options of a section, which only accept values of their types. Empty if the types are unknown."""
+    """Return a container with the options of a section that only accepts values of the right types.
+
+    It is empty if the types are unknown.
+    """
     named = {"model": MODEL_DATACLASS_REGISTRY, "task": TASK_DATACLASS_REGISTRY}
     named |= {registry: found["dataclass_registry"] for registry, found in REGISTRIES.items()}
     if section in named:
@@ -185,13 +194,15 @@ def _kinds(section: str, name: str | None) -> DictConfig:
 
 
 def wrong_in_optimizer(optimizer: Optimizer) -> str | None:
-    """Return the first part of a loaded optimiser state that prevents a step, or ``None``.
+    """Return the first part of a loaded optimiser state with which the optimiser cannot make a step, or ``None``.
 
-    Options must have the types of their defaults. An entry must have the same type for all parameters with this entry.
+    Options must have the types of their defaults. An entry of the state must have the same type for all parameters that
+    have this entry.
     """
     for group in optimizer.param_groups:
-        for name, default in getattr(optimizer, "defaults", {}).items():  # a combination of optimisers has no defaults
-            # Checkpoints of one version of PyTorch lack switches that another version has added.
+        # a combination of several optimisers has no defaults
+        for name, default in getattr(optimizer, "defaults", {}).items():
+            # A checkpoint of one version of PyTorch lacks the switches that another version has added.
             if not _alike(group.get(name, default if isinstance(default, bool) else None), default):
                 return str(name)
     kinds: dict[str, type] = {}

@@ -1,4 +1,4 @@
-"""Allow one training per folder. Two would overwrite each other's checkpoints and exit without an error."""
+"""Allow one training per folder. Two trainings would overwrite each other's checkpoints and exit without an error."""
 
 import contextlib
 import fcntl
@@ -10,15 +10,15 @@ from pathlib import Path
 from ..errors import UserError
 
 LOCK_FILE = ".training.lock"
-_WAIT = 5.0  # maximum time in seconds for a killed training to free its memory
-_held: dict[Path, int] = {}  # folder -> descriptor of this process. Closing a descriptor would end its lock
+_WAIT = 5.0  # maximum time in seconds to wait for a killed training to free its memory
+_held: dict[Path, int] = {}  # folder -> descriptor of this process. Closing the descriptor would end the lock
 
 
 def acquire(folder: Path) -> None:
-    """Lock ``folder``, which is created if necessary, for this training until its process ends.
+    """Lock ``folder`` for this training until its process ends. The folder is created if necessary.
 
-    The lock belongs to the process (``lockf``). With ``flock``, the data workers of a killed training would keep it.
-    On a file system without locks the folder is not locked.
+    The lock belongs to the process (``lockf``). With ``flock``, the data workers of a killed training would keep the
+    lock. If the file system has no locks, the folder is not locked.
 
     Raises:
         OSError: if the folder cannot be written.
@@ -40,7 +40,7 @@ def acquire(folder: Path) -> None:
                 "stop it, or choose another --save-dir."
             )
         time.sleep(0.1)
-    with contextlib.suppress(OSError):  # on a full disk, the lock does not name its owner
+    with contextlib.suppress(OSError):  # on a full disk, the name of the owner cannot be written into the lock file
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()} on {socket.gethostname()}\n".encode(), 0)
 

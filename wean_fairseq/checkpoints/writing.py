@@ -10,7 +10,7 @@ from ..errors import UserError
 from ..storage.files import HashedFile, copy_into, is_special, write_whole
 from ..storage.manifest import Manifest
 
-CRASH_REPORT = "crash.pt"  # fairseq's dump of a failed training, for debugging
+CRASH_REPORT = "crash.pt"  # file that fairseq writes for debugging when a training fails
 
 
 def save(state: dict[str, Any], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Criterions. Importing a module registers its criterion."""
+"""Criterions of the models. Importing a module registers its criterion."""
 
 from .. import register
 

@@ -1,7 +1,8 @@
 """``model_loss``: the loss that a model computes in its own forward, with the auxiliary losses of its paper.
 
-The model's forward gets the target and returns summed losses. Therefore distributed training sees that every parameter
-is used, and a model can compute the loss of a large vocabulary without building all its scores.
+The model's forward gets the target and returns summed losses. This has two reasons: distributed training sees that
+every parameter is used, and a model can compute the loss of a large vocabulary without computing all its scores at
+once.
 """
 
 import math
@@ -29,7 +30,7 @@ _PER_TOKEN = "per_token:"  # prefix of a sum that is logged as an average over t
 
 @dataclass
 class ModelLossConfig(FairseqDataclass):
-    """Options of the criterion. The papers train without label smoothing, except where their recipes set it."""
+    """Options of the criterion. The papers use no label smoothing, except where the recipes set it."""
 
     label_smoothing: float = option(
         0.0, "probability mass spread over the other words, as in label_smoothed_cross_entropy; 0 = none"
@@ -47,12 +48,12 @@ class ModelLossConfig(FairseqDataclass):
 
 @register_criterion("model_loss", dataclass=ModelLossConfig)
 class ModelLossCriterion(FairseqCriterion):
-    """Computes sums over tokens. The division happens once, in ``reduce_metrics``.
+    """Computes sums over tokens. ``reduce_metrics`` divides them once.
 
-    ``sentence_avg`` divides gradients by sentences instead of tokens. ``bf16_output`` (see
-    ``modules.output_matmul.bf16_products``) rounds in validation too. It does not affect additive scores, nor the
-    scores of ``dnpg`` with label smoothing. ``skip_first_target`` trains like the C-DNPG authors' code, which removes
-    [CLS] from its targets and therefore never trains P(y_1). Validation also excludes P(y_1).
+    ``sentence_avg`` divides gradients by the number of sentences instead of tokens. ``bf16_output`` (see
+    ``modules.output_matmul.bf16_products``) also rounds in validation. It does not affect additive scores, nor the
+    scores of ``dnpg`` with label smoothing. ``skip_first_target`` trains like the code of the C-DNPG authors, which
+    removes [CLS] from its targets and therefore never trains P(y_1). Validation also excludes P(y_1).
     """
 
     def __init__(self, task: FairseqTask, cfg: ModelLossConfig) -> None:
@@ -107,7 +108,7 @@ class ModelLossCriterion(FairseqCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Divide the sums of all workers once. Losses are reported in base 2, as in fairseq."""
+        """Divide the summed values of all workers once. Losses are reported in base 2, as in fairseq."""
 
         def total(key: str) -> Any:
             return sum(log.get(key, 0) for log in logging_outputs)

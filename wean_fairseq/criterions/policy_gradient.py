@@ -1,6 +1,6 @@
-"""``policy_gradient``: learning from rewards of sentences that the model generates (DRESS, EMNLP 2017).
+"""``policy_gradient``: learn from rewards for sentences that the model itself generates (DRESS, EMNLP 2017).
 
-It works with every arch of this package. Words are sampled with the steps of the decoder, and the model's forward
+It works with every arch of this package. Words are sampled with the decoder's step function, and the model's forward
 computes their probabilities. Auxiliary losses of a family are not used in training.
 
 Legend: ``B`` sentences, ``T`` words, ``L`` given words, ``V`` dictionary size, ``D`` width of the features.
@@ -28,7 +28,7 @@ from .model_loss import ModelLossConfig, ModelLossCriterion
 from .rewards import AutoEncoder, LanguageModel, Sentences, simplicity
 
 _LONGEST = 1.2  # maximum sample length as a multiple of the longest target, close to the authors' value
-_REWARD = "reward:"  # prefix of a sum over the sentences with rewards
+_REWARD = "reward:"  # prefix of a logged sum over the sentences with rewards
 
 
 @dataclass
@@ -100,14 +100,17 @@ class PolicyGradientCriterion(ModelLossCriterion):
         self.language_model = (
             LanguageModel(cfg.language_model, "--language-model", words[1:]) if cfg.language_model else None
         )
-        set_tf32(task.cfg.tf32)  # loading those two models has changed this setting
+        set_tf32(task.cfg.tf32)  # loading the two models has changed this setting
         self.baseline = nn.Linear(cfg.baseline_width, 1) if cfg.baseline_width else None
-        if self.baseline is not None:  # the expected reward is 0 at first
+        if self.baseline is not None:  # the expected reward starts at 0
             nn.init.zeros_(self.baseline.weight)
             nn.init.zeros_(self.baseline.bias)
 
     def load_state_dict(self, state_dict: Mapping[str, Any] | None, strict: bool = True, assign: bool = False) -> Any:
-        """Load a baseline, if there is one. A training may start from a checkpoint of a criterion without baseline."""
+        """Load the baseline, if there is one.
+
+        A training may start from a checkpoint whose criterion had no baseline.
+        """
         return super().load_state_dict(state_dict, strict, assign) if state_dict is not None else None
 
     def forward(
@@ -116,7 +119,8 @@ class PolicyGradientCriterion(ModelLossCriterion):
         """See ``ModelLossCriterion``."""
         if not isinstance(getattr(model, "decoder", None), StepDecoder):
             raise UserError(f"criterion policy_gradient is for the archs of this package, not {type(model).__name__}.")
-        sample = {**sample, "target": model.get_targets(sample, None)}  # with only words that the model can write
+        # the target with only those words that the model can write
+        sample = {**sample, "target": model.get_targets(sample, None)}
         if model.training:
             return self._policy_loss(model, sample)
         loss, size, logged = super().forward(model, sample, reduce)
@@ -125,7 +129,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return loss, size, logged | _sums(rewards, words.new_ones(len(words), dtype=torch.bool))
 
     def _policy_loss(self, model: BaseFairseqModel, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
-        # Sample a sentence per source. It starts with the first words of the target.
+        # Sample one sentence per source. It starts with the first words of the target.
         given = given_words(self.task.epoch, self.cfg.given_words, self.cfg.fewer_words, self.cfg.fewer_every)
         words = self._draw(model, sample, given)  # (B, T)
         is_word = words.ne(self.padding_idx)
@@ -155,7 +159,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
         return loss, len(words), logged | _sums(rewards, rewarded)
 
     def _expected(self, features: Tensor) -> Tensor:
-        """Return b_t (B, T), a linear map of features (B, T, D) that receive no gradient from it."""
+        """Return b_t (B, T), a linear map of the features (B, T, D). No gradient flows back into the features."""
         assert self.baseline is not None
         if features.size(2) != self.baseline.in_features:
             raise UserError(
@@ -171,7 +175,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     @torch.no_grad()
     def reward(self, sample: dict[str, Any], words: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return r of the sentences ``words`` (B, T), and its terms by name, each of shape (B,)."""
+        """Return the reward r of the sentences ``words`` (B, T), and its terms by name, each of shape (B,)."""
         sources, outputs, targets = (
             self._sentences(tokens) for tokens in (sample["net_input"]["src_tokens"], words, sample["target"])
         )
@@ -195,7 +199,7 @@ class PolicyGradientCriterion(ModelLossCriterion):
 
     @staticmethod
     def reduce_metrics(logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Reduce the metrics of ``model_loss``, and average the rewards over the sentences with rewards."""
+        """Reduce the metrics of ``model_loss``, and average the rewards over the rewarded sentences."""
         ModelLossCriterion.reduce_metrics(logging_outputs)
         names = sorted({key for log in logging_outputs for key in log if key.startswith(_REWARD)})
         count = sum(log.get("rewarded", 0) for log in logging_outputs)
@@ -228,7 +232,8 @@ def draw(
         Words including the given words, (B, T'), padded after the end symbol. A sentence that reached the maximum
             length has no end symbol.
     """
-    # Sampling uses no dropout, and the search's steps, which are cheaper than a full forward for every word.
+    # Samples are drawn without dropout and with the steps of the search, which are cheaper than a full forward for
+    # every word.
     training = model.training
     model.eval()
     encoder: Any = model.encoder
@@ -241,13 +246,13 @@ def draw(
     next_words = torch.cat([target.new_full((len(target), 1), end), words], dim=1)
     done = (words.eq(end) | words.eq(padding)).any(dim=1)  # (B,)
     # The first step reads the given words at once. Every later step reads the word that was just sampled. A finished
-    # sentence is continued with padding until all sentences are finished.
+    # sentence is padded until all sentences are finished.
     while words.size(1) < longest and not done.all():
         step, state = decoder.step(next_words, memory, state)
         scores = decoder.scores(step, memory)[:, -1:]
         lprobs = decoder.get_normalized_probs((scores, None), log_probs=True, sample=None)[:, 0]  # (B, V)
         lprobs[:, padding] = -torch.inf  # an untrained padding symbol may be as probable as a word
-        # For a diverged model, any word is sampled. Its loss reports the divergence.
+        # If the model has diverged, any word may be sampled. The loss of that word reports the divergence.
         chosen = lprobs.argmax(dim=1) if greedy else lprobs.exp().nan_to_num(nan=1.0).multinomial(1).squeeze(1)
         next_words = chosen.masked_fill(done, padding).unsqueeze(1)
         words = torch.cat([words, next_words], dim=1)

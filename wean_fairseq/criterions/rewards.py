@@ -1,6 +1,6 @@
 """Rewards of simplifications (Zhang and Lapata, EMNLP 2017): simplicity, relevance and fluency.
 
-A reward is computed from word ids, so no gradient passes through it. The models of relevance and fluency are
+Rewards are computed from word ids, so no gradient passes through them. The models for relevance and fluency are
 checkpoints of other trainings and stay frozen.
 
 Legend: ``B`` sentences, ``T`` words, ``L`` layers, ``H`` hidden width.
@@ -20,7 +20,7 @@ from ..errors import UserError
 from ..modules import base_ids
 from ..text.ngrams import count_all, sentence_sari
 
-Sentences = Sequence[list[int]]  # without end symbols
+Sentences = Sequence[list[int]]  # each sentence is a list of word ids without the end symbol
 
 
 def simplicity(sources: Sentences, outputs: Sentences, targets: Sentences, forward: float) -> Tensor:
@@ -36,19 +36,19 @@ def simplicity(sources: Sentences, outputs: Sentences, targets: Sentences, forwa
 
 
 class RewardModel:
-    """A frozen model of another training. It is not a part of the criterion that uses it.
+    """A frozen model from another training. It is not registered as a submodule of the criterion that uses it.
 
     Args:
         path: path of its checkpoint.
-        option: command line option that named it.
+        option: command-line option that named the checkpoint.
         dictionaries: dictionaries of the words that the model will read.
 
     Raises:
-        UserError: if it cannot be loaded, is another kind of model, or has another dictionary.
+        UserError: if the model cannot be loaded, is of another kind, or has another dictionary.
     """
 
     wanted: str  # description of the required model
-    kind: str  # option that only the tasks of such models have
+    kind: str  # an option that only the task of such a model has
 
     def __init__(self, path: str, option: str, dictionaries: Sequence[Dictionary]) -> None:
         try:
@@ -57,7 +57,7 @@ class RewardModel:
             raise UserError(
                 f"{option} {path} needs the dictionary of its training ({error}): restore that file."
             ) from error
-        options = task.cfg or task.args  # language_modeling only has `args`, the old name
+        options = task.cfg or task.args  # language_modeling still stores its options under the old name `args`
         if self.kind not in options:
             raise UserError(f"{option} {path} is of --task {options._name}, but must be {self.wanted}.")
         self.dictionary: Dictionary = task.source_dictionary
@@ -69,7 +69,7 @@ class RewardModel:
         self.model: Any = model.requires_grad_(False)
 
     def _batch(self, sentences: Sentences, device: torch.device) -> Tensor:
-        """Return sentences with their end symbols, (B, T). Slots are words that the model does not know."""
+        """Return a batch (B, T) of sentences with end symbols. A slot is an unknown word for the model."""
         self.model.to(device)
         rows = [torch.tensor([*words, self.dictionary.eos()]) for words in sentences]
         batch = data_utils.collate_tokens(rows, self.dictionary.pad()).to(device)

@@ -1,13 +1,13 @@
 """Source words as BERT reads them: the outputs of all layers for each word of a sentence or of a list of topics.
 
-A sentence is ``[CLS] w1 w2 ... [SEP]``. BERT reads it without the marks of its tokens. The units of byte pair encoding
-are joined, and every unit gets the features of its whole word.
+A sentence is ``[CLS] w1 w2 ... [SEP]``. BERT reads it without subword marks. The units of byte pair encoding are joined
+into words, and every unit gets the features of its whole word.
 
 Topics are one joint sequence ``[CLS] t1 [PAD] t2 ... [SEP]`` (PC-SAN, KSII TIIS 14(8), 2020, section 3.2). The paper
-shows the sequence, but does not define the separator of topics. Here the separator is an option, and it is attended to
-like a word, because a masked separator would have no effect.
+shows the sequence, but does not define the separator of topics. Here the separator is an option. It is attended to like
+a word, because a masked separator would have no effect.
 
-BERT is frozen, so its outputs for given words never change. They are computed once, outside of the model
+BERT is frozen, so its outputs for the same words never change. Therefore they are computed once, outside of the model
 (``bert_inputs.py``).
 
 Legend: ``k`` words of a line, ``L`` layers of BERT, ``H`` its width.
@@ -33,13 +33,14 @@ from ..storage.pickles import look_into
 from ..text.steps import MARK
 
 Words = tuple[str, ...]  # the words of one line
-STORED = np.float16  # half the disk space of float32. BERT's outputs are of order 1, so 3 digits remain correct
+# it needs half the disk space of float32. BERT's outputs are of order 1, so about 3 digits remain correct
+STORED = np.float16
 
-UNKNOWN_WORD = "<unk>"  # fairseq's symbol for a word whose spelling is lost
-_CONTINUES = "@@"  # end of all units of a word except the last in byte pair encoding
+UNKNOWN_WORD = "<unk>"  # fairseq's symbol for a word whose spelling is not known
+_CONTINUES = "@@"  # suffix of all units of a word except the last in byte pair encoding
 _LIMITS = ", or give --length-policy truncate --max-pair-length N"
 _BATCH = 64
-_MANY = 1000  # a progress bar is shown for more sentences than this
+_MANY = 1000  # if there are more sentences than this, a progress bar is shown
 _TOKENIZER_FILES = (
     "tokenizer.json",
     "vocab.txt",
@@ -49,13 +50,14 @@ _TOKENIZER_FILES = (
 )
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")  # transformers loads the first kind that exists
 _LARGEST_CONFIG, _LARGEST_TOKENIZER = 1 << 20, 1 << 26  # bytes
-_LARGEST_PARAMETER = 16  # bytes in a file of weights for each counted parameter. About a third is not counted
-_SMALL = 1 << 24  # number of parameters of a model that fits into memory in any case
-_LARGEST_PADDING = 128  # the number of embedding rows beyond the tokenizer's pieces is smaller
+# maximum bytes in the weight files for each counted parameter. About a third of the parameters is not counted
+_LARGEST_PARAMETER = 16
+_SMALL = 1 << 24  # a model with at most this number of parameters always fits into memory
+_LARGEST_PADDING = 128  # the number of embedding rows beyond the tokenizer's pieces must be smaller
 
 
 class _BertConfig(Struct):
-    """The sizes in a config.json. Members that may be missing are 0."""
+    """The sizes in a model's config.json. Members that the file may omit are 0."""
 
     model_type: Literal["bert"]  # other models have additional sizes
     num_hidden_layers: Annotated[int, Meta(ge=1, le=1000)]
@@ -72,7 +74,7 @@ class FrozenBert:
 
     Args:
         path: the directory.
-        separator: token between two topics. Empty = none. None = the lines are sentences.
+        separator: token between two topics. Empty = no separator. None = the lines are sentences.
 
     Attributes:
         num_layers: ``L``, without the embeddings.
@@ -96,10 +98,10 @@ class FrozenBert:
         self._model: Any = None
 
     def features(self, lines: Sequence[Words]) -> Iterator[tuple[int, np.ndarray]]:
-        """Run BERT over ``lines``, in batches of similar length, with a progress bar if there are many.
+        """Run BERT over ``lines`` in batches of similar length. A progress bar is shown if there are many lines.
 
         Yields:
-            The index of a line and the outputs of all layers, averaged over the pieces of a word: (k, L, H).
+            The index of a line, and the outputs of all layers, averaged over the pieces of each word: (k, L, H).
 
         Raises:
             UserError: if BERT cannot be loaded, or cannot read the words.
@@ -107,7 +109,7 @@ class FrozenBert:
         self._load()
         sequences = [self._sequence(words) for words in lines]
         order = sorted(range(len(lines)), key=lambda number: len(sequences[number][0]))
-        is_hidden = None if len(order) > _MANY else True  # None: show it on a terminal
+        is_hidden = None if len(order) > _MANY else True  # None = show the bar only on a terminal
         with tqdm(total=len(order), desc="BERT", unit=" lines", leave=False, disable=is_hidden) as bar:
             for start in range(0, len(order), _BATCH):
                 batch = order[start : start + _BATCH]
@@ -117,7 +119,7 @@ class FrozenBert:
                 bar.update(len(batch))
 
     def release(self) -> None:
-        """Free the memory of the model. It is loaded again when it is needed."""
+        """Free the memory of the model. The model is loaded again when it is needed."""
         self._model = None
 
     def _load(self) -> None:
@@ -133,7 +135,7 @@ class FrozenBert:
         self._model.to("cuda" if torch.cuda.is_available() else "cpu")
 
     def _sequence(self, words: Words) -> tuple[list[int], list[slice]]:
-        """Return the ids of a line, and the positions of each word's pieces in it."""
+        """Return the ids of the tokens of a line, and the positions of each word's pieces."""
         tokenizer = self._tokenizer
         ids: list[int] = [tokenizer.cls_token_id]
         places: list[slice] = []
@@ -142,7 +144,7 @@ class FrozenBert:
                 ids.append(tokenizer.convert_tokens_to_ids(self.separator))
             pieces: list[int] = []
             if word != UNKNOWN_WORD:
-                # A word that is spelt like a special token is an ordinary word.
+                # A word that is spelt like a special token is treated as an ordinary word.
                 pieces = tokenizer(word, add_special_tokens=False, split_special_tokens=True).input_ids
             pieces = pieces or [tokenizer.unk_token_id]  # BERT removes control characters
             places += [slice(len(ids), len(ids) + len(pieces))] * units
@@ -162,13 +164,13 @@ class FrozenBert:
         device = self._model.device
         rows = [torch.tensor(ids) for ids in sequences]
         input_ids = pad_sequence(rows, batch_first=True, padding_value=self._tokenizer.pad_token_id)
-        # The mask is 0 only for padding of the batch. A [PAD] between topics is attended to.
+        # The mask is 0 only at the padding of the batch. A [PAD] between topics is attended to.
         attended = pad_sequence([torch.ones_like(row) for row in rows], batch_first=True)
         out = self._model(input_ids=input_ids.to(device), attention_mask=attended.to(device), output_hidden_states=True)
         return torch.stack(out.hidden_states[1:], dim=2).float()
 
     def _pool_pieces(self, states: torch.Tensor, places: list[slice]) -> np.ndarray:
-        """Return the mean over the pieces of each word: (pieces, L, H) -> (k, L, H)."""
+        """Average over the pieces of each word: (pieces, L, H) -> (k, L, H)."""
         means = torch.stack([states[place].mean(dim=0) for place in places])
         rows = means.cpu().numpy().astype(STORED)
         if not np.isfinite(rows).all():
@@ -177,7 +179,7 @@ class FrozenBert:
 
 
 def _joined(units: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield the words of a sentence without the marks of its units, and the number of units of each word."""
+    """Yield each word of a sentence without subword marks, and the number of its units."""
     word: list[str] = []
     for unit in units:
         if word and (unit == UNKNOWN_WORD or not word[-1].endswith(_CONTINUES)):
@@ -197,7 +199,7 @@ def model_files(folder: Path, option: str, any_tokenizer: bool = False) -> list[
 
     Args:
         option: name of the option for the directory, for messages.
-        any_tokenizer: accept tokenizers with other files than BERT's tokenizer.
+        any_tokenizer: also accept tokenizers whose files differ from those of BERT's tokenizer.
 
     Raises:
         UserError: if a file is missing, too large or not regular.
@@ -229,7 +231,10 @@ def model_files(folder: Path, option: str, any_tokenizer: bool = False) -> list[
 
 
 def _read_config(path: Path, size: int) -> _BertConfig:
-    """Read the configuration of a BERT whose files have ``size`` bytes. It must not describe a much larger model."""
+    """Read the configuration of a BERT whose weight files have ``size`` bytes.
+
+    It must not describe a model that is much larger than the files.
+    """
     try:
         config = convert(read_json(path, _LARGEST_CONFIG), _BertConfig)
     except (OSError, ValueError, ValidationError) as error:
@@ -246,7 +251,9 @@ def _read_config(path: Path, size: int) -> _BertConfig:
 
 
 def load_transformer(path: str) -> tuple[Any, Any]:
-    """Load the tokenizer and the model of a local directory with weights for all parameters. Nothing is downloaded.
+    """Load the tokenizer and the model of a local directory, which must have weights for all parameters.
+
+    Nothing is downloaded.
 
     Raises:
         UserError: if it cannot be loaded. ``model_files`` must check the files first.
@@ -254,9 +261,9 @@ def load_transformer(path: str) -> tuple[Any, Any]:
     hide_broken_torchaudio()
     transformers = import_optional("transformers")
     try:
-        with _silence(transformers):  # its warnings quote the configuration, control characters too
+        with _silence(transformers):  # its warnings quote the configuration, including any control characters
             config = transformers.AutoConfig.from_pretrained(path, **LOCAL_AND_NO_CODE)
-            with torch.device("meta"):  # a model without memory
+            with torch.device("meta"):  # a model that occupies no memory
                 parameters = transformers.AutoModel.from_config(config).num_parameters()
             size = sum(file.stat().st_size for kind in _WEIGHTS for file in Path(path).glob(kind))
             if parameters > max(size, _SMALL):
@@ -267,12 +274,12 @@ def load_transformer(path: str) -> tuple[Any, Any]:
                 **LOCAL_AND_NO_CODE,
                 output_loading_info=True,
                 dtype=torch.float32,
-                ignore_mismatched_sizes=True,  # rejected below, with their names
+                ignore_mismatched_sizes=True,  # such parameters are rejected below, with their names
             )
         with torch.inference_mode():
             if type(tokenizer.model_max_length) not in (int, float):
                 raise ValueError("its tokenizer has no number as its model_max_length")
-            pieces = len(tokenizer)  # transformers creates an empty tokenizer if the files contain none
+            pieces = len(tokenizer)  # transformers creates an empty tokenizer if it finds no vocabulary
             if 2 * pieces < config.vocab_size:
                 raise ValueError(f"its tokenizer knows {pieces} pieces, but the vocab_size is {config.vocab_size}")
             inputs = tokenizer(["a", "a b"], padding=True, return_tensors="pt")
@@ -286,7 +293,7 @@ def load_transformer(path: str) -> tuple[Any, Any]:
             raise TypeError("its config.json asks for outputs without names")
     except Exception as error:  # a directory can cause any error in transformers
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        if "weights_only" in reason:  # torch's message advises to load it anyway
+        if "weights_only" in reason:  # torch's message would advise loading the file unsafely
             reason = "its weights would call other functions than a file of weights needs"
         raise UserError(f"the model in {path} cannot be loaded: {reason or type(error).__name__}.") from error
     _check_weights(path, report)
@@ -295,7 +302,7 @@ def load_transformer(path: str) -> tuple[Any, Any]:
 
 @contextmanager
 def _silence(transformers: Any) -> Iterator[None]:
-    """Hide the progress bar of a fast load, and the report about heads that are skipped on purpose."""
+    """Hide the progress bar of loading, and the report about heads that are skipped on purpose."""
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.CRITICAL)
@@ -307,7 +314,10 @@ def _silence(transformers: Any) -> Iterator[None]:
 
 
 def _check_weights(path: str, report: dict[str, Any]) -> None:
-    """Reject weights that do not match the config. The pooler is not used, and other heads are not loaded."""
+    """Reject weights that do not match the configuration. The pooler may be missing, because it is not used.
+
+    Weights of other heads are ignored.
+    """
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     surplus = sorted(name for name in report["unexpected_keys"] if ".layer." in name)
     resized = sorted(name for name, *_ in report["mismatched_keys"])

@@ -1,8 +1,9 @@
 """Features of source words from a frozen BERT, computed once and stored in memory-mapped files.
 
-A file contains the features of all distinct lines of a split, sorted. Its name is a checksum over BERT's digest, the
-separator of topics and the lines, so that any change selects another file. The file appears when it is complete. A
-second process that needs the same file waits for it. Half precision is used: 12 layers of 768 take 18 KiB per word.
+A file contains the features of all distinct lines of a split, in sorted order. Its name is a checksum over BERT's
+digest, the separator of topics and the lines, so that any change selects another file. The file appears only when it is
+complete. A second process that needs the same file waits for it. Features have half precision: 12 layers of width 768
+take 18 KiB per word.
 
 Legend: ``B`` batch, ``S`` source length, ``N`` words of a split, ``L`` layers of BERT, ``H`` its width.
 """
@@ -37,11 +38,14 @@ from .pairs import PairLimits, word_ids, word_positions
 logger = logging.getLogger(__name__)
 
 _FORMAT = 1
-_BLOCK = 1 << 24  # bytes per read for a checksum
+_BLOCK = 1 << 24  # number of bytes per read when a checksum is computed
 
 
 class StoredFeatures:
-    """The features of lines, read from files for prepared data sets, otherwise computed immediately."""
+    """Features of lines.
+
+    They are read from files for prepared data sets, and otherwise computed when they are needed.
+    """
 
     def __init__(self, bert: FrozenBert, folder: Path) -> None:
         self.bert = bert
@@ -49,7 +53,7 @@ class StoredFeatures:
         self._splits: dict[str, tuple[np.ndarray, dict[Words, int]]] = {}
 
     def prepare(self, split: str, lines: Iterable[Words]) -> None:
-        """Load the features of a split from its file, which is written first if necessary.
+        """Load the features of a split from its file. If the file is missing, it is written first.
 
         Raises:
             UserError: if the directory or BERT cannot be used.
@@ -61,7 +65,7 @@ class StoredFeatures:
             features = cache.read()
             if features is None:
                 with cache.locked():
-                    features = cache.read(warn=True)  # another process may have written it in the meantime
+                    features = cache.read(warn=True)  # another process may have written the file in the meantime
                     if features is None:
                         cache.write(split, starts)
                         self.bert.release()
@@ -76,11 +80,11 @@ class StoredFeatures:
         self._splits[split] = features, dict(zip(distinct, starts[:-1].tolist(), strict=True))
 
     def align(self, src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-        """Return the features of the words of a batch at their positions, and 0 at end symbols and padding.
+        """Return the features of a batch at the positions of its words, with 0 at end symbols and padding.
 
         Args:
             src_tokens: (B, S), padded on either side.
-            dictionary: dictionary of the source, including the spelling of unknown words.
+            dictionary: dictionary of the source, including the spellings of unknown words.
 
         Returns:
             Shape (B, S, L, H), float32.
@@ -95,7 +99,7 @@ class StoredFeatures:
         return aligned
 
     def _rows(self, lines: Sequence[Words]) -> list[np.ndarray]:
-        """Return the features of each line's words, (k, L, H) each, without lines that have no words."""
+        """Return the features of the words of each line, (k, L, H) each. Lines without words are left out."""
         lines = [words for words in lines if words]
         features = [self._find(words) for words in lines]
         missing = [number for number, rows in enumerate(features) if rows is None]
@@ -130,7 +134,7 @@ class TopicBertConfig(BertConfig):
 
 
 class BertInputs(ExtraInputs):
-    """The features of the source words of a batch, ``bert_features`` (B, S, L, H), from ``--bert``."""
+    """The features ``bert_features`` (B, S, L, H) of a batch's source words, computed by the BERT of ``--bert``."""
 
     option = "bert"
     names = ("bert_features",)
@@ -146,12 +150,12 @@ class BertInputs(ExtraInputs):
 
     @classmethod
     def check(cls, cfg: Any) -> None:
-        """Raise ``UserError`` if there is a cache and no BERT."""
+        """Raise ``UserError`` if a cache is given without a BERT."""
         if cfg.bert is None and cfg.bert_cache:
             raise UserError("--bert-cache is for --bert DIR, which is not given: leave it out.")
 
     def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
-        """Compute the features of sources that are not cached, except for pairs that are omitted from training."""
+        """Compute the missing features of the sources, except for pairs that are left out of training."""
         limits = PairLimits(self.cfg.max_pair_length, str(self.cfg.length_policy))
         longest = limits.length if training and limits.drops else sys.maxsize
         lines = set(word_ids((pairs.src[index] for index in range(len(pairs.src))), self.dictionary))
@@ -170,7 +174,7 @@ class BertInputs(ExtraInputs):
 
 
 class _CacheFile:
-    """A directory with the features of some lines, shape (N, L, H), and a manifest that identifies them."""
+    """A directory that contains the features of some lines, shape (N, L, H), and a manifest that identifies them."""
 
     def __init__(self, folder: Path, bert: FrozenBert, lines: list[Words], words: int) -> None:
         self.bert = bert
@@ -184,9 +188,9 @@ class _CacheFile:
         self.path = folder / key
 
     def read(self, *, warn: bool = False) -> np.ndarray | None:
-        """Return the features, memory-mapped.
+        """Return the features as a memory map.
 
-        ``None`` if they are missing, damaged (logged with ``warn``) or belong to other data.
+        Return ``None`` if they are missing, damaged (logged with ``warn``), or computed from other data.
         """
         if not self.path.exists():
             return None
@@ -204,7 +208,7 @@ class _CacheFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold a lock against other processes that write the same file. It ends with the process in any case."""
+        """Hold a lock so that no other process writes the same file. The lock ends with the process in any case."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open_growing(self.folder / f".{self.path.name}.lock") as lock:
             try:
@@ -215,7 +219,7 @@ class _CacheFile:
             yield
 
     def write(self, split: str, starts: np.ndarray) -> None:
-        """Compute the features and write them completely or not at all.
+        """Compute the features, and write them completely or not at all.
 
         ``starts`` contains the index of the first row of each line.
         """

@@ -1,10 +1,10 @@
-"""Words outside the dictionary that keep their spelling, and the slots through which models copy them.
+"""Words outside the dictionary keep their spelling, and models copy them through slots.
 
-An ``ExtendedDictionary`` assigns every unknown word that it reads an id above the ids of the dictionary. These
-*spelling* ids exist only in this process and never reach a model. ``SlotMap`` turns them into the ids that models read:
-within a sentence pair the k-th distinct unknown word of the source is slot k, in the source and in the target. Words
-beyond the last slot, and unknown words of the target that are not in the source, become ``<unk>``. Training, generation
-and interactive use share this code. After the search it turns slots back into words.
+An ``ExtendedDictionary`` gives every unknown word that it reads an id above the ids of the dictionary. These *spelling
+ids* exist only in this process and never reach a model. ``SlotMap`` replaces them by the ids that models read: within a
+sentence pair, the k-th distinct unknown word of the source is slot k, on both sides. Source words beyond the last slot,
+and unknown words of the target that are not in the source, become ``<unk>``. Training, generation and interactive use
+share this code. After the search, ``SlotMap`` turns the slots in the outputs back into words.
 
 Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``K`` slots.
 """
@@ -21,13 +21,13 @@ from torch import Tensor
 from ..errors import UserError
 from ..modules import base_ids
 
-DEFAULT_SLOTS = 64  # enough for sentences. A paragraph split into characters may need 128
+DEFAULT_SLOTS = 64  # this is enough for sentences. A paragraph split into characters may need 128
 
 
 class ExtendedDictionary(Dictionary):
-    """A copy of a dictionary whose last entries may be slots, and which stores the spelling of unknown words.
+    """A copy of a dictionary that may end with slots and stores the spelling of unknown words.
 
-    Its length includes the slots, but not the spelling ids. There are no slots before ``reserve_slots``. With
+    Its length includes the slots, but not the spelling ids. There are no slots until ``reserve_slots`` is called. With
     ``fold_case``, unknown words that differ only in case share a slot. Each is written with its first spelling in the
     source sentence.
     """
@@ -43,10 +43,13 @@ class ExtendedDictionary(Dictionary):
         self._words = {word: index for word, index in self.indices.items() if word not in no_words}
 
     def forget_spellings(self) -> None:
-        """Remove all words outside the dictionary. A server that reads text for days must call this."""
+        """Remove all words outside the dictionary.
+
+        A server that reads text for days must call this method to free memory.
+        """
         self._spellings: list[str] = []
         self._spelling_ids: dict[str, int] = {}
-        self._same: list[int] = []  # for each spelling, the number of the first spelling of the same word
+        self._same: list[int] = []  # for each spelling, the number of the first spelling of that word
         self._same_numbers = torch.tensor(self._same)  # `_same` as a tensor, updated when it is needed
         self._folded: dict[str, int] = {}
 
@@ -56,9 +59,9 @@ class ExtendedDictionary(Dictionary):
         return len(self) - self.num_slots
 
     def reserve_slots(self, number: int) -> None:
-        """Append ``number`` slots, once and before any text is read.
+        """Append ``number`` slots. This must happen once, before any text is read.
 
-        Raises ``UserError`` if a word looks like a slot.
+        Raise ``UserError`` if a word of the dictionary looks like a slot.
         """
         if self.num_slots == number:
             return
@@ -83,7 +86,7 @@ class ExtendedDictionary(Dictionary):
         append_eos: bool = True,
         reverse_order: bool = False,
     ) -> Tensor:
-        """Encode a line like fairseq, but assign a spelling id to an unknown word. The dictionary never grows.
+        """Encode a line as fairseq does, but give every unknown word a spelling id. The dictionary never grows.
 
         A word that is spelt like a boundary symbol or a slot also counts as unknown.
         """
@@ -100,23 +103,23 @@ class ExtendedDictionary(Dictionary):
         return torch.tensor(ids, dtype=torch.int32)
 
     def __getitem__(self, index: int) -> str:
-        """Return the word with this id, which may be a spelling id."""
+        """Return the word with this id. The id may be a spelling id."""
         spelling = int(index) - len(self)
         if 0 <= spelling < len(self._spellings):
             return self._spellings[spelling]
         return str(super().__getitem__(index))
 
     def string(self, tensor: Tensor | list[int], *args: Any, **kwargs: Any) -> str:
-        """Return the words of tensors like fairseq's method.
+        """Return the words of tensors as fairseq's method does.
 
-        It reads each id up to five times, so ids are first copied off a GPU.
+        The ids are first copied off a GPU, because fairseq's method reads each id up to five times.
         """
         if torch.is_tensor(tensor) and tensor.dim() == 1:
             tensor = tensor.tolist()
         return str(super().string(tensor, *args, **kwargs))
 
     def same_word(self, tokens: Tensor) -> Tensor:
-        """Return ids of any shape that are equal for words that share a slot."""
+        """Return ids, in the same shape, that are equal for words that share a slot."""
         if not self.fold_case or not self._same:
             return tokens
         if len(self._same_numbers) != len(self._same):
@@ -142,11 +145,11 @@ class SlotMap:
     """Maps spelling ids to slots and back, for one batch.
 
     Args:
-        target: dictionary of the target. It is the same object as ``source`` if it has slots.
+        target: dictionary of the target. It is the same object as ``source`` if the dictionary has slots.
         src_tokens: (B, S), with spelling ids.
 
     Attributes:
-        src_tokens: with slots, (B, S).
+        src_tokens: source ids with slots, (B, S).
     """
 
     def __init__(self, source: ExtendedDictionary, target: ExtendedDictionary, src_tokens: Tensor) -> None:
@@ -158,13 +161,13 @@ class SlotMap:
         if not slots:
             self.src_tokens = base_ids(src_tokens, len(source), source.unk())
             return
-        # For every source word, find its first occurrence in the sentence. The number of an unknown word is the count
-        # of distinct unknown words before it, and words beyond the last slot become <unk>.
+        # Find the first occurrence of every source word in its sentence. The slot number of an unknown word is the
+        # count of distinct unknown words before it. Words beyond the last slot become <unk>.
         unknown = src_tokens >= len(source)
         first = self.src_keys.unsqueeze(2).eq(self.src_keys.unsqueeze(1)).int().argmax(dim=2)  # (B, S)
         position = torch.arange(src_tokens.size(1), device=src_tokens.device)
         opens = unknown & first.eq(position)  # the first occurrence of a word
-        number = (opens.cumsum(dim=1) - 1).gather(1, first)  # of the word among the distinct words
+        number = (opens.cumsum(dim=1) - 1).gather(1, first)  # number of the word among the distinct unknown words
         slot = torch.where(number < slots, source.first_slot + number, source.unk())
         self.src_tokens = torch.where(unknown, slot, src_tokens)
         self._words.scatter_(1, torch.where(opens, number.clamp(max=slots), slots), src_tokens)
@@ -181,7 +184,7 @@ class SlotMap:
     def spell(self, rows: int | Tensor, tokens: Tensor) -> Tensor:
         """Return the ids (T,), with slot ids replaced by the spelling ids of their words.
 
-        ``rows`` is the sentence of all ids, or of each id.
+        ``rows`` is the sentence of all ids, or one sentence for each id.
         """
         if not self.dictionary.num_slots:
             return tokens
@@ -190,9 +193,9 @@ class SlotMap:
         return torch.where(is_slot, self._words.to(tokens)[rows, slot.clamp(min=-1)], tokens)
 
     def spell_all(self, outputs: Sequence[tuple[int, Tensor]]) -> Sequence[Tensor]:
-        """Apply ``spell`` to many outputs with their sentences.
+        """Apply ``spell`` to many outputs, each with the number of its sentence.
 
-        It uses few kernels, because a batch has hundreds of outputs.
+        This needs only a few GPU kernels, although a batch has hundreds of outputs.
         """
         if not self.dictionary.num_slots or not outputs:
             return [tokens for _, tokens in outputs]

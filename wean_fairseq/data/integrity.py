@@ -1,4 +1,4 @@
-"""Verify binarised data: checksums, and consistency of index and dictionary."""
+"""Verify binarised data: its checksums, and that index and dictionary are consistent."""
 
 import hashlib
 import logging
@@ -18,7 +18,7 @@ from ..storage.manifest import Manifest, check_file
 
 logger = logging.getLogger(__name__)
 
-_HEADER = 26  # bytes of an index before the sizes (4 bytes each) and positions (8 bytes each)
+_HEADER = 26  # number of bytes of an index before the sizes (4 bytes each) and positions (8 bytes each)
 _ADVICE = (
     "it is damaged, or was replaced; restore it, or make the data again with fairseq-preprocess, or, if the change is "
     "intended, run wean-checksum on its directory"
@@ -26,13 +26,13 @@ _ADVICE = (
 
 
 def check_data(paths: list[Path]) -> None:
-    """Reject files that have changed since the first training with them, or since wean-checksum.
+    """Reject files that have changed since the first training on them, or since wean-checksum.
 
     Args:
         paths: files of data directories. Missing files are skipped.
 
     Raises:
-        UserError: with the name of the file.
+        UserError: if a file has changed. The message names it.
     """
     valid_manifest = cache(_valid_manifest)
     for path in paths:
@@ -47,14 +47,14 @@ def check_data(paths: list[Path]) -> None:
 
 
 def check_binary(prefix: Path, size: int) -> None:
-    """Reject a memory-mapped file that is shorter than its index says, or has ids outside the dictionary.
+    """Reject a memory-mapped file that is shorter than its index says, or that contains ids outside the dictionary.
 
     Args:
         prefix: path up to ``.bin``.
         size: number of words in the dictionary.
 
     Raises:
-        UserError: with the name of the file.
+        UserError: if the file is rejected. The message names it.
     """
     index_file, binary_file = prefix.with_name(f"{prefix.name}.idx"), prefix.with_name(f"{prefix.name}.bin")
     if not (index_file.is_file() and binary_file.is_file()):
@@ -85,7 +85,7 @@ def check_binary(prefix: Path, size: int) -> None:
 
 
 def _check_symbols(content: np.ndarray, sentences: int, binary_file: Path) -> None:
-    """Warn if the text contained literal ``<s>``, ``<pad>`` or ``</s>``, which fairseq-preprocess misreads."""
+    """Warn if the text contained a literal ``<s>``, ``<pad>`` or ``</s>``, which fairseq-preprocess misreads."""
     dictionary = Dictionary()
     counts = {
         dictionary.bos_word: int(np.count_nonzero(content == dictionary.bos())),
@@ -116,10 +116,10 @@ def _read_index(content: bytes, index_file: Path) -> tuple[np.dtype, int, int]:
 
 
 def record_once(folder: Path) -> None:
-    """Write the checksums that later commands check, at the start of a training, if there are none yet."""
+    """At the start of a training, write the checksums that later commands check, unless they exist."""
     if (manifest := _valid_manifest(folder)) and manifest.digests:
         return
-    if not os.access(folder, os.W_OK):  # check this before reading all the data
+    if not os.access(folder, os.W_OK):  # check this before all the data is read
         logger.info(f"no checksums of the data are kept: {folder} is read-only")
         return
     try:
@@ -131,7 +131,7 @@ def record_once(folder: Path) -> None:
 
 
 def checksum_of(folders: list[Path], split: str) -> str | None:
-    """Return one checksum of all files of a split in any folder. ``None`` if there are no such files."""
+    """Return one checksum over all files of a split in all folders. Return ``None`` if there are no such files."""
     digests = [
         digest
         for folder in folders

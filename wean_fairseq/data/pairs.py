@@ -26,7 +26,7 @@ LENGTH_POLICIES = ("drop", "truncate")
 
 
 def word_positions(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """Return a mask of the words with the shape of ``src_tokens``. It is False at end symbols and padding."""
+    """Return a mask with the shape of ``src_tokens`` that is True at words. It is False at end symbols and padding."""
     return src_tokens.ne(dictionary.pad()) & src_tokens.ne(dictionary.eos())
 
 
@@ -36,22 +36,29 @@ def word_ids(sources: Iterable[Tensor], dictionary: Dictionary) -> list[tuple[in
 
 
 class _CutDataset(AppendTokenDataset):
-    """The first words of each sentence and its end symbol. The original text is available for ``--replace-unk``."""
+    """A data set of the first words of each sentence, followed by the end symbol.
+
+    The original text is available for ``--replace-unk``.
+    """
 
     def __init__(self, sentences: BaseWrapperDataset, length: int, end: int) -> None:
         super().__init__(TruncateDataset(StripTokenDataset(sentences, end), length), end)
         self.sentences = sentences
 
     def get_original_text(self, index: int) -> str:
-        """Return the full text of a sentence. It is truncated at the end, so positions in it remain valid."""
+        """Return the full text of a sentence.
+
+        Sentences are truncated at the end, so positions in the full text remain valid.
+        """
         return str(self.sentences.get_original_text(index))
 
 
 class PairLimits(NamedTuple):
-    """At most ``length`` tokens per side, without the end symbol. 0 = no limit.
+    """Allow at most ``length`` tokens per side, without the end symbol. 0 = no limit.
 
-    ``drop`` (the authors' first release) removes longer pairs from training and has no other effect. ``truncate``
-    (their second release) truncates both sides of training pairs, and sources of other splits, but never a reference.
+    The policy ``drop`` (the authors' first release) only removes longer pairs from training. The policy ``truncate``
+    (their second release) truncates both sides of training pairs, and the sources of other splits, but never a
+    reference.
     """
 
     length: int
@@ -69,7 +76,7 @@ class PairLimits(NamedTuple):
 
 
 def limit_pairs(dataset: LanguagePairDataset, limits: PairLimits, training: bool) -> LanguagePairDataset:
-    """Truncate the sentences of ``dataset`` to ``limits``. The end symbol is kept."""
+    """Truncate the sentences of ``dataset`` to the length of ``limits``. The end symbol is kept."""
     if not limits.truncates:
         return dataset
 
@@ -102,7 +109,7 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
         target_lang: target suffix. ``None`` = inferred from the file names.
 
     Raises:
-        UserError: with the missing item.
+        UserError: if something is missing. The message names it.
     """
     if not data:
         raise UserError("no data directory was given: name the one that fairseq-preprocess wrote (--destdir).")
@@ -127,9 +134,9 @@ def check_data_dir(data: str | None, source_lang: str | None, target_lang: str |
 
 
 def dictionary_file(path: Path) -> Path:
-    """Return the file of a dictionary, or the source's file in a folder of ``fairseq-preprocess --only-source``.
+    """Return the file of a dictionary, or the source's file if only that exists (``fairseq-preprocess --only-source``).
 
-    A model with two dictionaries is rejected later, because checkpoints record the words of both.
+    A model with two dictionaries is rejected later, because checkpoints record the words of both dictionaries.
     """
     language = path.name.split(".")[1]
     dictionaries = list(path.parent.glob("dict.*.txt"))
@@ -139,17 +146,17 @@ def dictionary_file(path: Path) -> Path:
 
 
 def is_raw_text(data: str) -> bool:
-    """Return True if the first directory of ``data`` has raw text without an index (``--dataset-impl raw``)."""
+    """Return True if the first directory of ``data`` contains raw text without an index (``--dataset-impl raw``)."""
     first = Path(split_paths(data)[0])
     return not any(first.glob("*.idx")) and any(IndexedRawTextDataset.exists(str(path)) for path in first.glob("*-*.*"))
 
 
 def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | None, keep_empty: bool) -> None:
-    """Reject sides of different length, and empty lines unless ``keep_empty``.
+    """Reject sides with different numbers of lines. Also reject empty lines unless ``keep_empty`` is set.
 
     Args:
         prefix: path of a split up to and including the languages, such as ``data-bin/train.src-tgt``.
-        sides: dictionary of each side by its suffix. A side may be missing (generation without references).
+        sides: dictionary of each side by its suffix. A side may be missing when a model generates without references.
         dataset_impl: fairseq's storage format. ``None`` = detect it.
         keep_empty: accept empty lines.
 
@@ -162,9 +169,9 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
             check_text(Path(f"{prefix}.{language}"))
         sentences = data_utils.load_indexed_dataset(f"{prefix}.{language}", dictionary, dataset_impl)
         if sentences is not None:
-            # The sizes are copied, because the sizes of a memory-mapped data set are freed with it.
+            # The sizes are copied, because the sizes of a memory-mapped data set are freed together with it.
             lengths[f"{prefix}.{language}"] = np.array(sentences.sizes)
-    # fairseq returns None for a file that is missing or has another format.
+    # fairseq returns None if a file is missing or has another format.
     if not lengths:
         advice = "leave --dataset-impl out" if dataset_impl == "raw" else "add --dataset-impl raw"
         kind = "text" if dataset_impl == "raw" else "binary"

@@ -1,4 +1,4 @@
-"""Checks of topic lines: number of topics, empty lines, unknown topics, and the separator of the released format."""
+"""Check topic lines: the number of topics, empty lines, unknown topics, and the separator of the released format."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -10,19 +10,19 @@ from ..errors import UserError
 
 logger = logging.getLogger(__name__)
 
-#: Separates essay and topics in the corpora released by MTA-LSTM's authors.
+#: This separates essay and topics in the corpora that MTA-LSTM's authors released.
 SEPARATOR = "</d>"
 
 
 def check_topics(name: str, topics: Sequence[tuple[int, ...]], max_topics: int, separator: int, first: int = 1) -> None:
-    """Reject lines that have no topic, have more than ``max_topics`` topics, or also contain an essay.
+    """Reject lines that have no topic, have more than ``max_topics`` topics, or contain an essay as well.
 
     Args:
         topics: ids of the topic words of each line.
         separator: id of ``</d>``.
 
     Raises:
-        UserError: with the number of the first invalid line.
+        UserError: if a line is rejected. The message has its number.
     """
     numbered = list(enumerate(topics, start=first))
     empty = [number for number, line in numbered if not line]
@@ -59,8 +59,8 @@ def check_known(
     """Log the number of topic words that are not in the dictionary.
 
     Args:
-        required: topics can only be distinguished by the dictionary.
-        lost_spellings: BERT also reads the topics, but the spelling of unknown words is lost.
+        required: whether only the dictionary distinguishes topics.
+        lost_spellings: whether BERT also reads the topics but cannot know the spelling of unknown words.
 
     Raises:
         UserError: if ``required`` is true and the dictionary contains none of the words.

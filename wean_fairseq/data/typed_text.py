@@ -1,8 +1,8 @@
-"""Read the lines of typed or piped text, by this package's definition of a line, and find unknown words.
+"""Read lines of typed or piped text with this package's definition of a line, and find unknown words.
 
-fairseq's own reader fails with a traceback for bytes that are not UTF-8 and for missing files. It reads a pipe in the
-encoding of the locale, treats a lone carriage return as the end of a line, so that all later outputs belong to other
-lines, and reads a byte order mark as part of the first word.
+fairseq's own reader fails with a traceback for bytes that are not UTF-8 and for missing files. It decodes a pipe with
+the encoding of the locale, treats a lone carriage return as the end of a line, so that all later outputs belong to
+other lines, and reads a byte order mark as part of the first word.
 """
 
 import sys
@@ -22,13 +22,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_typed_lines(given: str, buffer_size: int) -> Iterator[list[str]]:
-    """Yield buffers of lines without surrounding white space, like ``fairseq_cli.interactive.buffered_read``.
+    """Yield the lines in buffers, without surrounding white space, like ``fairseq_cli.interactive.buffered_read``.
 
     Args:
         given: name of a file. ``-`` = standard input.
 
     Raises:
-        UserError: with the first line that is not UTF-8, or the file that cannot be read, or if the input is closed.
+        UserError: if a line is not UTF-8 (the first such line is named), the file cannot be read, or the input is
+            closed.
     """
     lines = _lines(given)
     while buffer := list(islice(lines, buffer_size)):
@@ -47,7 +48,10 @@ def _lines(given: str) -> Iterator[str]:
 
 
 def _standard_input() -> Iterable[bytes]:
-    """Return the bytes of standard input. A notebook may replace it by a text stream, and it may be closed."""
+    """Return the bytes of standard input.
+
+    A notebook may replace standard input by a text stream, and standard input may be closed.
+    """
     if sys.stdin is None:
         raise UserError("the input is closed: type or pipe text in, or give --input a file of text.")
     if hasattr(sys.stdin, "buffer"):
@@ -56,10 +60,10 @@ def _standard_input() -> Iterable[bytes]:
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file. A line of more than ``_LONGEST`` bytes is an error, because a stream may never end.
+    """Yield the lines of a file. A line with more than ``_LONGEST`` bytes is an error, because a stream may never end.
 
     Raises:
-        UserError: with the number of the line.
+        UserError: if a line is too long. The message has its number.
     """
     for number, line in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), start=1):
         if len(line) > _LONGEST:
@@ -81,13 +85,16 @@ def _decoded(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
-    """Return for each word (T,) whether the dictionary contains it. Slots and spelling ids are above its own words."""
+    """Return whether the dictionary contains each of the words (T,).
+
+    Slots and spelling ids have higher numbers than the dictionary's own words.
+    """
     base = num_base_words(dictionary)
     return [index < base and index != dictionary.unk() for index in tokens.tolist()]
 
 
 def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
-    """Return a warning if more than a fifth of the words are not in the dictionary, else an empty string."""
+    """Return a warning if more than a fifth of the words are not in the dictionary, otherwise an empty string."""
     words = 0
     unknown: list[str] = []
     for tokens in sentences:

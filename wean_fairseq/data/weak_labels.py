@@ -21,12 +21,12 @@ from ..fields import option
 from ..storage.files import read_regular
 from .extra_inputs import ExtraInputs
 
-SENTENCE_LEVEL = 1  # the label of the end symbol, which the files do not contain
-NO_LABEL = -1  # label of padding. Losses ignore it
+SENTENCE_LEVEL = 1  # label of the end symbol, which the files do not contain
+NO_LABEL = -1  # label at padding. Losses ignore it
 
 
 class _SideLabels(NamedTuple):
-    """Labels of all words of a side, one sentence after another, with the start of each sentence and the end."""
+    """The labels of all words of a side, concatenated, with the start of each sentence and the end of the last one."""
 
     labels: NDArray[np.int8]
     starts: NDArray[np.int64]
@@ -46,7 +46,8 @@ class _SideLabels(NamedTuple):
 class LabelledPairs(BaseWrapperDataset):
     """Sentence pairs whose batches have ``source_labels`` (B, S) and ``target_labels`` (B, T) in ``net_input``.
 
-    A label is 0 or 1, and ``NO_LABEL`` at padding. Sentences may be truncated versions of the labelled sentences.
+    A label is 0 or 1 at a word and ``NO_LABEL`` at padding. The sentences may be truncated versions of the labelled
+    sentences.
     """
 
     def __init__(self, dataset: LanguagePairDataset, source: _SideLabels, target: _SideLabels) -> None:
@@ -55,7 +56,7 @@ class LabelledPairs(BaseWrapperDataset):
         self.target = target
 
     def collater(self, samples: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
-        """Return a batch of ``dataset`` with the labels."""
+        """Return the batch of ``dataset`` with labels."""
         batch: dict[str, Any] = self.dataset.collater(samples, **layout)
         if batch:
             ids, net_input = batch["id"].tolist(), batch["net_input"]
@@ -75,19 +76,22 @@ class WeakLabelsConfig(FairseqDataclass):
 
 
 class WeakLabels(ExtraInputs):
-    """Labels from ``--granularity-labels``: ``<split>.<language>.z``, one line per sentence, 0 or 1 for each word."""
+    """Labels from the files ``<split>.<language>.z`` in the folder of ``--granularity-labels``.
+
+    A file has one line per sentence, with 0 or 1 for each word.
+    """
 
     option = "granularity_labels"
     names = ("source_labels", "target_labels")
 
     @classmethod
     def check(cls, cfg: Any) -> None:
-        """Raise ``UserError`` if sources have no end symbol."""
+        """Raise ``UserError`` if labels are given and sources have no end symbol."""
         if cfg.no_source_end and cfg.granularity_labels:
             raise UserError("--granularity-labels counts the end symbol: leave it out, or --no-source-end.")
 
     def extend(self, split: str, pairs: LanguagePairDataset, uncut: LanguagePairDataset, training: bool) -> Any:
-        """Add the labels of a split to its pairs. In training they are required.
+        """Add the labels of a split to its pairs. In training, both sides must have labels.
 
         Raises:
             UserError: if a side is missing, or the labels do not belong to this text.
@@ -113,7 +117,7 @@ class WeakLabels(ExtraInputs):
         return LabelledPairs(pairs, *sides)
 
     def fill(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Return a batch in which missing labels are ``NO_LABEL``, because validation data may have no labels."""
+        """Return a batch whose missing labels are ``NO_LABEL``, because validation data may have no labels."""
         net_input = batch["net_input"]
         no_labels = {
             "source_labels": torch.full_like(net_input["src_tokens"], NO_LABEL),

@@ -1,4 +1,4 @@
-"""Word vectors in the text format of word2vec, GloVe and fastText: one word and its numbers per line, plain or .gz.
+"""Load word vectors in the text format of word2vec, GloVe and fastText (plain or .gz): a word and its numbers per line.
 
 Legend: ``V`` dictionary size, ``D`` width.
 """
@@ -22,7 +22,7 @@ _DIGITS = 12  # the numbers of a header have fewer digits, because Python refuse
 
 
 def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tensor, Tensor]:
-    """Read the vectors of the dictionary's words, and log the number of words with a vector.
+    """Read the vectors of the dictionary's words, and log how many words have a vector.
 
     If a word occurs twice, its first vector is used. Padding has no vector. Words with spaces, which GloVe's largest
     file contains, are skipped.
@@ -40,7 +40,8 @@ def load_word_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[Tens
     has_vector = np.zeros(len(dictionary), dtype=bool)
     indices = {word: index for index, word in enumerate(dictionary.symbols) if index != dictionary.pad()}
     try:
-        # Only \n ends a line, because some words contain other line separators. No word contains U+FFFD.
+        # Only \n ends a line, because some words contain other line separators. U+FFFD, which replaces invalid bytes,
+        # is in no word of the dictionary.
         with TextIOWrapper(_open(path), "utf-8-sig", "replace", newline="\n") as file:
             skipped = _check_width(file, path, dim)
             for number, line in enumerate(iter(lambda: file.readline(_LONGEST), ""), start=1 + skipped):
@@ -70,7 +71,10 @@ def _open(path: str) -> BinaryIO:
 
 
 def _check_width(file: TextIO, path: str, dim: int) -> int:
-    """Check that the file has width ``dim`` and seek to its first vector. Return the number of lines before it."""
+    """Check that the vectors of the file have width ``dim``, and seek to the first vector.
+
+    Return the number of lines before it.
+    """
     fields = file.readline(_LONGEST).rstrip(" \r\n").split(" ")
     header = len(fields) == 2 and all(field.isdecimal() and len(field) < _DIGITS for field in fields)  # words and width
     width = int(fields[1]) if header else len(fields) - 1
@@ -87,7 +91,7 @@ def _check_width(file: TextIO, path: str, dim: int) -> int:
 
 
 def _parts(line: str, where: str, dim: int) -> tuple[str, list[str]]:
-    """Return the word of a line, including any spaces in it, and its ``dim`` numbers as text."""
+    """Split a line into its word, which may contain spaces, and its ``dim`` numbers as text."""
     word, *numbers = line.rstrip(" \r\n").rsplit(" ", dim)
     surplus = word.split(" ")[1:]
     if len(numbers) != dim or not word or any(_is_number(field) for field in surplus):

@@ -1,4 +1,4 @@
-"""Evaluation of outputs: reader, metrics with signatures, presets, paired tests, tables, human evaluation.
+"""Evaluate outputs: a reader, metrics with signatures, presets, paired tests, tables and human evaluation.
 
 The command line is ``wean-evaluate``. From Python, use `evaluate` with `columns_for`, or a single metric::
 

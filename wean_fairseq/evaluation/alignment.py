@@ -1,4 +1,4 @@
-"""Compare two texts line by line, and find texts that are shifted by a line or in another order."""
+"""Compare two texts line by line, and detect lines that are shifted or in another order."""
 
 import math
 import re
@@ -16,22 +16,23 @@ SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0
 _WORD = re.compile(r"\w+")
 #: Number of compared lines, spread evenly over the text.
 _LOOKED_AT = 300
-#: Maximum number of lines that contain a rare word, minimum number of rare words that a candidate line shares, and
-#: maximum number of candidate lines.
+#: A word is rare if at most this number of lines contain it. A candidate line shares at least the second number of rare
+#: words, and at most the third number of candidates is compared.
 _RARE, _SHARED, _CANDIDATES = 50, 3, 5
-#: A line belongs to another line if that line contains at least the first share of its words (weighted by rarity), the
-#: line in its own place less than the second share, and the shares differ by at least the third number.
+#: A line counts as misplaced if another line contains at least the first share of its words (weighted by rarity), the
+#: line in its own place contains less than the second share, and the shares differ by at least the third number.
 _FOUND, _LOST, _CLOSER = 0.5, 0.3, 0.3
-#: Minimum shares of misplaced lines in a shifted text and in a text in another order, and their minimum number.
+#: Minimum share of misplaced lines in a shifted text, their minimum share in a text in another order, and their minimum
+#: number in both.
 _SHIFTED, _SHUFFLED, _FEWEST = 0.05, 0.5, 3
-#: Minimum number of standard errors by which lines must be nearer to their own line than to others. Texts are not
-#: judged if they have fewer lines than the second number, or less in common than the third (such as texts in two
-#: languages).
+#: Minimum number of standard errors by which lines must resemble their own line more than other lines. Texts are not
+#: judged if they have fewer lines than the second number, or share fewer words than the third number (such as texts in
+#: two languages).
 _SIGNIFICANT, _TELLING, _COMMON = 2.0, 30, 0.002
 
 
 def word_set(line: str) -> frozenset[str]:
-    """Return the distinct words of a line, or its character pairs in a script without spaces."""
+    """Return the distinct words of a line. In a script without spaces, return the pairs of neighbouring characters."""
     text = line.lower()
     if SPACELESS.search(text):
         text = "".join(text.split())
@@ -41,13 +42,14 @@ def word_set(line: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Result of the comparison of some lines of a text with those of an anchor.
+    """Result of comparing some lines of a text with the lines of an anchor.
 
     Attributes:
-        role: name of the anchor, such as ``source``.
-        moved: number of a misplaced line -> number of the line that it belongs to.
-        own: shares of the words (weighted by rarity) that the same line of the other text contains.
-        other: shares of the words that another line of the other text contains.
+        role: name of the anchor text, such as ``source``.
+        moved: for each misplaced line, the number of the line to which it belongs.
+        own: for each compared line, the share of its words (weighted by rarity) that the same line of the anchor
+            contains.
+        other: for each compared line, the share of its words that another line of the anchor contains.
     """
 
     role: str
@@ -62,7 +64,7 @@ class Alignment:
 
     @property
     def is_unrelated(self) -> bool:
-        """Return True if lines share words, but not significantly more with their own lines than with others."""
+        """Return True if lines share words with the anchor, but not significantly more with their own lines."""
         if self.looked_at < _TELLING:
             return False
         distance = self.own - self.other
@@ -73,7 +75,8 @@ class Alignment:
     def fault(self) -> str:
         """Description of the misalignment, or empty if there is none.
 
-        After a shift, most misplaced lines have the same distance. Lines in another order have many distances.
+        After a shift, most misplaced lines are displaced by the same distance. If the lines are in another order, there
+        are many distances.
         """
         offsets = Counter(other - number for number, other in self.moved.items())
         offset, shifted = offsets.most_common(1)[0] if offsets else (0, 0)
@@ -95,7 +98,7 @@ class Alignment:
 
 
 class Anchors:
-    """A text that others are aligned with, and its name in messages."""
+    """A text with which other texts are aligned, and its name in messages."""
 
     def __init__(self, role: str, lines: Sequence[str]) -> None:
         self.role, self._lines = role, lines
@@ -120,7 +123,7 @@ class Anchors:
         return math.log((1 + len(self._lines)) / len(places)) if places else 0.0
 
     def align(self, lines: Sequence[str]) -> Alignment:
-        """Compare a text of the same number of lines with this one."""
+        """Compare another text, which must have the same number of lines, with this text."""
         step = max(1, len(lines) // _LOOKED_AT)
         moved, shares, others = {}, [], []
         for place in range(0, len(lines), step):
@@ -136,12 +139,12 @@ class Anchors:
         return Alignment(self.role, moved, np.array(shares), np.array(others))
 
     def _share(self, words: frozenset[str], place: int) -> float:
-        """Return the share of the given words that a line contains, weighted by their rarity."""
+        """Return the share of the given words that line ``place`` contains, weighted by their rarity."""
         weights = {word: self._weight(word) for word in words}
         return sum(weights[word] for word in words & self.words[place]) / (sum(weights.values()) or 1.0)
 
     def _best(self, words: frozenset[str]) -> tuple[float, int]:
-        """Return the highest share of the given words in any line, and the place of that line."""
+        """Return the highest share of the given words that any line contains, and the number of that line."""
         rare = [places for word in words if len(places := self._places.get(word, [])) <= _RARE]
         shared = Counter(place for places in rare for place in places)
         likely = [place for place, number in shared.most_common(_CANDIDATES) if number >= _SHARED]

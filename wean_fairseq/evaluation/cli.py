@@ -140,7 +140,7 @@ def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]
 
 
 def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, dict[str, argparse.Namespace]]:
-    """Return the options of the output, and the options of every test set by its name."""
+    """Return the output options, and the options of each test set by its name."""
     parser = build_parser()
     common, sets = split_sets(arguments)
     shared = parser.parse_args(common)
@@ -175,7 +175,8 @@ def score_command(arguments: list[str]) -> str:
     return write(shared.format)
 
 
-#: Functions of the commands. Each is imported when its command is called. The scoring command has no name.
+#: Names of the commands, and their functions. A function is imported when its command is called. The scoring command
+#: has no name on the command line.
 COMMANDS = {
     "score": "cli:score_command",
     "sheet": "human.cli:sheet_command",

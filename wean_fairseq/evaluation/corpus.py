@@ -1,4 +1,4 @@
-"""References and sources of a test set, baseline rows derived from the sources, and checks of the systems."""
+"""References and sources of a test set, baseline rows that are derived from the sources, and checks of the systems."""
 
 import re
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from .output_reader import SystemOutput
 from .text_files import PathLike, read_lines, sha256_as_read
 
 _LONGEST = 1 << 17  # maximum length of a sentence or essay in characters
-#: Name of the row of the source, which is scored like the output of a system.
+#: Name of the row that scores the source as if it were the output of a system.
 COPY_ROW = "copy-source"
-#: Names of the rows of ``--lead N``, the beginning of the source.
+#: Names of the rows of ``--lead N``, which score the beginning of the source.
 _LEAD_ROW = re.compile(r"lead-\d+")
 
 
 def is_baseline(name: str) -> bool:
-    """Return whether a row is derived from the source and is not a system."""
+    """Return whether a row is a baseline derived from the source instead of a system."""
     return name == COPY_ROW or _LEAD_ROW.fullmatch(name) is not None
 
 
@@ -32,8 +32,8 @@ class Corpus:
     Attributes:
         references: one list of sentences per reference file.
         files: name, SHA-256 and number of lines of every file, by role.
-        groups: group of each sentence, if groups are also scored separately.
-        notes: oddities of the files, one sentence each.
+        groups: group of each sentence, if groups are scored separately as well.
+        notes: unusual properties of the files, one sentence each.
         copyable: whether the table has a row for a copy of the source. It is False for topic words.
     """
 
@@ -49,7 +49,7 @@ class Corpus:
 
 
 def describe_file(path: PathLike, lines: int) -> dict[str, Any]:
-    """Return the name (without the directory), the hash and the length of a data file."""
+    """Return the name of a data file without its directory, its hash and its number of lines."""
     return {"name": Path(path).name, "sha256": sha256_as_read(path), "lines": lines}
 
 
@@ -89,7 +89,10 @@ def read_corpus(
 
 
 def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
-    """Return a note on sources that are tables or JSON. They are allowed, but a copy is not a useful baseline."""
+    """Return a note if the sources are tables or JSON.
+
+    Such sources are allowed, but a copy of them is not a useful baseline.
+    """
     try:
         check_format(sources, path)
     except UserError as error:
@@ -98,7 +101,7 @@ def _source_notes(sources: Sequence[str], path: PathLike) -> list[str]:
 
 
 def lead_rows(sources: Sequence[str] | None, lengths: Sequence[int], by_characters: bool) -> list[SystemOutput]:
-    """Return the first words of every source as the output of a system, once for each length.
+    """For each length, return the first words of every source as the output of a system.
 
     Args:
         lengths: numbers of words. Shorter sources are used completely.
@@ -121,7 +124,10 @@ def lead_rows(sources: Sequence[str] | None, lengths: Sequence[int], by_characte
 
 
 def check_systems(systems: Sequence[SystemOutput], corpus: Corpus, may_be_none: bool = False) -> None:
-    """Check names and line counts of all systems. There may be no system if there are other rows."""
+    """Check the names and the line counts of all systems.
+
+    The list of systems may be empty if ``may_be_none`` is set.
+    """
     if not systems and not may_be_none:
         raise UserError("no system to score; give --hyp NAME=FILE or --generated NAME=LOG.")
     for name in dict.fromkeys(system.name for system in systems):

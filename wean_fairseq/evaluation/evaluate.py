@@ -19,7 +19,7 @@ from .presets import MetricColumn
 from .score_file import Column, Comparison, Evaluation, Score, ScoredData
 from .significance import Draws
 
-#: Minimum number of differing sentences for a paired test without a warning.
+#: Minimum number of differing sentences. With fewer, a paired test is reported with a warning.
 FEW_DIFFERING = 10
 #: System -> the statistics of each of its runs.
 Rows = Mapping[str, Sequence[FloatArray]]
@@ -27,14 +27,15 @@ Rows = Mapping[str, Sequence[FloatArray]]
 
 @dataclass(frozen=True)
 class Resampling:
-    """Numbers of resamples. 0 turns a test off.
+    """Numbers of resamples. 0 turns the interval or test off.
 
     Attributes:
         resamples: bootstrap resamples, for intervals and the paired bootstrap test.
         trials: approximate randomisation trials.
         seed: seed of both tests.
-        all_pairs: compare every pair of systems, not only each system with the first.
-        correction: ``holm`` corrects the p-values of a metric for the number of systems compared with the same one.
+        all_pairs: compare every pair of systems instead of each system with the first.
+        correction: ``holm`` corrects the p-values of a metric for the number of systems that are compared with the same
+            system.
     """
 
     resamples: int = 1000
@@ -59,8 +60,8 @@ def evaluate(
         corpus: references and, where known, sources.
         columns: from `presets.columns_for`.
         resampling: intervals and paired tests.
-        quiet: show no progress bar. None is shown outside a terminal.
-        leads: rows in addition to the copy row, see `corpus.lead_rows`.
+        quiet: show no progress bar. Outside a terminal, no bar is shown in any case.
+        leads: further baseline rows, see `corpus.lead_rows`.
     """
     check_systems(systems, corpus, may_be_none=bool(leads))
     oddities = find_oddities(systems, corpus)
@@ -93,7 +94,10 @@ def evaluate(
 
 
 def drop_sourceless(columns: Sequence[MetricColumn], corpus: Corpus) -> tuple[list[MetricColumn], list[str]]:
-    """Omit columns that need the source if there is none, and return warnings that report this."""
+    """Leave out columns that need the source if there is none.
+
+    Return the remaining columns and warnings about the others.
+    """
     if corpus.sources is not None:
         return list(columns), []
     dropped = [column.key for column in columns if column.metric.needs_source]
@@ -106,7 +110,7 @@ def drop_sourceless(columns: Sequence[MetricColumn], corpus: Corpus) -> tuple[li
 
 
 def add_groups(columns: Sequence[MetricColumn], corpus: Corpus) -> list[MetricColumn]:
-    """Add a column for each group of sentences after each column whose metric has additive rows."""
+    """After each column whose metric has additive rows, add a column for each group of sentences."""
     groups = dict.fromkeys(corpus.groups or [])
     expanded: list[MetricColumn] = []
     for column in columns:
@@ -127,17 +131,18 @@ class _Scoring:
         self.outputs, self.corpus, self.resampling = outputs, corpus, resampling
         self.scores: dict[str, dict[str, Score]] = {name: {} for name in outputs}
         self.comparisons: list[Comparison] = []
-        # The resamples of a group of sentences are the same for all metrics.
+        # All metrics use the same resamples of a group of sentences.
         self._draws = cache(lambda size: Draws(size, resampling.resamples, resampling.trials, resampling.seed))
 
     def add(self, column: MetricColumn) -> None:
-        """Score all systems with one column, and test their differences."""
+        """Score all systems on one column, and test their differences."""
         metric, groups = column.metric, self.corpus.groups or [""] * len(self.corpus)
         members = np.flatnonzero([column.group in ("", name) for name in groups])
         if metric.needs_source:
             metric.sources = self.corpus.sources
         metric.prepare(self.corpus.references)
-        # A row contains the counts of a sentence, such as its n-gram matches. A score is computed from their sums.
+        # A row contains the counts of one sentence, such as its n-gram matches. A score is computed from the sums of
+        # the rows.
         rows: dict[str, list[FloatArray]] = {}
         for name, runs in self.outputs.items():
             texts = [
@@ -166,7 +171,10 @@ class _Scoring:
     def _compare(
         self, column: MetricColumn, rows: Rows, resampled: Mapping[str, FloatArray], draws: Draws
     ) -> list[Comparison]:
-        """Run the tests of one column: the first system (or each system) against the systems after it."""
+        """Test the differences in one column.
+
+        Each system is compared with the first system, or with every system before it.
+        """
         names = [name for name in rows if not is_baseline(name)]
         baselines = names if self.resampling.all_pairs else names[:1]
         pairs = [(first, second) for place, first in enumerate(baselines) for second in names[place + 1 :]]
@@ -189,7 +197,7 @@ class _Scoring:
                 error = significance.run_error([(second.runs, resampled[system]), (first.runs, resampled[baseline])])
                 p_values = {"runs": significance.runs_p(difference, *error)}
             else:
-                continue  # one run does not show how much its system varies, as `run_warnings` reports
+                continue  # one run does not show how much a system varies, which `run_warnings` reports
             sums = [sum(rows[name]) for name in (baseline, system)]
             apart = np.any(sums[0] * len(rows[system]) != sums[1] * len(rows[baseline]), axis=1)
             comparisons.append(Comparison(column.key, baseline, system, difference, int(apart.sum()), p_values))
@@ -211,7 +219,7 @@ def _correct_p_values(comparisons: Sequence[Comparison]) -> None:
 
 
 def run_warnings(systems: Sequence[SystemOutput]) -> Iterator[str]:
-    """Warn if runs of one system are the same text, or if one run is compared with several."""
+    """Warn if runs of one system are the same text, or if one system has a single run and another has several."""
     runs = Counter(system.name for system in systems)
     for name, number in runs.items():
         different = {tuple(system.hypotheses) for system in systems if system.name == name}
@@ -223,7 +231,7 @@ def run_warnings(systems: Sequence[SystemOutput]) -> Iterator[str]:
 
 
 def few_warnings(evaluation: Evaluation) -> Iterator[str]:
-    """Warn if the systems of a test differ in few sentences."""
+    """Warn if the systems of a paired test differ in only a few sentences."""
     few: dict[tuple[str, str], list[str]] = {}
     for item in evaluation.comparisons:
         if evaluation.columns[item.metric].is_quality and item.differing < FEW_DIFFERING:
@@ -249,7 +257,7 @@ def empty_warnings(systems: Sequence[SystemOutput], corpus: Corpus) -> Iterator[
 
 
 def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColumn]) -> Iterator[str]:
-    """Warn if a metric looks at more outputs per sentence than there are."""
+    """Warn if a metric uses more outputs per sentence than a system has."""
     depths = {column.key: column.metric.wants_nbest for column in columns if column.metric.wants_nbest > 1}
     for system in systems:
         longest = max(len(entries) for entries in system.nbest)
@@ -259,7 +267,7 @@ def nbest_warnings(systems: Sequence[SystemOutput], columns: Sequence[MetricColu
 
 
 def copy_warnings(evaluation: Evaluation) -> Iterator[str]:
-    """Report the systems that score below a copy of the source or of its beginning, and on which metrics."""
+    """Report the systems that score below a copy of the source or of its beginning, and the metrics concerned."""
     for row, copied in evaluation.scores.items():
         for name, scores in evaluation.scores.items():
             if not is_baseline(row) or is_baseline(name):

@@ -1,7 +1,7 @@
-"""Recognise files that do not have one sentence per line: n-best lists, tables, JSON, markup (``formats.toml``).
+"""Recognise files that do not contain one sentence per line: n-best lists, tables, JSON, markup (``formats.toml``).
 
-The scores of such a file would be meaningless. The error message names a command that writes a plain file. Only the
-JSON lines of ``wean-generate`` are read, because they are unambiguous.
+The scores of such a file would be meaningless. The error message names a command that converts the file to plain text.
+Of these formats, only the JSON lines of ``wean-generate`` are read, because they are unambiguous.
 """
 
 import json
@@ -33,7 +33,7 @@ class LineFormat(Struct):
     separator: str = ""
 
     def advise(self, lines: Sequence[str], file: str) -> str:
-        """Return the advice for some lines of a file, whose name is quoted for a shell."""
+        """Return the advice for lines in this format. The name of the file is quoted for a shell."""
         if not self.separator:
             return self.remedy.format(file=file)
         rows = [re.split(self.separator, line) for line in lines]
@@ -53,7 +53,7 @@ def check_format(lines: Sequence[str], path: PathLike) -> None:
     """Refuse a file that does not contain one plain sentence per line.
 
     Raises:
-        UserError: with the format and a command that writes a plain file.
+        UserError: if the file has another format. The message names the format and a command that writes a plain file.
     """
     written = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     content = _json_items([line for _, line in written]) if written and written[0][1].lstrip()[0] in "[{" else None
@@ -72,7 +72,7 @@ def check_format(lines: Sequence[str], path: PathLike) -> None:
 
 
 def _json_items(written: Sequence[str]) -> tuple[list[Any], str] | None:
-    """Return the objects of JSON lines, or of one document, and the Python code that reads them, or None."""
+    """Return the objects of JSON lines or of one JSON document, with the Python code that reads them, or None."""
     lines = [item for line in written if line.strip()[-1] in "]}" and (item := _parsed(line)) is not None]
     if 2 * len(lines) > len(written) and not (len(written) == 1 and isinstance(lines[0], list)):
         return lines, _JSON_ITEMS[0]
@@ -83,7 +83,7 @@ def _json_items(written: Sequence[str]) -> tuple[list[Any], str] | None:
 
 
 def _parsed(text: str) -> Any:
-    """Return the object, or the list of texts or objects, that a JSON text contains. Return None for other text."""
+    """Return the object, or the list of texts or objects, in a JSON text. Return None for other text."""
     try:  # text with NaN or Infinity counts as JSON, although JSON has no such numbers
         item = json.loads(text, parse_int=str)
     except ValueError:
@@ -103,7 +103,7 @@ def _json_remedy(items: Sequence[Any], reader: str, file: str) -> str:
 
 
 def _text_paths(item: Any, path: str = "", rank: int = len(_TEXT_KEYS)) -> Iterator[tuple[int, str]]:
-    """Yield the place of every text in an item as Python subscripts, and the rank of its name in `_TEXT_KEYS`."""
+    """Yield the place of every text in an item as Python subscripts, and the rank of its key in `_TEXT_KEYS`."""
     if isinstance(item, str):
         yield rank, path
     elif isinstance(item, dict):

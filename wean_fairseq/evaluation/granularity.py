@@ -1,9 +1,9 @@
-"""Granularities of words in a trained C-DNPG: reader of dumps, and means in every layer.
+"""Granularities of words in a trained C-DNPG: read them from dumps, and compute their means in every layer.
 
 ``fairseq-generate --granularity-dump z.jsonl`` writes the granularities. ``wean-plot granularity`` draws them (the
-paper's figure 2) and writes the means. Pieces of a word (``@@`` or ``##``) are joined, and the word has their mean. A
-function word is one of a fixed list of English articles, prepositions, pronouns, auxiliaries, conjunctions and question
-words. Numbers and punctuation count as neither function words nor content words.
+paper's figure 2) and writes the means. The pieces of a word (``@@`` or ``##``) are joined, and the granularity of the
+word is their mean. Function words are listed in a fixed list of English articles, prepositions, pronouns, auxiliaries,
+conjunctions and question words. Numbers and punctuation are neither function words nor content words.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ SPECIAL_WORDS = ("<s>", "</s>", "<pad>", "<unk>")
 
 
 class Sentence(NamedTuple):
-    """Words and their z in each layer: ``granularity[layer][word]``.
+    """Words and their granularity z in each layer: ``granularity[layer][word]``.
 
     Attributes:
         number: number of the sentence in its test set, from 1. 0 = unknown.
@@ -36,7 +36,7 @@ class Sentence(NamedTuple):
 
 
 class _Granularity(Struct):
-    """A line of a dump."""
+    """One line of a dump."""
 
     source: list[str]
     source_granularity: dict[str, list[float]]
@@ -48,7 +48,7 @@ class _Granularity(Struct):
 
 
 def read_dump(path: str) -> list[Sentence]:
-    """Return the sources of a dump in the order of the test set.
+    """Return the sentences of a dump, in the order of the test set.
 
     Raises:
         UserError: if the file is not a dump.
@@ -63,7 +63,7 @@ def read_dump(path: str) -> list[Sentence]:
 
 
 def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Sentence:
-    """Join word pieces into words. A word's granularity z is the mean z of its pieces. Special symbols are left out."""
+    """Join word pieces into words. A word's granularity z is the mean z of its pieces. Special symbols are omitted."""
     words: list[str] = []
     members: list[list[int]] = []
     goes_on = False
@@ -86,7 +86,7 @@ def join_words(pieces: list[str], granularity: dict[str, list[float]]) -> Senten
 
 
 def layer_table(sentences: Sequence[Sentence]) -> Table:
-    """Return one row per layer, from the bottom. Cells are empty if a layer has no such words.
+    """Return one table row per layer, starting with the lowest layer. A cell is empty if the layer has no such words.
 
     The column ``standard_error`` is the error of the difference between the two means, assuming independent words.
     """
@@ -119,6 +119,6 @@ def standard_error(*groups: Sequence[float]) -> float | None:
 
 
 def spread(items: Sequence[ItemT], number: int) -> list[ItemT]:
-    """Return at most ``number`` of the items, spread evenly."""
+    """Return at most ``number`` items that are spread evenly over all items."""
     number = min(number, len(items))
     return [items[index * len(items) // number] for index in range(number)]

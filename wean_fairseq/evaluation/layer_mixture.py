@@ -1,4 +1,4 @@
-"""Weights of BERT's layers in a trained model. For PC-SAN these are the numbers of the paper's figure 3."""
+"""Read the weights of BERT's layers in a trained model. For PC-SAN, the paper shows these numbers in figure 3."""
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ MIXTURE = "encoder.bert_states.mixture."
 
 
 def load_mixture(checkpoint: str) -> Tensor:
-    """Return the weights of BERT's L layers in the N mixtures of a checkpoint: (N, L), float32.
+    """Return the weights (N, L) of BERT's L layers in the N mixtures of a checkpoint, in float32.
 
     Raises:
         UserError: if the checkpoint cannot be read, or has no mixture.
@@ -28,7 +28,10 @@ def load_mixture(checkpoint: str) -> Tensor:
 
 
 def mixture_table(weights: Tensor) -> Table:
-    """Return one row per mixture of the weights (N, L). All decoder layers may share one mixture."""
+    """Return a table with one row for each mixture of the weights (N, L).
+
+    If all decoder layers share one mixture, there is only one row.
+    """
     rows = []
     for number, row in enumerate(weights.tolist(), start=1):
         name = "all" if weights.size(0) == 1 else str(number)

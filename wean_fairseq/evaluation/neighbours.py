@@ -1,4 +1,4 @@
-"""Nearest neighbours of words in a trained embedding, for WEAN's claim that it learns the meaning of words."""
+"""Nearest neighbours of words in a trained embedding. They test WEAN's claim that it learns the meaning of words."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ EMBEDDING = "encoder.embed_tokens.weight"
 
 
 class Neighbourhood:
-    """Words and the embedding in which their neighbours are searched.
+    """Words, and the embedding that is searched for their neighbours.
 
     Args:
-        words: words of a dictionary.
+        words: words of the dictionary.
         embedding: one row per word, shape (words, width).
 
     Attributes:
@@ -38,7 +38,7 @@ class Neighbourhood:
         self.rows = {word: row for row, word in enumerate(self.words)}
 
     def nearest(self, word: str, number: int) -> list[tuple[str, float]]:
-        """Return the ``number`` other words most similar to ``word``, with their cosines, most similar first.
+        """Return the ``number`` words most similar to ``word``, with their cosines, most similar first.
 
         Raises:
             KeyError: if the word is unknown.
@@ -50,7 +50,7 @@ class Neighbourhood:
         return [(self.words[row], cosine) for row, cosine in zip(rows.tolist(), values.tolist(), strict=True)]
 
     def look_up(self, asked: Sequence[str], number: int) -> list[tuple[str, list[tuple[str, float]]]]:
-        """Return each of the words with its nearest neighbours.
+        """Return each requested word with its nearest neighbours.
 
         Raises:
             UserError: if a word is not in the dictionary.
@@ -61,7 +61,7 @@ class Neighbourhood:
         return [(word, self.nearest(word, number)) for word in asked]
 
     def synonyms_found(self, sets: Sequence[set[str]], number: int) -> tuple[int, int]:
-        """Return the number of words with a synonym among their ``number`` nearest, and of all words with synonyms."""
+        """Count the words with a synonym among their ``number`` nearest neighbours, and all words with synonyms."""
         synonyms: dict[str, set[str]] = {}
         for synonym_set in sets:
             members = synonym_set & self.rows.keys()
@@ -73,13 +73,14 @@ class Neighbourhood:
 
 
 def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDING) -> Neighbourhood:
-    """Load the words of a checkpoint and their embedding.
+    """Load the words of a dictionary and their embedding in a checkpoint.
 
     Args:
         name: name of the matrix. None = the first matrix with a row for every word, preferably in the encoder.
 
     Raises:
-        UserError: if a file cannot be read, there is no such embedding, or the numbers of words differ.
+        UserError: if a file cannot be read, there is no such embedding, or the embedding and the dictionary have
+            different numbers of words.
     """
     words = load_dictionary(dictionary)
     weights: dict[str, Tensor] = read_model(checkpoint)["model"]
@@ -97,7 +98,7 @@ def load_embedding(checkpoint: str, dictionary: str, name: str | None = EMBEDDIN
 
 
 def neighbourhood_of(dictionary: "Dictionary", embedding: Tensor) -> Neighbourhood:
-    """Return the words of a dictionary (without padding entries) and their rows of an embedding."""
+    """Return the words of a dictionary (without padding entries) and their rows in an embedding."""
     padding = set(padding_words(dictionary))
     real = [row for row in range(SPECIALS, num_base_words(dictionary)) if dictionary[row] not in padding]
     return Neighbourhood([dictionary[row] for row in real], embedding[real])
@@ -111,6 +112,6 @@ def _embedding_of(weights: Mapping[str, Tensor], rows: int) -> str:
 
 
 def chance_baseline(words: Sequence[str], sets: Sequence[set[str]], number: int) -> tuple[int, int]:
-    """Return ``synonyms_found`` of a random embedding as a baseline."""
+    """Return the result of ``synonyms_found`` for a random embedding, as a baseline."""
     generator = torch.Generator().manual_seed(random.Random(1).getrandbits(32))
     return Neighbourhood(words, torch.randn(len(words), 64, generator=generator)).synonyms_found(sets, number)

@@ -1,14 +1,14 @@
 """Read the outputs of systems, plain files or ``fairseq-generate`` logs, in input order.
 
-``fairseq-generate`` prints sentences in the order of its length-sorted batches, as tagged lines (fairseq 0.12)::
+``fairseq-generate`` prints sentences as tagged lines, in the order of its length-sorted batches (fairseq 0.12)::
 
     S-<id> TAB source      T-<id> TAB target       H-<id> TAB score TAB tokens
     D-<id> TAB score TAB detokenised text          P-<id> TAB positional scores
 
-with H/D/P repeated for every entry of an n-best list, best first. The reader sorts the hypotheses by id. Faults that
-would silently shift, drop or exchange a sentence raise UserError: a missing id, an id that was generated twice, or a
-line that a crash truncated or another message interrupts. A log that was sorted with ``sort`` is accepted if the
-hypotheses of a sentence are still in their order, best first.
+The lines H, D and P are repeated for every entry of an n-best list, best first. The reader sorts the hypotheses by id.
+Defects that would silently shift, drop or exchange a sentence raise UserError: a missing id, an id that was generated
+twice, or a line that was truncated by a crash or interrupted by another message. A log that was sorted with ``sort`` is
+accepted if the hypotheses of each sentence are still ordered from best to worst.
 """
 
 import re
@@ -22,18 +22,19 @@ from ..errors import UserError, name_some
 from .file_formats import check_format, read_json_lines
 from .text_files import PathLike, decode_lines, read_bytes, read_lines
 
-# Digits as fairseq prints them: \d would also match digits of other scripts, and int() refuses thousands of them.
+# The digits that fairseq prints: \d would also match digits of other scripts, and int() refuses thousands of digits.
 _TAGGED_LINE = re.compile(r"^([STHD])-([0-9]{1,18})\t(.*)$", re.DOTALL)
-# First: a line that only begins like a tagged line. Second: a tagged line after other text, such as a progress bar.
+# The first pattern matches a line that only starts like a tagged line. The second matches a tagged line that follows
+# other text, such as a progress bar.
 _BROKEN_LINE = re.compile(r"^[STHDP]-[0-9]+$|^[STHD]-[0-9]{1,18}[^0-9\t]")
 _BURIED_LINE = re.compile(r".[HD]-[0-9]{1,18}\t-?(?:[0-9.]+(?:e-?[0-9]+)?|inf|nan)\t", re.DOTALL)
 _FORCED_DECODING = re.compile(r"score_reference'?[:=] ?True")
 _OOV_SLOT = re.compile(r"<oov-\d+>")
 _UNKNOWN = "<unk>"
-#: Notations of word pieces that can be joined here. The first is the notation of subword-nmt (``@@ ``).
+#: Notations of word pieces that can be joined here. The first one is that of subword-nmt (``@@ ``).
 PIECES = ("subword_nmt", "sentencepiece")
 _SENTENCEPIECE_SPACE = "\u2581"
-#: Minimum number of outputs for a note that all of them equal their targets.
+#: If at least this number of outputs all equal their targets, the log gets a note.
 _SUSPICIOUS = 10
 
 
@@ -51,11 +52,11 @@ class LoggedSentence:
     worst: dict[str, float] = field(default_factory=dict)
 
     def add(self, tag: str, rest: str, where: str) -> None:
-        """Add the rest of a tagged line.
+        """Add the text of a tagged line after its tag and id.
 
         Raises:
-            UserError: if a line is repeated, or if a list is not best first because it was sorted or comes from two
-                runs.
+            UserError: if a line is repeated, or if an n-best list is not ordered from best to worst, because it was
+                sorted or comes from two runs.
         """
         texts = self.texts[tag]
         if tag in "ST" and texts:
@@ -69,7 +70,7 @@ class LoggedSentence:
             try:
                 score = float(number)
             except ValueError:
-                score = nan  # NaN passes the comparisons below
+                score = nan  # NaN passes the comparisons below unnoticed
             previous = self.worst.get(tag, inf)
             if score > previous or (texts[-1:] == [rest] and score == previous):
                 raise UserError(
@@ -85,8 +86,8 @@ class SystemOutput:
     """Hypotheses of one system in input order.
 
     Attributes:
-        nbest: the hypotheses of every sentence, best first. A list is never empty, but a hypothesis may be empty.
-        notes: oddities of the file, one sentence each.
+        nbest: the hypotheses of every sentence, best first. A list is never empty, but it may contain empty hypotheses.
+        notes: unusual properties of the file, one sentence each.
     """
 
     name: str
@@ -100,12 +101,12 @@ class SystemOutput:
 
     @property
     def empty_lines(self) -> list[int]:
-        """Line numbers (from 1) of best hypotheses without any visible character."""
+        """Line numbers (from 1) of best hypotheses without visible characters."""
         return [number for number, text in enumerate(self.hypotheses, start=1) if not text.strip()]
 
 
 def join_pieces(text: str, pieces: str | None = PIECES[0]) -> str:
-    """Join pieces of words, ``hy@@ po@@ thesis`` (subword-nmt) or ``\u2581hy po thesis`` (sentencepiece)."""
+    """Join the pieces of words, ``hy@@ po@@ thesis`` (subword-nmt) or ``\u2581hy po thesis`` (sentencepiece)."""
     if pieces is None:
         return text
     if pieces == "sentencepiece":
@@ -120,7 +121,7 @@ def read_plain(name: str, path: PathLike, *, remove_bpe: str | None = None) -> S
         remove_bpe: notation of the word pieces to join, one of `PIECES`. None = do not join.
 
     Raises:
-        UserError: if the file is a log of fairseq-generate, an n-best list, a table or in another format.
+        UserError: if the file is a log of fairseq-generate, an n-best list or a table, or has another format.
     """
     lines, notes = read_lines(path), []
     nbest = read_json_lines(lines, path)
@@ -152,9 +153,11 @@ def read_generated(
 
     Args:
         path: the log. Lines of other kinds (progress, logging) are skipped.
-        remove_bpe: one of `PIECES` to join, only needed if the log was written without ``--post-process``.
-        detokenised: read the D- lines. H- lines (tokens) are read if this is False or the log has no D- lines.
-        oov_source: the tokenised source sentences that fairseq read, needed for the words of copied ``<oov-k>`` slots.
+        remove_bpe: notation of the word pieces to join, one of `PIECES`. Only needed for a log that was written without
+            ``--post-process``.
+        detokenised: read the D- lines. If this is False or the log has no D- lines, the H- lines (tokens) are read.
+        oov_source: the tokenised source sentences that fairseq read. They contain the words of copied ``<oov-k>``
+            slots.
     """
     sentences = parse_log(path)
     if not detokenised and not sentences[0].texts["H"]:
@@ -169,7 +172,7 @@ def read_generated(
 
 
 def _notes(sentences: dict[int, LoggedSentence], nbest: list[list[str]]) -> Iterator[str]:
-    """Report n-best lists that are shorter than others, and logs whose outputs all equal the targets."""
+    """Report n-best lists that are shorter than others, and a log whose outputs all equal their targets."""
     longest = max(map(len, nbest))
     short = [index for index, texts in enumerate(nbest) if len(texts) < longest]
     if short:
@@ -205,7 +208,7 @@ def parse_log(path: PathLike) -> dict[int, LoggedSentence]:
 
 
 def _check_line(line: str, tagged: bool, where: str) -> None:
-    """Raise UserError if another message is inside a line, or if a line shows forced decoding."""
+    """Raise UserError if a line contains another message, or shows that decoding was forced."""
     if not tagged and _BROKEN_LINE.match(line):
         raise UserError(f"{where}: {line[:20]!r} is cut off or broken by another message; run fairseq-generate again.")
     if _BURIED_LINE.search(line):
@@ -233,7 +236,8 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
     if silent := sorted(index for index, (tokens, detokenised) in lengths.items() if not tokens and not detokenised):
         raise UserError(f"{path}: no H- line for id {name_some(silent)}; the run was interrupted, repeat it.")
     uneven = sorted(index for index, (tokens, detokenised) in lengths.items() if tokens != detokenised)
-    if uneven and all(any(column) for column in zip(*lengths.values(), strict=True)):  # one kind of line alone is fine
+    # if only one kind of line is present, this is fine
+    if uneven and all(any(column) for column in zip(*lengths.values(), strict=True)):
         tokens, detokenised = lengths[uneven[0]]
         raise UserError(
             f"{path}: id {name_some(uneven)} has {tokens} H- but {detokenised} D- lines; "
@@ -242,10 +246,12 @@ def _check_ids(sentences: dict[int, LoggedSentence], path: PathLike) -> None:
 
 
 def restore_slots(text: str, source: list[str], oov_source: list[str] | None, index: int, path: PathLike) -> str:
-    """Replace copied ``<oov-k>`` slots by their words. A log that already contains the words has no slots.
+    """Replace copied ``<oov-k>`` slots by their words.
 
-    The S- line shows by position which words of the raw source sentence have slots or are unknown. A source that the
-    task truncated is a prefix of the raw sentence, so positions still agree.
+    A log that already contains the words has no slots and is unchanged.
+
+    Compared position by position with the raw source sentence, the S- line shows which words have slots or are unknown.
+    If the task truncated the source, it is a prefix of the raw sentence, so the positions still agree.
     """
     if not _OOV_SLOT.search(text):
         return text
@@ -269,7 +275,7 @@ def restore_slots(text: str, source: list[str], oov_source: list[str] | None, in
 
 
 def slot_words(shown: list[str], raw: list[str]) -> dict[str, str]:
-    """Return the word of every slot.
+    """Return the word of every slot of a sentence.
 
     Args:
         shown: the source in the log, with slots, or with ``<unk>`` if the log contains only words of the dictionary.

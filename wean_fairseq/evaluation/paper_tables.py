@@ -1,6 +1,6 @@
-"""Print the tables of the papers in Markdown, with published numbers next to ours and the origin of each number.
+"""Print the tables of the papers in Markdown, with published numbers next to our own and the origin of each number.
 
-All numbers in a line of a table have one origin, which the last column names. The kinds of lines are:
+All numbers in a line of a table have the same origin, which the last column names. The kinds of lines are:
 
 * *published*: printed by the paper, for a system that is also implemented here;
 * *reported, not run*: printed by the paper, for a system that is not implemented here;
@@ -32,7 +32,7 @@ from .system_arguments import SEVERAL
 from .tables import Table
 from .text_files import PathLike, check_outputs, write_atomically
 
-#: The tables whose numbers are computed from the sizes of the model instead of measured.
+#: Tables whose numbers are computed from the sizes of the model instead of being measured.
 COUNTED = "wean-table5"
 #: Results by name.
 Results = Mapping[str, Result]
@@ -44,18 +44,18 @@ _SOURCES = ("Complex*", "test*.norm")
 
 @dataclass
 class Legend:
-    """The origins of a table's numbers, each with a mark such as P1.
+    """The origins of a table's numbers. Each origin has a mark such as P1.
 
     Attributes:
         marks: text of an origin -> its mark.
-        missing: text of an origin with a ``{system}`` placeholder -> the systems that replace it.
+        missing: text of an origin with the placeholder ``{system}`` -> the systems to insert there.
     """
 
     marks: dict[str, str] = field(default_factory=dict)
     missing: dict[str, list[str]] = field(default_factory=dict)
 
     def mark(self, kind: str, text: str) -> str:
-        """Return the mark of an origin. An origin without a mark gets a new mark of its kind."""
+        """Return the mark of an origin. A new origin gets a new mark of its kind."""
         if text not in self.marks:
             number = sum(mark.startswith(kind) for mark in self.marks.values()) + 1
             self.marks[text] = f"{kind}{number}"
@@ -99,7 +99,7 @@ def read_results(folder: PathLike) -> Results:
 def table_lines(
     table: PublishedTable, data: str, results: Results, legend: Legend, counted: bool = False
 ) -> Iterator[Line]:
-    """Yield the lines of one data set: a copy of the source first, then the paper's rows in its order."""
+    """Yield the lines of one data set: first a copy of the source, then the paper's rows in the paper's order."""
     if table.preset:
         fitting = _matching(table.experiments[data], results)
         yield from _measured_lines(COPY_ROW, (COPY_ROW,), "scored here", table, fitting, legend)
@@ -130,7 +130,7 @@ def _published_line(name: str, row: PublishedRow, table: PublishedTable, legend:
 def _measured_lines(
     name: str, systems: Sequence[str], kind: str, table: PublishedTable, results: Results, legend: Legend
 ) -> list[Line]:
-    """Return a line for every result with scores of ``systems`` for a column. Equal lines are merged."""
+    """Return one line for every result that contains scores of ``systems`` for a column. Equal lines are merged."""
     origins: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for result in results.values():
         evaluation = result.evaluation
@@ -160,7 +160,7 @@ def _describe(result: Result, signatures: Sequence[str]) -> str:
 
 
 def _missing_line(name: str, row: PublishedRow, table: PublishedTable, data: str, legend: Legend) -> Line:
-    """Return the line of a system without a result, with the command that would produce the result."""
+    """Return the line of a system without a result. It names the command that would measure the result."""
     text = f"missing here: {row.command or table.commands[data]}"
     patterns = row.experiments or table.experiments.get(data, ())
     if patterns:
@@ -188,7 +188,7 @@ def render_table(key: str, results: Results, released: Results) -> tuple[str, li
         legend = Legend()
         available = dict(results)
         if table.preset and data in released:
-            available[table.experiments[data][0]] = released[data]  # a pattern matches itself
+            available[table.experiments[data][0]] = released[data]  # every pattern matches its own text
         lines = list(table_lines(table, data, available, legend, counted=key == COUNTED))
         blocks += [f"### {data}", ""] if len(table.rows) > 1 else []
         blocks += [_line_table(table, lines).as_markdown(), "", *legend.lines(), ""]
@@ -198,7 +198,7 @@ def render_table(key: str, results: Results, released: Results) -> tuple[str, li
 
 
 def _line_table(table: PublishedTable, lines: Sequence[Line]) -> Table:
-    """Return a table of the lines. The name of a system is only on its first line."""
+    """Format the lines as a table. The name of a system appears only on its first line."""
     heads = [column.head for column in table.columns]
     heads += [f"{column.label} (ours alone)" for column in table.beside]
     rows = []
@@ -209,7 +209,7 @@ def _line_table(table: PublishedTable, lines: Sequence[Line]) -> Table:
 
 
 def _overview(lines: Sequence[Line]) -> list[str]:
-    """Return the number of systems of a data set, and their names by the kinds of their lines."""
+    """Return the number of systems of a data set, and their names grouped by the kinds of their lines."""
     systems: dict[str, set[str]] = {}
     for line in lines:
         if line.system != COPY_ROW:
@@ -246,7 +246,7 @@ def read_released(arguments: Sequence[str]) -> dict[str, Result]:
 
 
 def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
-    """Score the outputs in a folder that have rows in the table."""
+    """Score the outputs in a folder that correspond to rows of the table."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder with the released outputs of {data}; give one.")
     corpus = _corpus(data, folder, table.references)
@@ -269,7 +269,7 @@ def score_released(data: str, folder: Path, table: PublishedTable) -> Result:
 
 
 def _corpus(data: str, folder: Path, number: int) -> Corpus:
-    """Read references and source by their names in the releases.
+    """Read the references and the source, which are found by their names in the releases.
 
     The number of references must equal the published number.
     """
@@ -284,7 +284,7 @@ def _corpus(data: str, folder: Path, number: int) -> Corpus:
 
 
 def _find_files(folder: Path, patterns: Sequence[str], what: str) -> list[list[Path]]:
-    """Return the matching files of each pattern, without patterns that match none."""
+    """Return the files that match each pattern, without the patterns that match no file."""
     matches = [sorted(path for path in folder.glob(pattern) if path.is_file()) for pattern in patterns]
     if not any(matches):
         raise UserError(f"{folder} has no {what}; put them there, named {' or '.join(patterns)}.")
@@ -304,7 +304,7 @@ _OVERVIEW = ["table", "data", "systems", "ours", "released outputs, scored here"
 
 
 def render_document(keys: Sequence[str], results: Results, released: Results) -> tuple[str, str]:
-    """Return the whole document, and its overview as a separate text."""
+    """Return the whole document, and its overview once more as a separate text."""
     tables, rows = zip(*(render_table(key, results, released) for key in keys), strict=True)
     overview = Table(_OVERVIEW, [row for table_rows in rows for row in table_rows], align="llrllll").as_markdown()
     left_out = ["## Not among these tables", "", *(f"- {sentence}" for sentence in LEFT_OUT), ""]

@@ -24,7 +24,7 @@ SETTINGS = (Setting("PWKP", 50_000, 256), Setting("EW-SEW", 50_000, 256), Settin
 TABLE = PUBLISHED_TABLES["wean-table5"]
 COLUMN_HEADS = ["output layer", *(f"{setting.name} (V={setting.words:,}, d={setting.width})" for setting in SETTINGS)]
 NOTE = f"Counted with a bias and {SPECIALS} special symbols in Seq2seq's matrix; the paper's number is V x d."
-# The paper's WEAN row is for its largest score function, concat, with 2 d^2 + d parameters.
+# The paper's WEAN row uses its largest score function, concat, with 2 d^2 + d parameters.
 ROWS = (
     ("Seq2seq: its own word matrix", "linear"),
     ("WEAN, concat", "concat"),
@@ -42,7 +42,7 @@ def count_parameters(score: str, words: int, width: int, *, specials: int = SPEC
 
 
 def parameter_table() -> Table:
-    """Return a table of the output layers with their counts and the paper's numbers for every setting."""
+    """Return a table of output layers with counted and published numbers of parameters for every setting."""
     published = {row.runs[0]: row.scores for rows in TABLE.rows.values() for row in rows.values()}
     rows = []
     for label, score in ROWS:

@@ -1,7 +1,7 @@
-"""Check for wrong files, whose scores would not be the scores of the system.
+"""Detect wrong files, whose scores would not be the scores of the system.
 
-`CHECKS` is the table of all checks. Traces of processing, such as pieces of words and escapes, are in
-``marks.toml``. Texts that cannot be right raise UserError, other oddities are reported with their likely cause.
+`CHECKS` is the table of all checks. Traces of processing, such as pieces of words and escapes, are in ``marks.toml``.
+Texts that are certainly wrong raise UserError. Other unusual properties are reported with their likely cause.
 """
 
 import re
@@ -20,24 +20,25 @@ from .file_formats import NUMBER
 from .output_reader import SystemOutput
 from .text_files import read_table
 
-#: Minimum share of lines with a mark for a report, unless the mark has its own minimum.
+#: A mark is reported if at least this share of lines contains it, unless the mark has its own minimum.
 SOME = 0.01
-#: Minimum ratio between the shares of two texts for a one-sided feature, whose larger share is at least `SOME`.
+#: A feature of two texts is one-sided if its shares differ at least by this factor and the larger share is at least
+#: `SOME`.
 _TIMES = 20
-#: Minimum share of references with a feature for a report on outputs without the feature.
+#: Outputs without a feature are reported if at least this share of the references has it.
 _LACKING = 0.05
-#: Minimum number of lines of a text that is judged.
+#: Texts with fewer lines are not judged.
 _FEWEST = 3
-#: Minimum shares of identical outputs, and of outputs that all have the maximum length, for a report.
+#: Minimum share of identical outputs, and minimum share of outputs that all have the maximum length, for a report.
 _REPEATED, _CUT = 0.5, 0.1
 _FEWEST_CUT = 5
-#: Minimum share of characters with case in a text whose case is judged.
+#: The case of a text is judged if at least this share of its characters has case.
 _CASED = 0.3
-#: A report that reference and source may have been swapped needs larger shares of an output's words in the reference
-#: and in the source, and a larger difference of the two shares.
+#: For a report that reference and source may have been swapped, the references and the source must contain more than
+#: the first and second share of an output's words, and the shares must differ by more than the third number.
 _IN_REFERENCE, _IN_SOURCE, _FURTHER = 0.7, 0.3, 0.1
-#: Range of the ratio of source length to reference length in which the source is judged. The task shortens a longer
-#: source, and a much shorter source is a list of topics.
+#: The source is judged only if the ratio of its length to the reference length is in this range. The task shortens a
+#: longer source, and a much shorter source is a list of topics.
 _COMPARABLE = (0.5, 1.05)
 
 _UNRELATED = "lines in their own place no better than other lines; they are in another order, or of different test sets"
@@ -70,7 +71,7 @@ MARKS = convert(read_table("marks.toml")["marks"], list[Mark])
 
 @dataclass(frozen=True)
 class Side:
-    """One text of an evaluation: the outputs of a run, the source, or all references together."""
+    """One text of an evaluation: the outputs of a run, the source, or all references."""
 
     name: str
     lines: Sequence[str]
@@ -82,18 +83,18 @@ class Side:
 
     @cached_property
     def sample(self) -> str:
-        """The first thousand lines as one text."""
+        """The first thousand lines, joined into one text."""
         return "\n".join(self.lines[:1000])
 
     @cached_property
     def whole(self) -> str:
-        """All lines as one text."""
+        """All lines, joined into one text."""
         return "\n".join(self.lines)
 
     def with_mark(self, mark: Mark) -> list[int]:
         """Return the numbers of the lines with a mark.
 
-        The whole text is searched first, because most texts have no mark.
+        The whole text is searched first, because most texts contain no mark.
         """
         if not mark.found_in(self.whole):
             return []
@@ -117,7 +118,7 @@ class Texts:
 
     @cached_property
     def anchors(self) -> list[Anchors]:
-        """The texts with which outputs are aligned, the source first."""
+        """The texts with which outputs are aligned. The source is the first one."""
         anchors = [Anchors("reference", self.first.lines)]
         return anchors if self.source is None else [Anchors("source", self.source.lines), *anchors]
 
@@ -128,7 +129,7 @@ class Texts:
 
 
 def check_outputs_are_text(texts: Texts) -> Iterator[str]:
-    """Report one-sided marks.
+    """Report marks that occur almost only in the outputs or almost only in the references.
 
     Raises:
         UserError: if outputs contain a mark that makes their scores meaningless.
@@ -162,7 +163,7 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
     """Check for a number before or after each output, such as a score or a line number.
 
     Raises:
-        UserError: if nearly all outputs have a number, the numbers differ, and the references have none.
+        UserError: if nearly all outputs have such a number, the numbers differ, and the references have none.
     """
     number = NUMBER.pattern
     for place, pattern, remedy in (
@@ -184,7 +185,7 @@ def check_score_columns(texts: Texts) -> Iterator[str]:
 
 
 def check_tokenisation(texts: Texts) -> Iterator[str]:
-    """Report outputs with spaces before full stops and commas if the references have no such spaces, or the reverse."""
+    """Report outputs with spaces before full stops and commas if the references have none, or the reverse."""
     expected = _spaced(texts.references)
     for side in texts.rewriting:
         share = _spaced(side)
@@ -197,7 +198,7 @@ def check_tokenisation(texts: Texts) -> Iterator[str]:
 
 
 def _spaced(side: Side) -> float:
-    """Return the share of full stops and commas after a space, or NaN if there are few."""
+    """Return the share of full stops and commas that follow a space, or NaN if there are few full stops and commas."""
     detached = len(re.findall(r"\s[.,](?!\S)", side.sample))
     attached = len(re.findall(r"\w[.,](?!\S)", side.sample))
     few = detached + attached < max(_FEWEST, len(side.sample.split("\n")) / _TIMES)
@@ -205,7 +206,7 @@ def _spaced(side: Side) -> float:
 
 
 def check_repetition(texts: Texts) -> Iterator[str]:
-    """Report outputs that are mostly one sentence."""
+    """Report outputs that mostly repeat one sentence."""
     for side in texts.rewriting:
         text, times = next(iter(Counter(filter(str.strip, side.lines)).most_common(1)), ("", 0))
         if times < max(_FEWEST, _REPEATED * len(side.lines)):
@@ -222,7 +223,7 @@ def check_repetition(texts: Texts) -> Iterator[str]:
 def check_cut_outputs(texts: Texts) -> Iterator[str]:
     """Report outputs that were probably truncated, because many have the same length and none is longer.
 
-    In a text without truncation, about as many outputs are one word shorter.
+    If a text is not truncated, about the same number of outputs is one word shorter.
     """
     for side in texts.rewriting:
         for unit, measure, least in (("words", lambda line: len(line.split()), 5), ("characters", len, 20)):
@@ -252,8 +253,8 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
     for text, names in _names_by_text((side.name, side.lines) for side in texts.systems).items():
         if len(set(names)) > 1:
             yield f"{', '.join(dict.fromkeys(names))} are the same outputs, line for line; is one file given twice?"
-        # Outputs that equal both the source and a reference copy a source that needs no change, which is not a mistake
-        # of the user.
+        # Outputs that equal both the source and a reference are copies of a source that needs no change. This is not a
+        # mistake of the user.
         equal = [name for name in inputs.get(text, []) if name in references]
         if equal and "the source" not in inputs[text]:
             yield (
@@ -263,7 +264,7 @@ def check_equal_texts(texts: Texts) -> Iterator[str]:
 
 
 def _names_by_text(texts: Iterable[tuple[str, Sequence[str]]]) -> dict[tuple[str, ...], list[str]]:
-    """Group the names of equal texts. White space is ignored, because tools write it differently."""
+    """Group the names of equal texts. White space is ignored, because tools write white space differently."""
     names: dict[tuple[str, ...], list[str]] = {}
     for name, lines in texts:
         names.setdefault(tuple(" ".join(line.split()) for line in lines), []).append(name)
@@ -271,18 +272,20 @@ def _names_by_text(texts: Iterable[tuple[str, Sequence[str]]]) -> dict[tuple[str
 
 
 def check_alignment(texts: Texts) -> Iterator[str]:
-    """Report outputs and references that belong to other lines."""
+    """Report outputs and references whose lines belong to other lines."""
     for side in texts.rewriting:
         for anchors in texts.anchors:
             # A line belongs to another line if it shares far more rare words with that line than with its own line.
-            # Sources are checked before references, and the check ends with the first text that the outputs fit.
+            # Sources are checked before references, and the check ends at the first text with which the outputs are
+            # aligned.
             alignment = anchors.align(side.lines)
             if alignment.fault:
                 yield f"{side.name}: the outputs are {alignment.fault}."
             if alignment.fault or not alignment.is_unrelated:
                 break
         else:
-            if 2 * len(set(side.lines)) > len(side.lines):  # `check_repetition` reports outputs with one sentence
+            # `check_repetition` reports outputs that repeat one sentence
+            if 2 * len(set(side.lines)) > len(side.lines):
                 roles = " and ".join(anchors.role for anchors in texts.anchors)
                 yield f"{side.name}: the outputs fit {roles} {_UNRELATED}, or the model does not read its input."
     if texts.source is not None:
@@ -295,7 +298,7 @@ def check_alignment(texts: Texts) -> Iterator[str]:
 
 
 def check_exchange(texts: Texts) -> Iterator[str]:
-    """Report systems that are nearer to the reference than to the source: --src and --ref may have been swapped."""
+    """Report systems that are nearer to the reference than to the source. --src and --ref may have been swapped."""
     if texts.source is None or len(texts.corpus.references) > 1 or len(texts.first.lines) < _FEWEST:
         return
     source, reference = texts.anchors
@@ -318,7 +321,7 @@ def check_exchange(texts: Texts) -> Iterator[str]:
 
 
 def check_case(texts: Texts) -> Iterator[str]:
-    """Report outputs whose case differs from the references."""
+    """Report outputs whose use of capitals differs from the references."""
     theirs = _capitals(texts.first.lines)
     for side in texts.systems:
         ours = _capitals(side.lines)
@@ -334,27 +337,27 @@ def _is_many_times(share: float, other: float) -> bool:
 
 
 def _capitals(lines: Sequence[str]) -> float:
-    """Return the share of capitals among the letters with case, or NaN if there are few."""
+    """Return the share of capitals among letters with case, or NaN if there are few such letters."""
     upper = sum(character.isupper() for line in lines for character in line)
     lower = sum(character.islower() for line in lines for character in line)
     return upper / (upper + lower) if upper + lower > _CASED * sum(map(len, lines)) else float("nan")
 
 
 def check_spaces(texts: Texts) -> Iterator[str]:
-    """Report references in a script without spaces."""
+    """Report references in a script without spaces between words."""
     if 2 * len(SPACELESS.findall(texts.first.sample)) > sum(map(str.isalpha, texts.first.sample)):
         yield "the references are in a script without spaces, where 13a finds few words; take --tokenize char."
 
 
 def check_null(texts: Texts) -> Iterator[str]:
-    """Report the character NUL."""
+    """Report texts that contain the character NUL."""
     for side in texts.systems:
         null = [number for number, text in enumerate(side.lines, start=1) if "\0" in text]
         if null:
             yield f"{side.name}: {len(null)} outputs hold the character NUL (line {name_some(null)})."
 
 
-#: Check -> the signature entry for which its findings matter. Empty = they always matter.
+#: Check -> the signature entry of the scores that its findings affect. Empty = all scores.
 CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
     check_score_columns: "",
     check_outputs_are_text: "",
@@ -371,10 +374,10 @@ CHECKS: dict[Callable[[Texts], Iterator[str]], str] = {
 
 
 def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple[str, str]]:
-    """Return one sentence per oddity of the texts, with the signature entry for which it matters.
+    """Return one sentence for each unusual property of the texts, with the signature entry of the scores it affects.
 
     Raises:
-        UserError: if the texts cannot be outputs.
+        UserError: if the texts cannot be outputs of a system.
     """
     texts = Texts(systems, corpus)
     notes = [*corpus.notes, *(f"{system.name}: {note}" for system in systems for note in system.notes)]
@@ -383,6 +386,6 @@ def find_oddities(systems: Sequence[SystemOutput], corpus: Corpus) -> list[tuple
 
 
 def plausibility_warnings(oddities: Iterable[tuple[str, str]], signatures: Iterable[str]) -> Iterator[str]:
-    """Yield every oddity that matters to one of the scores."""
+    """Yield the sentences about properties that affect at least one of the scores."""
     entries = {"", *(entry for signature in signatures for entry in signature.split("|"))}
     yield from dict.fromkeys(sentence for entry, sentence in oddities if entry in entries)

@@ -1,7 +1,7 @@
 """Named sets of metrics: ``standard``, and one ``paper:...`` preset for every published table.
 
 A paper preset fixes the tokenisation, case and options with which the paper's numbers were computed, independent of the
-user's settings. The standard numbers next to it follow the user's settings. The presets are in ``presets.toml``.
+user's settings. The standard numbers next to them follow the user's settings. The presets are in ``presets.toml``.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ STANDARD = "standard"
 
 
 class Preset(Struct):
-    """A paper's protocol.
+    """The evaluation protocol of a paper.
 
     Attributes:
         source: the table it reproduces.
-        metrics: name and label of each metric, and the settings that it fixes. SARI with ``operations`` also has a
-            column for each of its operations.
-        beside: the standard metrics that are printed next to it.
+        metrics: name and label of each metric, and the settings that it fixes. SARI with ``operations`` has an
+            additional column for each of its operations.
+        beside: the standard metrics that are printed next to the preset.
     """
 
     source: str
@@ -35,7 +35,7 @@ class Preset(Struct):
 
     @property
     def columns(self) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Label in the table -> name of the metric, and the settings that the preset fixes."""
+        """Label in the table -> name of the metric, and the settings fixed by the preset."""
         columns = {}
         for metric in self.metrics:
             fixed = {key: value for key, value in metric.items() if key not in ("name", "label", "operations")}
@@ -52,10 +52,10 @@ class MetricColumn(NamedTuple):
     """A metric to compute.
 
     Attributes:
-        key: unique name, ``metric`` or ``preset/metric``, the key in the JSON.
+        key: unique name, ``metric`` or ``preset/metric``, which is the key in the JSON.
         preset: name of the preset, ``standard``, or empty for ``--metric``.
         label: short name within the preset.
-        group: the only group of sentences that counts, see `Corpus.groups`. Empty = all sentences.
+        group: the group of sentences that is scored, see `Corpus.groups`. Empty = all sentences.
     """
 
     key: str
@@ -66,7 +66,7 @@ class MetricColumn(NamedTuple):
 
 
 def columns_for(presets: list[str], metrics: list[str], settings: MetricSettings) -> list[MetricColumn]:
-    """Turn names from the command line into columns, paper presets first, standard numbers next to them."""
+    """Turn names from the command line into columns: paper presets first, with the standard numbers next to them."""
     columns: list[MetricColumn] = []
     standard: list[str] = []
     for preset in dict.fromkeys(presets):

@@ -1,4 +1,4 @@
-"""Write an `Evaluation` as text for the terminal, as Markdown or LaTeX for documents, as CSV or JSON for programs."""
+"""Write an `Evaluation` as text for the terminal, as Markdown or LaTeX for documents, or as CSV or JSON."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,10 @@ _HEADINGS = {"text": "== {} ==\n", "markdown": "### {}\n\n", "latex": "% {}\n"}
 
 
 def score_table(evaluation: Evaluation, intervals: bool, *, form: str) -> Table:
-    """Return one row per system and one column per metric. The text form names the presets above the columns."""
+    """Return one row per system and one column per metric.
+
+    In the text form, the names of the presets are above the columns.
+    """
     columns = evaluation.columns
     heads = [
         f"{column.preset}: {column.heading}" if column.preset and form != "text" else column.heading
@@ -35,7 +38,10 @@ def score_table(evaluation: Evaluation, intervals: bool, *, form: str) -> Table:
 
 
 def size_of(evaluation: Evaluation) -> str:
-    """Return the numbers of sentences and references, and the number of runs of each system with several runs."""
+    """Return the numbers of sentences and references.
+
+    Systems with several runs are listed with their number of runs.
+    """
     runs = {name: len(next(iter(scores.values())).runs) for name, scores in evaluation.scores.items() if scores}
     several = [f"{name} mean ± standard deviation of {number} runs" for name, number in runs.items() if number > 1]
     data = evaluation.data
@@ -63,7 +69,7 @@ def comparison_heading(evaluation: Evaluation) -> str:
 
 
 def comparison_lines(evaluation: Evaluation) -> list[str]:
-    """Return one line per pair of systems. Descriptive metrics (copy rate, lengths) are only in the JSON."""
+    """Return one line per pair of systems. Descriptive metrics (copy rate, lengths) are compared only in the JSON."""
     lines: dict[str, list[str]] = {}
     for test in evaluation.comparisons:
         if evaluation.columns[test.metric].is_quality:
@@ -73,7 +79,7 @@ def comparison_lines(evaluation: Evaluation) -> list[str]:
 
 
 def render_text(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Return size, table, signatures, tests, notes and warnings."""
+    """Return everything as text: size, table, signatures, tests, notes and warnings."""
     lines = [size_of(evaluation), "", score_table(evaluation, intervals, form="text").as_text(), ""]
     lines += [f"{key}: {column.signature}" for key, column in evaluation.columns.items()]
     if evaluation.comparisons:
@@ -98,7 +104,7 @@ def render_markdown(evaluation: Evaluation, intervals: bool = False) -> str:
 
 
 def render_latex(evaluation: Evaluation, intervals: bool = False) -> str:
-    """Return a table for the package booktabs, with everything else as comments."""
+    """Return a LaTeX table for the package booktabs. All other information is in comments."""
     comments = [size_of(evaluation), *(f"{key}: {column.signature}" for key, column in evaluation.columns.items())]
     if evaluation.comparisons:
         comments += [comparison_heading(evaluation), *comparison_lines(evaluation)]
@@ -108,7 +114,7 @@ def render_latex(evaluation: Evaluation, intervals: bool = False) -> str:
 
 
 def render_csv(evaluations: Mapping[str, Evaluation]) -> str:
-    """Return a line for every score of every test set. Each system is tested against the first system."""
+    """Return one CSV line for every score of every test set. Each system is tested against the first system."""
     tests = ("bootstrap", "randomization", "runs")
     head = ["set", "system", "metric", "score", "runs", "deviation", "low", "high", "baseline", "difference"]
     head += [*(f"p_{test}" for test in tests), "correction", "signature"]

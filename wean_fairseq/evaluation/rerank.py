@@ -1,9 +1,9 @@
 """Re-ranking of n-best lists on a tuning set, as NTS does (Nisioi et al., ACL 2017, section 2).
 
-The same system is searched several times, for example with beams of 5 and 12, each time with the best few hypotheses of
-every sentence (``fairseq-generate --nbest``). The search and the rank of its hypotheses are chosen once for the whole
-data set: the pair with the highest score on the *tuning* set. The same pair then provides the hypotheses of the test
-set. The command accepts no reference of the test set, and never reads the T- lines of a log.
+The same system is searched several times, for example with beams of 5 and 12. Each search returns the few best
+hypotheses of every sentence (``fairseq-generate --nbest``). One search and one rank of its hypotheses are chosen for
+the whole data set: the pair with the highest score on the *tuning* set. On the test set, the same pair selects the
+hypotheses. The command accepts no reference of the test set, and never reads the T- lines (targets) of a log.
 """
 
 import argparse
@@ -34,13 +34,13 @@ The order of --tune is the order of preference between equal scores: give the de
 
 
 class Candidate(Struct, frozen=True):
-    """One choice of a search and a rank.
+    """A pair of a search and a rank that can be chosen.
 
     Attributes:
         search: name of the search, for example its beam.
-        rank: rank of the hypothesis of every sentence, from 1.
-        score: on the tuning set.
-        short: number of sentences with fewer hypotheses, for which the last hypothesis is used.
+        rank: rank of the chosen hypothesis of every sentence, from 1.
+        score: score on the tuning set.
+        short: number of sentences with fewer hypotheses. For these, the last hypothesis is used.
     """
 
     search: str
@@ -60,7 +60,7 @@ def score_candidates(
     """Score every rank of every search on the tuning set, in the order of ``searches``, then by rank.
 
     Raises:
-        UserError: if a search does not fit the references, or its n-best lists are too short.
+        UserError: if a search does not match the references, or its n-best lists are too short.
     """
     check_systems(searches, corpus)
     for search in searches:
@@ -76,7 +76,7 @@ def score_candidates(
 
 
 def check_depth(search: SystemOutput, ranks: int) -> None:
-    """Raise UserError if all n-best lists of a log are too short."""
+    """Raise UserError if all n-best lists of a log have fewer than ``ranks`` hypotheses."""
     deepest = max(len(entries) for entries in search.nbest)
     if deepest < ranks:
         raise UserError(
@@ -129,7 +129,8 @@ def rerank_command(argv: list[str]) -> str:
     test = read_searches(args, "--test", args.test, args.test_oov_source)
     check_same_searches(tuning, test, args.ranks)
     candidates = score_candidates(tuning, args.ranks, corpus, metric)
-    choice = max(candidates, key=lambda candidate: candidate.score)  # the first of equal candidates
+    # if several scores are equal, the first candidate is chosen
+    choice = max(candidates, key=lambda candidate: candidate.score)
     signature = metric.get_signature().format()
     lines = [f"tuning set: {counted(len(corpus), 'sentence')}, {counted(len(corpus.references), 'reference')}", ""]
     lines += [candidate_table(candidates, choice, metric.label).as_text(), "", f"{args.metric}: {signature}"]
@@ -150,7 +151,10 @@ def rerank_command(argv: list[str]) -> str:
 
 
 def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) -> EvaluationMetric:
-    """Build the metric that decides. Higher scores must be better, and it must score one hypothesis per sentence."""
+    """Build the metric that decides between candidates.
+
+    It must score one hypothesis per sentence, and higher scores must be better.
+    """
     metric = build_metric(name, settings)
     if metric.direction != "higher" or metric.wants_nbest > 1:
         raise UserError(f"--metric {name} does not say which hypothesis is better; take for example bleu or sari.")
@@ -162,7 +166,7 @@ def build_quality_metric(name: str, settings: MetricSettings, corpus: Corpus) ->
 def read_searches(
     args: argparse.Namespace, option: str, logs: Sequence[str], oov_source: str | None
 ) -> list[SystemOutput]:
-    """Read the logs of one set. They are the values of ``option``."""
+    """Read the logs given for the option ``option``."""
     sources = read_lines(oov_source) if oov_source else None
     named = [split_name(argument, option) for argument in logs]
     names = [name for name, _ in named]
@@ -173,7 +177,7 @@ def read_searches(
 
 
 def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOutput], ranks: int) -> None:
-    """Raise UserError if a search of one set is missing for the other, or if logs of the test set do not match."""
+    """Raise UserError if a search of one set is missing in the other, or if the logs of the test set do not match."""
     tuned, tested = [system.name for system in tuning], [system.name for system in test]
     if test and sorted(tuned) != sorted(tested):
         raise UserError(
@@ -190,7 +194,7 @@ def check_same_searches(tuning: Sequence[SystemOutput], test: Sequence[SystemOut
 
 
 def candidate_table(candidates: Sequence[Candidate], choice: Candidate, label: str) -> Table:
-    """Return a table of the candidates in which the choice is marked."""
+    """Return a table of the candidates. The chosen candidate is marked."""
     rows = []
     for candidate in candidates:
         short = f"({candidate.short} sentences have fewer and keep their last)" if candidate.short else ""

@@ -1,4 +1,4 @@
-"""Record measured results in ``results/<experiment>.json``, and generate the tables of README and docs from them.
+"""Record measured results in ``results/<experiment>.json``, and generate the tables of documents from these files.
 
 A result file contains the JSON of ``wean-evaluate --json`` (with the hashes of the test files) and everything that is
 needed to repeat the measurement: command, seed, hashes of other data, commit, hardware and software. In a document, a
@@ -45,7 +45,7 @@ torch = LazyModule("torch")
 _BLOCK = re.compile(
     r"(<!-- results: ([\w.-]+)((?: [^\s<>]+)*) -->\n)(?:(?!<!-- results: ).)*?(<!-- /results -->)", re.DOTALL
 )
-_RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that a float can hold
+_RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that fits into a float
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
@@ -55,12 +55,12 @@ Amount = Annotated[float, Meta(ge=0)]
 
 
 class Training(Struct):
-    """The fields of a training in ``trainings.json`` that are read. Other fields are recorded unchanged.
+    """The fields that are read from a training in ``trainings.json``. Other fields are recorded unchanged.
 
     Attributes:
         options: lines of its command.
         data: the training and validation text.
-        runs: the trainings with each seed, if there are several.
+        runs: one training for each seed, if there are several.
     """
 
     options: list[str] = []
@@ -72,7 +72,8 @@ class Training(Struct):
     runs: list["Training"] = []
 
 
-#: Columns about the trainings of a system: a function of one training, and its format. Tables show the mean.
+#: Columns about the trainings of a system: a function of one training, and the format of its result. Tables show the
+#: mean over the trainings.
 COSTS: dict[str, tuple[Callable[[Training], float | None], str]] = {
     "parameters": (lambda training: training.parameters, ",.0f"),
     "rate": (lambda training: _option(training, "--lr"), "g"),
@@ -115,7 +116,7 @@ def read_result(path: PathLike) -> Result:
 def commit() -> str:
     """Return the commit of this package, with ``-dirty`` if its files were changed, or ``unknown`` outside git.
 
-    The settings in another folder's ``.git`` can name programs, which git would run.
+    Settings in the ``.git`` of another folder could name programs that git would run.
     """
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
@@ -226,7 +227,10 @@ def merge_trainings(paths: Sequence[PathLike]) -> tuple[dict[str, Any], list[dic
 
 
 def merge_curves(paths: Sequence[PathLike], seeds: Sequence[int]) -> str:
-    """Return one table of validation curves, with the seed in the first column, or an empty string without files."""
+    """Return one table of all validation curves, or an empty string if there are no files.
+
+    The first column is the seed.
+    """
     heads: list[str] = []
     rows: list[list[str]] = []
     for path, seed in zip(paths, seeds, strict=False):
@@ -292,14 +296,14 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
             raise UserError(
                 f"{document}: {result.experiment} has no metric {metric}; choose from {', '.join([*columns, *costs])}."
             )
-    # Only scores have signatures. Costs, such as the CPU hours of a training, may be between the scores.
+    # Only scores have signatures. Costs, such as the CPU hours of a training, may be listed between the scores.
     shown = [metric for metric in metrics if metric in columns] or list(columns)
     incomplete = [name for name, scores in result.evaluation.scores.items() if not scores.keys() >= set(shown)]
     if incomplete or not data.references:
         lacking = f"no scores of {incomplete[0]}" if incomplete else "no number of references"
         raise UserError(f"{path} has {lacking}; give a file of wean-evaluate record.")
     head = metrics or shown
-    # One row per system: scores with intervals, and costs from the record of its training.
+    # Each row describes a system: its scores with intervals, and the costs from the record of its training.
     rows = [
         [
             name,
@@ -313,7 +317,7 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
         for name, scores in result.evaluation.scores.items()
     ]
     facts = [counted(data.sentences, "sentence"), counted(data.references, "reference")]
-    # Older records contain only one seed.
+    # Older records contain a single seed.
     seeds = result.seeds or [result.seed]
     facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
     if result.commit not in (None, "unknown"):
@@ -332,7 +336,10 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
 
 
 def format_cost(column: str, training: Training) -> str:
-    """Return a column of ``COSTS`` for the training of a system, or its mean over ``runs``. A dash if it is unknown."""
+    """Return a column of ``COSTS`` for a system's training, or the mean over ``runs``.
+
+    Return a dash if the cost is unknown.
+    """
     value_of, form = COSTS[column]
     values = [value_of(run) for run in training.runs or [training]]
     known = [value for value in values if value is not None]
@@ -340,6 +347,6 @@ def format_cost(column: str, training: Training) -> str:
 
 
 def _option(training: Training, name: str) -> float | None:
-    """Return the first number given for an option in the ``options`` of a training, or None if there is none."""
+    """Return the first number of an option in the ``options`` of a training, or None if there is none."""
     found = re.search(rf"^{name} \[?({_RATE})(?![\w.-])", "\n".join(training.options), re.MULTILINE | re.ASCII)
     return float(found[1]) if found else None

@@ -1,7 +1,7 @@
-"""Scores and their meaning, as written by ``wean-evaluate --json``.
+"""Scores and their meaning, in the form that ``wean-evaluate --json`` writes.
 
-A file contains the label, preset, group of sentences, direction and signature of each column, so that a reader needs no
-metric to show or compare scores. `Evaluation` derives the columns of files of older versions from their keys.
+A file contains the label, preset, group of sentences, direction and signature of each column, so a reader can show or
+compare scores without the metrics. For files of older versions, `Evaluation` derives the columns from their keys.
 """
 
 import math
@@ -22,7 +22,7 @@ Probability = Annotated[float, Meta(ge=0, le=1)]
 if TYPE_CHECKING:
     Number = float
 else:
-    # NaN is null in JSON. It becomes NaN again when a file is read.
+    # NaN is written as null in JSON. It becomes NaN again when the file is read.
     Number = float | None
 
 
@@ -82,10 +82,10 @@ class Score(Struct):
 
     Attributes:
         score: the corpus-level number, or the mean of ``runs``.
-        interval: 95% interval, if it was computed: bootstrap interval of one run, or interval over runs and sentences
-            of several runs.
+        interval: 95% interval, if it was computed: the bootstrap interval of one run, or the interval of several runs
+            over runs and sentences.
         runs: the scores of the runs, if the system has several.
-        sentences: one number per sentence (the mean of the runs), only available while scoring.
+        sentences: one number per sentence (the mean over the runs). They are only available while scoring.
         signature: signature of the column, in files of older versions.
     """
 
@@ -102,7 +102,7 @@ class Score(Struct):
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over the runs, or None if there is one run."""
+        """Standard deviation over the runs, or None if there is only one run."""
         return float(np.std(self.runs, ddof=1)) if len(self.runs) > 1 else None
 
     def format(self, intervals: bool = False) -> str:
@@ -131,7 +131,8 @@ class Comparison(Struct):
     Attributes:
         metric: key of the column.
         difference: score of the system minus score of the baseline.
-        p_values: p-values by test: ``bootstrap`` and ``randomization``, or ``runs`` if both systems have several runs.
+        p_values: p-value of each test: ``bootstrap`` and ``randomization``, or ``runs`` if both systems have several
+            runs.
         differing: number of sentences whose statistics differ.
         corrected: p-values corrected for the number of systems that were compared with the same baseline, if requested.
     """
@@ -149,7 +150,7 @@ class Comparison(Struct):
 
     @property
     def decisive(self) -> dict[str, float]:
-        """The corrected p-values if there are any, else the uncorrected ones."""
+        """The corrected p-values if there are any, otherwise the uncorrected ones."""
         return self.corrected or self.p_values
 
     @property
@@ -169,13 +170,13 @@ class Comparison(Struct):
 
 
 class DataFile(Struct):
-    """A file that was read.
+    """An input file of the evaluation.
 
     Attributes:
         lines: number of lines, 0 if it is unknown.
         system: name of the system that wrote the file.
         empty: number of empty outputs.
-        outputs_per_sentence: mean length of the n-best lists.
+        outputs_per_sentence: mean length of the n-best lists in the file.
     """
 
     name: str
@@ -213,7 +214,7 @@ class Evaluation(Struct):
         scores: system -> key of the column -> score. The rows derived from the source come first.
         columns: key -> description. In files of older versions, the descriptions are missing and are derived from key
             and signature.
-        outdated_tests: number of paired tests that are omitted because an older version defined them differently.
+        outdated_tests: number of paired tests that are left out because an older version defined them differently.
     """
 
     scores: dict[str, dict[str, Score]] = field(name="systems")
@@ -235,7 +236,7 @@ class Evaluation(Struct):
         self.outdated_tests, self.comparisons = len(self.comparisons) - len(tests), tests
 
     def as_json(self, sentences: bool = False) -> dict[str, Any]:
-        """Return the content of the JSON file, see docs/evaluation.md."""
+        """Return the content of the JSON file. docs/evaluation.md describes it."""
         systems = {
             system: {key: score.as_json(sentences) for key, score in scores.items()}
             for system, scores in self.scores.items()

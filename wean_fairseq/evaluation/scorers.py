@@ -1,8 +1,8 @@
 """Our metrics as fairseq scorers: ``fairseq-generate --scoring wean --wean-metrics rouge-l,bleu2``.
 
-fairseq passes only reference and hypothesis to a scorer, so metrics that use the source are refused. The references
-contain ``<unk>`` for words outside the dictionary. The scores are good enough to monitor a training, but use
-``wean-evaluate`` for scores to report.
+fairseq passes only the reference and the hypothesis to a scorer, so metrics that use the source are refused. In
+fairseq's references, words outside the dictionary are ``<unk>``. These scores are good enough to monitor a training.
+Scores for a report must come from ``wean-evaluate``.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from .metrics import EvaluationMetric, MetricSettings, build_metric
 
 @dataclass
 class WeanScorerConfig(FairseqDataclass):
-    """Options of ``--scoring wean``."""
+    """Options for ``--scoring wean``."""
 
     wean_metrics: str = option("bleu", "metrics of wean-evaluate, separated by commas; the first is the score")
     wean_tokenize: str = option("none", "13a, none, zh or char; none suits tokenised output")
@@ -27,7 +27,7 @@ class WeanScorerConfig(FairseqDataclass):
 
 @register_scorer("wean", dataclass=WeanScorerConfig)
 class WeanScorer(BaseScorer):
-    """Scorer of the strings that fairseq collects, with metrics that need no source."""
+    """A scorer for the strings that fairseq collects, using metrics that need no source."""
 
     def __init__(self, cfg: Any) -> None:
         super().__init__(cfg)
@@ -50,5 +50,5 @@ class WeanScorer(BaseScorer):
         return "; ".join(scores) + " [fairseq's references hold <unk>: report with wean-evaluate instead]"
 
     def _score(self, metric: EvaluationMetric) -> float:
-        """Score everything collected so far."""
+        """Score all sentences collected so far."""
         return float(metric.corpus_score(self.pred, [self.ref]).score)

@@ -1,8 +1,8 @@
 """Paired significance tests and confidence intervals from the metrics' sufficient statistics.
 
-The resamples equal those of sacreBLEU's `PairedTest` (same generator, seed and order of draws), as a test checks.
-The sums over resampled sentences are computed as one matrix product instead of by indexing, which needs no (resamples x
-sentences x statistics) array and makes 20,000 sentences and any number of metrics affordable.
+The resamples equal those of sacreBLEU's `PairedTest` (same generator, seed and order of draws), as a test checks. The
+sums over resampled sentences are computed as one matrix product instead of by indexing. This needs no array of
+(resamples x sentences x statistics), so 20,000 sentences and any number of metrics are affordable.
 
 * approximate randomisation (Riezler and Maxwell, 2005), as in MultEval: sentences of the two systems are swapped at
   random;
@@ -10,10 +10,10 @@ sentences x statistics) array and makes 20,000 sentences and any number of metri
   from the observed difference as the observed difference is from 0 (the shift method of Noreen, 1989). sacreBLEU and
   Moses shift the absolute values, which is a one-sided test except for the smallest differences: 10% of their p-values
   are below 0.05 if two systems are equally good;
-* for systems that were trained several times, a t test whose error combines the variances of runs and of sentences (see
+* a t test for systems that were trained several times. Its error combines the variances of runs and of sentences (see
   `runs_p`).
 
-Ties count as evidence for the null hypothesis, because most resamples are ties if few sentences differ.
+Ties count as evidence for the null hypothesis, because most resamples are ties if the systems differ in few sentences.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,9 +30,9 @@ special = LazyModule("scipy.special")
 
 #: sacreBLEU's default seed (environment variable SACREBLEU_SEED).
 DEFAULT_SEED = 12345
-#: Draws per block. It is a multiple of 32, so that blocks consume whole words of the random stream.
+#: Number of draws per block. It is a multiple of 32, so that blocks consume whole words of the random stream.
 _BLOCK = 64
-#: Differences of scores (0..100) below this are rounding errors.
+#: Smaller differences of scores (0..100) are rounding errors.
 _TIE = 1e-9
 #: Degrees of freedom at which a t distribution equals the normal distribution.
 _NORMAL = 1e9
@@ -45,7 +45,7 @@ Interval = tuple[float, float]
 class Draws:
     """The random part of both tests, drawn once and used for every metric and system.
 
-    Uses one byte per sentence and resample, and one bit per sentence and trial.
+    They take one byte per sentence and resample, and one bit per sentence and trial.
 
     Attributes:
         seed: seed of both tests. Each test has its own generator (as in sacreBLEU).
@@ -58,7 +58,10 @@ class Draws:
 
     @cached_property
     def _weights(self) -> npt.NDArray[np.uint8]:
-        """How often each resample draws each sentence, shape (resamples, sentences). They never exceed 255."""
+        """Number of times that each resample draws each sentence, shape (resamples, sentences).
+
+        The counts never exceed 255.
+        """
         generator = np.random.default_rng(self.seed)
         weights = np.empty((self.resamples, self.num_sentences), dtype=np.uint8)
         for row in weights:
@@ -106,7 +109,9 @@ def confidence_interval(scores: FloatArray) -> Interval:
 
 
 def p_value(statistics: FloatArray, observed: float) -> float:
-    """Return the share of statistics that are at least the observed difference. It is never 0, because they include it.
+    """Return the share of statistics that are at least the observed difference.
+
+    It is never 0, because the observed difference itself counts.
 
     The p-value of NaN is 1.
     """
@@ -137,29 +142,29 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def run_error(systems: Sequence[tuple[Sequence[float], FloatArray]]) -> tuple[float, float]:
     """Return standard error and degrees of freedom of a mean over runs, or of the difference of two such means.
 
-    The variance over test sets (of the resampled means) and the variance over runs are added. Sentences and runs are
-    crossed, so the effect of one run on one sentence is part of both variances, but is counted once. The degrees of
-    freedom follow Satterthwaite (1946), because the variance of few runs is uncertain.
+    The error adds the variance over test sets (of the resampled means) and the variance over runs. Every run is scored
+    on every sentence, so the effect of one run on one sentence is part of both variances. It is counted only once.
+    Because the variance of few runs is uncertain, the degrees of freedom follow Satterthwaite (1946).
 
     Args:
-        systems: one or two systems. For each, the scores of two or more runs on the test set, and on the same resamples
-            of its sentences, shape (runs, resamples).
+        systems: one or two systems. For each system: the scores of two or more runs on the test set, and their scores
+            on the same resamples of its sentences, shape (runs, resamples).
     """
     variance = float(np.var(reduce(np.subtract, [resampled.mean(axis=0) for _, resampled in systems])))
     doubt = 0.0
     for scores, resampled in systems:
         freedom = len(scores) - 1
-        spread = float(np.var(scores, ddof=1)) / len(scores)  # variance of the mean over the runs
+        spread = float(np.var(scores, ddof=1)) / len(scores)  # variance of the mean over runs
         noise = float(np.var(resampled - resampled.mean(axis=0), axis=1).mean()) / freedom
-        variance += max(0.0, spread - noise)  # the part that the size of the test set does not explain
+        variance += max(0.0, spread - noise)  # the part of the variance that the size of the test set does not explain
         doubt += spread**2 / freedom
     return variance**0.5, min(variance**2 / doubt, _NORMAL) if doubt else _NORMAL
 
 
 def runs_p(difference: float, error: float, freedom: float) -> float:
-    """Return the two-sided t test's p-value of a difference of means over runs.
+    """Return the p-value of the two-sided t test for a difference of means over runs.
 
-    Error and freedom come from `run_error`.
+    ``error`` and ``freedom`` come from `run_error`.
     """
     return float(2 * special.stdtr(freedom, -abs(difference) / error)) if error > 0 else 1.0
 

@@ -1,4 +1,4 @@
-"""Arguments for the files of systems. All commands share them."""
+"""Arguments that name the files of systems. All commands of wean-evaluate share them."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from ..console import split_name
 from .output_reader import PIECES, SystemOutput, read_generated, read_plain
 from .text_files import read_lines
 
-#: Arguments of options that take several values and may be repeated.
+#: Settings of options that take several values and may be repeated.
 SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 
 
@@ -31,7 +31,7 @@ def add_reading_arguments(parser: argparse._ActionsContainer) -> None:
 
 
 def paths_of(named: Sequence[str]) -> list[str]:
-    """Return the files of arguments such as ``NAME=FILE`` or ``FILE``."""
+    """Return the files in arguments of the form ``NAME=FILE`` or ``FILE``."""
     return [argument.partition("=")[2] or argument for argument in named]
 
 
@@ -41,7 +41,7 @@ def read_output_log(args: argparse.Namespace, name: str, path: str, oov_source: 
 
 
 def read_systems(args: argparse.Namespace, sources: list[str] | None) -> list[SystemOutput]:
-    """Read all outputs, plain files first."""
+    """Read all outputs. Plain files come first."""
     systems = []
     for argument in args.hyp:
         name, path = split_name(argument, "--hyp")

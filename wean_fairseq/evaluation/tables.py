@@ -1,4 +1,4 @@
-"""Tables of text that can be written for a terminal or as Markdown, CSV and LaTeX."""
+"""Tables of text, which can be written for a terminal or as Markdown, CSV and LaTeX."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-[0-9.]+(e[-+]?[0-9]+)?")
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell with a detail or a mark in addition to its text.
+    """A cell that has a detail or a mark in addition to its text.
 
     Attributes:
         detail: text in small print below the cell's text, e.g. an interval.
@@ -47,8 +47,8 @@ class Table:
 
     Attributes:
         align: ``l`` or ``r`` for each column. By default all columns but the first are aligned to the right.
-        groups: a name above each column in the text form, written once above neighbouring columns with the same name.
-            Empty = none.
+        groups: in the text form, a name above each column. Neighbouring columns with the same name share it. Empty = no
+            names.
         notes: sentences below the table in a report.
     """
 
@@ -68,7 +68,7 @@ class Table:
         return [list(self.head), *(list(map(str, row)) for row in self.rows)]
 
     def as_text(self) -> str:
-        """Align the table for a terminal."""
+        """Format the table for a terminal, with aligned columns."""
         widths = [max(map(display_width, column)) for column in zip(*self._lines, strict=True)]
         lines = []
         heading, start = "", 0
@@ -87,7 +87,7 @@ class Table:
         return "\n".join(lines)
 
     def as_markdown(self, escape: Callable[[str], str] = lambda text: text.replace("|", "\\|")) -> str:
-        """Write the table in Markdown, with the marks and details of cells."""
+        """Write the table in Markdown, including the marks and details of cells."""
 
         def write(cell: Cell | str) -> str:
             text = escape(str(cell))
@@ -113,14 +113,15 @@ class Table:
         return text.getvalue()
 
     def as_tsv(self) -> str:
-        """Write the table with tabs between cells, in which control characters are escaped. See ``without_formula``."""
+        """Write the table with tabs between cells. Control characters in cells are escaped. See ``without_formula``."""
         return "".join("\t".join(printable(without_formula(cell)) for cell in line) + "\n" for line in self._lines)
 
 
 def starts_formula(text: str) -> bool:
     """Return whether a spreadsheet program may run the text of a cell as a formula.
 
-    Some programs do so even after white space and invisible characters, and with full-width forms of the sign.
+    Some programs do so even if white space or invisible characters precede the sign, or if the sign has its full-width
+    form.
     """
     visible = (letter for letter in unicodedata.normalize("NFKC", text) if not letter.isspace())
     first = next((letter for letter in visible if unicodedata.category(letter)[0] != "C"), "")
@@ -128,7 +129,10 @@ def starts_formula(text: str) -> bool:
 
 
 def without_formula(text: str) -> str:
-    """Return the text of a cell. Put a quotation mark before a text other than a number that a spreadsheet may run."""
+    """Return the text of a cell for a spreadsheet.
+
+    A text that might run as a formula gets a quotation mark in front, unless it is a number.
+    """
     return f"'{text}" if starts_formula(text) and not _NUMBER.fullmatch(text) else text
 
 

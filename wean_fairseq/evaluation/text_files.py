@@ -24,7 +24,7 @@ ItemT = TypeVar("ItemT")
 _LARGEST = 1 << 30  # maximum size of a file in bytes
 _PIECE = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-#: Path -> SHA-256 of its content when it was last read, because a pipe cannot be read again to be hashed.
+#: Path -> SHA-256 of its content when it was last read. A pipe cannot be read again to compute it.
 _DIGESTS: dict[str, str] = {}
 
 
@@ -36,7 +36,7 @@ def read_bytes(path: PathLike) -> bytes:
         with open_input(path) as file:
             while piece := file.read(_PIECE):
                 pieces.append(piece)
-                if len(pieces) * _PIECE > _LARGEST:  # the size of a pipe is not known in advance
+                if len(pieces) * _PIECE > _LARGEST:  # the size of a pipe is not known before it has been read
                     raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     except FileNotFoundError:
         raise UserError(f"{path} does not exist; check the file name.") from None
@@ -52,10 +52,11 @@ def read_bytes(path: PathLike) -> bytes:
 def decode_lines(content: bytes, path: PathLike) -> list[str]:
     """Split ``content`` at line feeds and decode it as UTF-8.
 
-    A byte-order mark and one carriage return before a line feed are dropped. A missing final line feed is accepted.
+    A byte-order mark at the start is dropped, and so is a carriage return before a line feed. A missing final line feed
+    is accepted.
 
     Raises:
-        UserError: if a line is not UTF-8, with file and line number (counted from 1).
+        UserError: if a line is not UTF-8. The message has the file and the line number (from 1).
     """
     raw_lines = content.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
     if raw_lines[-1] == b"":
@@ -78,7 +79,7 @@ def read_lines(path: PathLike) -> list[str]:
 
 
 def read_text(path: PathLike) -> str:
-    """Read a whole UTF-8 file, with its line ends."""
+    """Read a whole UTF-8 file and keep its line ends."""
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -91,7 +92,7 @@ def _not_utf8(where: str, error: UnicodeDecodeError) -> UserError:
 
 
 def read_typed_json(path: PathLike, kind: type[ItemT], remedy: str = "give a file written by wean-evaluate") -> ItemT:
-    """Read a JSON file whose content must have a certain type.
+    """Read a JSON file whose content must have the type ``kind``.
 
     Raises:
         UserError: if the content is not JSON or has another type. The message has the place and the expected type.
@@ -105,7 +106,7 @@ def read_typed_json(path: PathLike, kind: type[ItemT], remedy: str = "give a fil
 
 
 def convert_content(content: object, kind: type[ItemT], path: PathLike, remedy: str) -> ItemT:
-    """Convert the content of a file to another type, or raise `UserError` with the place and the expected type."""
+    """Convert the content of a file to the type ``kind``, or raise `UserError` with the place and the expected type."""
     try:
         return convert(content, kind)
     except (ValidationError, UnicodeEncodeError) as error:
@@ -119,7 +120,7 @@ def read_described(path: PathLike, kind: type[ItemT], fault: str) -> dict[int, I
         The number of the sentence (from 0) -> the content of its line.
 
     Raises:
-        UserError: if a line has other content. The message names the first such line and its ``fault``.
+        UserError: if a line has other content. The message names the first such line and describes it with ``fault``.
     """
     described = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -132,7 +133,7 @@ def read_described(path: PathLike, kind: type[ItemT], fault: str) -> dict[int, I
 
 
 class _Numbered(Struct):
-    """A line of JSON with the number of a sentence."""
+    """A JSON line that contains the number of a sentence."""
 
     id: int
 
@@ -143,7 +144,7 @@ def read_table(name: str, folder: Path = Path(__file__).parent) -> dict[str, Any
 
 
 def sha256_as_read(path: PathLike) -> str:
-    """Return the SHA-256 of the content that was last read from a file. It identifies the scored text."""
+    """Return the SHA-256 of a file's content when it was last read. It identifies the scored text."""
     if os.fspath(path) not in _DIGESTS:
         read_bytes(path)
     return _DIGESTS[os.fspath(path)]
@@ -157,7 +158,7 @@ def check_outputs(
     Args:
         outputs: option -> file to write, if any.
         inputs: files that are read.
-        overwrite: replace files that exist, but not inputs.
+        overwrite: replace existing files, but never inputs.
     """
     used = {_identity(path): str(path) for path in inputs if path}
     for option, path in outputs.items():
@@ -176,7 +177,7 @@ def check_outputs(
 
 
 def _identity(path: PathLike) -> tuple[int, int] | Path:
-    """Return a value that is equal for all names of one file."""
+    """Return a value that is equal for all paths of the same file."""
     try:
         status = Path(path).stat()
     except OSError:
@@ -198,9 +199,9 @@ def _check_place(path: Path) -> None:
 
 
 def write_atomically(path: PathLike, content: str | bytes) -> None:
-    """Write a file atomically, and create the folders above it.
+    """Write a file atomically. Missing folders are created.
 
-    Bytes of file names that are not UTF-8 are written as escapes, which JSON can read.
+    Bytes of file names that are not valid UTF-8 are written as escapes, which JSON can read.
 
     Raises:
         UserError: if the file cannot be written.

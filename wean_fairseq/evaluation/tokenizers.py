@@ -1,11 +1,11 @@
-"""Tokenisations of metrics, whose names are in the metrics' signatures.
+"""Tokenisations of metrics. Their names are part of the metrics' signatures.
 
 ``13a``, ``zh`` and ``char`` are sacreBLEU's own tokenisers. ``none`` splits tokenised text at white space. ``words`` is
-the ROUGE convention: lower-cased runs of letters and digits. The combining marks of a letter, such as the vowel signs
-of Hindi, the diacritics of Arabic and the points of Hebrew, belong to the letter. On ASCII text it equals the default
-tokeniser of the rouge-score package, which deletes all other letters (identical Chinese sentences would score 0, and
-"café" becomes "caf"). ``nltk`` is NLTK's ``word_tokenize`` of 2017, which the scorer of the NTS paper used: Punkt finds
-the sentences, and the Penn Treebank's rules find the words.
+the ROUGE convention: words are lower-cased runs of letters and digits. The combining marks of a letter, such as the
+vowel signs of Hindi, the diacritics of Arabic and the points of Hebrew, belong to the letter. On ASCII text it equals
+the default tokeniser of the rouge-score package, which deletes all other letters: with that tokeniser, identical
+Chinese sentences score 0, and "café" becomes "caf". ``nltk`` is NLTK's ``word_tokenize`` of 2017, which the scorer of
+the NTS paper used: Punkt splits the text into sentences, and the rules of the Penn Treebank split them into words.
 """
 
 import re
@@ -20,7 +20,7 @@ from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 from ..errors import UserError
 from ..optional import LazyModule
 
-regex = LazyModule("regex")  # supports Unicode's class of marks, which the standard library's re lacks
+regex = LazyModule("regex")  # it supports Unicode's class of marks, which re of the standard library does not
 nltk_tokenize = LazyModule("nltk.tokenize")
 
 TokenizeFunction = Callable[[str], str]
@@ -55,7 +55,7 @@ def fold_case(text: str, lowercase: Lowercase) -> str:
 
 
 def case_signature(lowercase: Lowercase) -> str:
-    """Return the entry ``case`` of a signature."""
+    """Return the entry ``case`` of a metric's signature."""
     if lowercase == "ascii":
         return "lc-ascii"
     return "lc" if lowercase else "mixed"
@@ -64,7 +64,7 @@ def case_signature(lowercase: Lowercase) -> str:
 def _nltk_words() -> TokenizeFunction:
     """Return a function that splits a text into sentences and words with NLTK.
 
-    Only the last period of a sentence is a separate token.
+    Only the last period of a sentence becomes a separate token.
     """
     try:
         sentences = nltk_tokenize.PunktTokenizer("english")
@@ -100,7 +100,8 @@ def get_tokenizer(name: str) -> TokenizeFunction:
 def guess_tokenization(lines: list[str]) -> str:
     """Choose a tokenisation for the references: ``zh``, ``none`` (segmented Chinese) or ``13a``.
 
-    sacreBLEU's default 13a silently scores 0 on unsegmented Chinese, so it is not used for text that is mostly Chinese.
+    sacreBLEU's default 13a scores 0 on unsegmented Chinese without a warning, so it is not used for text that is mostly
+    Chinese.
     """
     sample = "\n".join(lines[:1000])
     chinese = len(_CJK.findall(sample))

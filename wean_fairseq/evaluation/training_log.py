@@ -1,6 +1,6 @@
 """Read fairseq-train's ``--log-file`` in each of its formats (simple, tqdm and json).
 
-A log may contain several runs. If a run started from an earlier update, its lines replace the earlier lines of the
+A log may contain several runs. If a run started from an earlier update, its lines replace the earlier lines about the
 updates that it repeats.
 """
 
@@ -16,7 +16,7 @@ from .text_files import PathLike, decode_lines, read_bytes
 
 LOWER_IS_BETTER = ("loss", "nll_loss", "ppl")
 NEAR_BEST = 0.95
-#: Largest number that is read. Larger ones overflow the axes of a figure.
+#: Larger numbers are not read, because they overflow the axes of a figure.
 LARGEST_DRAWN = 1e30
 
 _ARCH = re.compile(r"""['"]arch['"]: ['"]([\w.-]+)['"]""")
@@ -25,17 +25,17 @@ _PARAMETERS = re.compile(r"num\. shared model params: (\d[\d,]{0,30})")
 _MAX_EPOCH = re.compile(r"""['"]max_epoch['"]: (\d{1,18})""")
 _DONE = re.compile(r"done training in [\d.]+ seconds")
 _PATIENCE = "early stop since valid performance hasn't improved"
-# On the terminal, each line starts with the time and a logger's name. Lines of the --log-file do not.
+# On the terminal, each line starts with the time and the name of a logger. Lines in the --log-file do not.
 _VALID_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| valid on '([^']+)' subset \| (.*)$")
 _STEP_LINE = re.compile(r"(?:^|\| )epoch (\d+):\s+(\d+) / (\d+) (.*)$")
-# Only the first beginning in a line counts. Searching for an end after each of many beginnings would take hours.
+# Only the first possible start in a line is tried. Searching for an end after each of many starts would take hours.
 _EPOCH_LINE = re.compile(r"(?:^|\| )epoch (\d+) \| (.*)$")
 _JSON_LINE = re.compile(r"(?:^|\| )(\{\"epoch\": .*)$")
 _END_OF_EPOCH = re.compile(r"\btrain_wall\b")
 
 
 class LogLine(NamedTuple):
-    """The numbers of one line.
+    """The numbers in one line of a log.
 
     Attributes:
         subset: validation subset, ``train`` for the end of an epoch, or empty for a line within an epoch.
@@ -52,7 +52,7 @@ class LogLine(NamedTuple):
 
     @property
     def updates(self) -> int:
-        """Number of the optimiser's steps before the line."""
+        """Number of optimiser steps before the line was written."""
         return int(self.values["num_updates"])
 
 
@@ -68,8 +68,10 @@ class TrainingLog:
         threads: number of torch's threads, if the task logs it.
         cpu_seconds: CPU time of the training processes so far, if the task logs it.
         train: the lines within epochs.
-        ends: epoch -> updates at its end, and its seconds of forward, backward and update.
-        process_seconds: CPU time of the process that wrote the last line. It starts again at 0 in a resumed training.
+        ends: epoch -> number of updates at its end, and the seconds that its forward passes, backward passes and
+            updates took.
+        process_seconds: CPU time, so far, of the process that wrote the last line. It restarts from 0 when a training
+            is resumed.
     """
 
     name: str = ""
@@ -89,7 +91,7 @@ class TrainingLog:
 
     @property
     def updates(self) -> int:
-        """Number of the optimiser's steps in all finished epochs."""
+        """Number of optimiser steps in all finished epochs."""
         return self.ends[max(self.ends)][0]
 
     @property
@@ -115,13 +117,13 @@ class TrainingLog:
         return [point for point in self.valid if metric in point.values]
 
     def best(self, metric: str) -> LogLine:
-        """Return the first of the best validations."""
+        """Return the validation with the best value, or the first of several equally good ones."""
         choose = min if metric in LOWER_IS_BETTER else max
         return choose(self.validations(metric), key=lambda point: point.values[metric])
 
     @property
     def is_improving(self) -> bool:
-        """Return True if the last validation is the best by the metric that chooses the checkpoint.
+        """Return True if the last validation is the best one by the metric that selects the checkpoint.
 
         fairseq adds ``best_`` and the name of that metric to every validation but the first.
         """
@@ -130,7 +132,7 @@ class TrainingLog:
         return any(self.best(metric) is last for metric in metrics if metric in last.values)
 
     def near_best(self, metric: str) -> LogLine:
-        """Return the first validation that reached 95% of the best value. A loss may be negative."""
+        """Return the first validation that reached 95% of the best value. Losses may be negative."""
         best, is_lower_better = self.best(metric).values[metric], metric in LOWER_IS_BETTER
         sign = -1 if is_lower_better else 1
         limit = best * NEAR_BEST if is_lower_better == (best < 0) else best / NEAR_BEST
@@ -157,7 +159,7 @@ def read_log(path: PathLike, name: str = "", subset: str = "valid") -> TrainingL
 
 
 def parse_line(text: str) -> LogLine | None:
-    """Return the numbers of a line, or None if it contains none or only resembles a line of fairseq."""
+    """Return the numbers in a line, or None if it has none or only resembles a line of fairseq."""
     try:
         line = _parse(text)
     except (ValueError, TypeError, ArithmeticError):
@@ -192,7 +194,7 @@ def _read_facts(log: TrainingLog, text: str) -> None:
     log.seed = log.seed or (seed[1] if seed else "")
     if parameters:
         log.parameters = int(parameters[1].replace(",", ""))
-        log.done = log.stopped_early = False  # a training starts or resumes
+        log.done = log.stopped_early = False  # this line is written when a training starts or resumes
         log.process_seconds = 0.0
     if limit := _MAX_EPOCH.search(text):
         log.max_epoch = int(limit[1]) or None
@@ -201,7 +203,7 @@ def _read_facts(log: TrainingLog, text: str) -> None:
 
 
 def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
-    """Store the numbers of a line, and drop the numbers of updates that a resumed run repeats."""
+    """Store the numbers of a line. Drop the numbers of updates that a resumed run repeats."""
     if "threads" in line.values:
         log.threads = int(line.values["threads"])
     if "cpu" in line.values:
@@ -222,7 +224,7 @@ def _add(log: TrainingLog, line: LogLine, subset: str) -> None:
 
 
 def _numbers(items: Any) -> dict[str, float]:
-    numbers = {}  # without NaN
+    numbers = {}  # NaN and numbers that are too large are left out
     for key, value in items:
         with suppress(TypeError, ValueError, OverflowError):
             if abs(number := float(value)) < LARGEST_DRAWN:
@@ -231,9 +233,9 @@ def _numbers(items: Any) -> dict[str, float]:
 
 
 def _set_epoch_fractions(log: TrainingLog) -> None:
-    """Interpolate the epochs of validations, because fairseq logs them without the fraction of the epoch."""
+    """Interpolate the epochs of validations, because fairseq logs them as whole numbers."""
     anchors = [(0, 0.0)] + [(point.updates, point.epoch) for point in log.train if point.updates > 0]
-    if len(anchors) == 1:  # without training lines, assume that the last validation of an epoch is at its end
+    if len(anchors) == 1:  # without training lines, assume that the last validation of an epoch was at its end
         ends = {point.epoch: point.updates for point in log.valid}
         anchors += [(updates, epoch) for epoch, updates in ends.items()]
     log.valid = [point._replace(epoch=_interpolate(anchors, point.updates)) for point in log.valid]

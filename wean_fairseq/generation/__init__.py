@@ -1,4 +1,4 @@
-"""A trained model for untokenised text, shared by ``wean-generate``, ``wean-inspect`` and ``load``."""
+"""A trained model that reads untokenised text, used by ``wean-generate``, ``wean-inspect`` and ``load``."""
 
 from .. import register
 

@@ -1,4 +1,4 @@
-"""Types and ranges of the arguments of ``load``, ``TextModel`` and ``generate``, in one table."""
+"""Types and ranges of the arguments of ``load``, ``TextModel`` and ``generate``, in a single table."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,21 +12,23 @@ from ..storage.search import GENERATION, RANGES
 
 _KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
 _COUNTS = ("n_best", "beam", "essay_length", "batch_size", "first")
-# Type, minimum and maximum. Libraries use 32 bits for these numbers.
+# Type, minimum and maximum of each argument. Libraries store these numbers in 32 bits.
 _NUMBERS: dict[str, tuple[type, float, float]] = {
     **dict.fromkeys(_COUNTS, (int, 1, LARGEST)),
     "seed": (int, -LARGEST_SEED, LARGEST_SEED),
     **dict.fromkeys(("details", "cut", "ordered"), (bool, -math.inf, math.inf)),
     **{name: (kind, *RANGES.get(name, (-math.inf, math.inf))) for name, (kind, *_) in GENERATION.items()},
 }
-_NOT_SHOWN = ("first", "details", "cut")  # arguments of programs that read long texts in parts
+_NOT_SHOWN = ("first", "details", "cut")  # internal arguments for programs that read long texts in parts
 OF_CALLS = [name for name in _NUMBERS if name not in _NOT_SHOWN] + ["constraints"]
 
 
 def check_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert NumPy's numbers to Python's and check the values. Arguments that are not in the table are unchanged.
+    """Convert NumPy's numbers to Python's and check the values.
 
-    torch and fairseq would accept many invalid numbers, and fail in the middle of a search.
+    Arguments that are not in the table are returned unchanged.
+
+    torch and fairseq would accept many invalid numbers and then fail in the middle of a search.
 
     Raises:
         UserError: if a value has the wrong type or is out of range.
@@ -52,10 +54,11 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
     Args:
         names: the names to check.
         known: the names that a user may give.
-        place: the function or model with the known names, for the message.
+        place: the function or model that has these names, for the message.
 
     Raises:
-        UserError: with the first unknown name, a similar name (if there is one) and all known names.
+        UserError: if a name is unknown. The message has this name, a similar name (if there is one) and all known
+            names.
     """
     known = list(known)
     for name in names:

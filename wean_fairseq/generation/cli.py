@@ -22,7 +22,7 @@ from .growing import GrowingFile
 from .loading import COMPUTE_TYPE, ENGINES, load
 from .outputs import Float32Array, Generated, Output, rounded
 
-_BUFFER = 2000  # number of lines that are sorted by length together
+_BUFFER = 2000  # number of input lines that are sorted by length together
 _EPILOG = """examples:
   wean-generate --model model/ --input sentences.txt --output rewritten.txt
   echo "What's the best way to learn Python?" | wean-generate --model model/ --n-best 3 --scores
@@ -35,7 +35,7 @@ command without --overwrite continues the file.
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     description = "Rewrite plain text with a trained model, or write essays about topics."
     parser = command_parser("wean-generate", description, _EPILOG)
     add = parser.add_argument
@@ -75,7 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def rewrite(args: argparse.Namespace) -> None:
-    """Run the command, or raise ``UserError`` if it is not possible."""
+    """Run the command. Raise ``UserError`` if this is not possible."""
     if args.input != "-" and not Path(args.input).exists():
         raise UserError(f"there is no file {args.input}: give --input a file of text.")
     unused = [name for name in ("data", "text") if getattr(args, name) is not None]
@@ -137,20 +137,20 @@ def _rewrite(args: argparse.Namespace, output: GrowingFile) -> None:
 
 
 def _check_output(output: GrowingFile, *places: str | Path | None) -> None:
-    """Refuse an output that replaces one of the input files, or a file in one of the input folders."""
+    """Refuse an output path that is one of the input files or is inside one of the input folders."""
     for place in (Path(place) for place in places if place):
-        # If standard output is a file, the shell has created it, or the user appends to it.
+        # If standard output is a file, either the shell has just created it, or the user appends to it.
         if output.path is not None:
             output.check_reads(sorted(place.iterdir()) if place.is_dir() else [place])
 
 
 def _generation_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the generation options that were given."""
+    """Return the generation options given on the command line."""
     return {name: value for name, value in vars(args).items() if name in GENERATION}
 
 
 def _output_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return all options that affect the outputs of a line."""
+    """Return all options that affect the outputs."""
     names = ["nbest", "scores", "jsonl", "beam", "search_preset", "essay_length", "bert", "data", "text"]
     names += ["engine", "compute_type", *["constraints"] * bool(args.constraints)]
     stored = StoredModel(args.model)

@@ -1,7 +1,7 @@
 """Search with CTranslate2 instead of PyTorch, for Transformers that do not copy.
 
-The converted model has the same probabilities. Its beam search can end earlier or later than fairseq's, so some outputs
-differ. Only the search runs in CTranslate2. ``TextModel`` does the text steps, the batches and the outputs.
+The converted model computes the same probabilities. Its beam search can end earlier or later than fairseq's, so some
+outputs differ. Only the search runs in CTranslate2. ``TextModel`` does the text steps, the batches and the outputs.
 """
 
 import copy
@@ -20,7 +20,8 @@ from ..errors import UserError
 from ..optional import import_optional
 from ..storage.search import NO_UNKNOWN
 
-# Options without an equivalent, with fairseq's defaults. The library can sample, but reads its seed only at the start.
+# Options that CTranslate2 does not support, with fairseq's defaults. CTranslate2 can sample, but it reads its seed only
+# when it starts.
 _UNSUPPORTED: dict[str, Any] = {"constraints": None}
 _UNSUPPORTED |= {"sampling": False, "diverse_beam_groups": -1, "diverse_beam_strength": 0.5}
 
@@ -29,13 +30,13 @@ class CTranslate2Engine:
     """A model in the format of CTranslate2, with the interface of fairseq's generators.
 
     Args:
-        model: in evaluation mode, on the CPU.
+        model: model in evaluation mode, on the CPU.
         task: task of the model.
         device: device for the search.
         compute_type: number type of the matrix products, such as ``"float32"`` or ``"int8"``.
 
     Raises:
-        UserError: if the library is not installed, or does not support the model, its search preset or the type.
+        UserError: if the library is not installed, or does not support the model, its search preset or the number type.
     """
 
     def __init__(self, model: Any, task: Any, device: torch.device, compute_type: str) -> None:
@@ -62,7 +63,10 @@ class CTranslate2Engine:
         self._options: Mapping[str, Any] = {}
 
     def build_generator(self, options: Mapping[str, Any]) -> Self:
-        """Return an engine with fairseq generation options. Raise ``UserError`` for unsupported options."""
+        """Return an engine that searches with these generation options of fairseq.
+
+        Raise ``UserError`` for unsupported options.
+        """
         for name, default in _UNSUPPORTED.items():
             if options.get(name, default) != default:
                 raise UserError(f"CTranslate2 has no option {name}: leave it out, or search with PyTorch.")

@@ -1,7 +1,7 @@
 """An output file that is written line by line and resumed when the command is started again.
 
-The lines are written to ``FILE.part``. ``FILE.part.json`` records the number of lines, the size and the SHA-256 of both
-sides, and the options. ``FILE.part`` is renamed to ``FILE`` when it is complete.
+The lines are first written to ``FILE.part``. ``FILE.part.json`` records the options, the number of lines, and the size
+and SHA-256 of input and output. When the output is complete, ``FILE.part`` is renamed to ``FILE``.
 """
 
 import fcntl
@@ -37,13 +37,14 @@ class _State(Struct, forbid_unknown_fields=True):
 
 
 class GrowingFile:
-    """The outputs of a file of sentences.
+    """The output file for a file of sentences.
 
     Args:
-        given: name of the file. ``-`` = standard output. A pipe or a device is written directly.
-        asked: all options that the content depends on, in JSON types.
-        overwrite: replace an older file, and start again.
-        reads: input files, which must not be among the files that are written.
+        given: name of the file. ``-`` = standard output. If standard output is a pipe or a device, lines are written to
+            it directly.
+        asked: all options that affect the content, in JSON types.
+        overwrite: replace an older file, and do not resume.
+        reads: input files. They must not be among the files to write.
 
     Attributes:
         path: path of the file. ``None`` if the output is not a regular file.
@@ -58,14 +59,14 @@ class GrowingFile:
     ) -> None:
         self.path: Path | None = None
         self._part = self._state_file = Path()  # next to ``path``
-        self._new = True  # there was no ``self._part`` before
-        self._written: list[Path | int] = []  # paths, or the descriptor of an open file
+        self._new = True  # `self._part` did not exist before
+        self._written: list[Path | int] = []  # the files to write: paths, or the descriptor of an open file
         self._given = given
         self._asked = asked
         self._overwrite = overwrite
         self._reads = reads
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
-        self._expected = ""  # SHA-256 of the lines that are done
+        self._expected = ""  # SHA-256 of the finished input lines, as recorded in the state
         self._file: BinaryIO | None = None
         self.done = 0
 
@@ -73,7 +74,7 @@ class GrowingFile:
         try:
             if self._given == "-":
                 self._file = standard_output().buffer
-                with suppress(io.UnsupportedOperation):  # standard output may be in memory
+                with suppress(io.UnsupportedOperation):  # standard output may be a stream in memory
                     self._written = [self._file.fileno()]
             elif is_special(place := followed(Path(self._given))):
                 self._file = open_special(place)
@@ -92,7 +93,7 @@ class GrowingFile:
         return self
 
     def check_reads(self, reads: Iterable[Path]) -> None:
-        """Raise ``UserError`` if one of these files is among those that are written."""
+        """Raise ``UserError`` if one of these input files is also written."""
         for read in reads:
             if any(_is_same(written, read) for written in self._written):
                 name = "the standard input" if str(read) == "-" else read
@@ -105,7 +106,7 @@ class GrowingFile:
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.path.samestat(os.fstat(file.fileno()), self._part.stat()):
-                raise BlockingIOError  # the other run has just renamed it to its final name
+                raise BlockingIOError  # the other run has just renamed the file to its final name
         except OSError as error:
             file.close()
             raise UserError(f"{path} is being written by another run: wait for it to end.") from error
@@ -120,7 +121,7 @@ class GrowingFile:
             raise
 
     def _adopt(self, file: BinaryIO, size: int) -> None:
-        """Continue the file from its state, or start again. Raises ``UserError`` if that would lose data."""
+        """Resume the file from its state, or start again. Raise ``UserError`` if that would lose data."""
         if size == 0 and not os.path.lexists(self._state_file):
             self._write_state(0, 0)
             return
@@ -138,7 +139,10 @@ class GrowingFile:
         self.done, self._expected = state.lines, state.input
 
     def _read_state(self) -> _State:
-        """Read the state file. Raises ``UserError`` for other content, so that no file of the user is overwritten."""
+        """Read the state file.
+
+        Raise ``UserError`` if it has other content, so that no file of the user is overwritten.
+        """
         try:
             return convert(read_json(self._state_file, _LARGEST_STATE), _State)
         except (OSError, ValueError, ValidationError) as error:
@@ -159,7 +163,7 @@ class GrowingFile:
 
     @property
     def prospect(self) -> str:
-        """Suffix for the interruption message, which says how to reuse the finished part."""
+        """End of the interruption message, which says how to resume."""
         if self.path is None or not self.done:
             return ""
         if self._overwrite:
@@ -167,10 +171,10 @@ class GrowingFile:
         return f"; the outputs of {counted(self.done, 'line')} are kept, and the same command continues from there"
 
     def remaining(self, buffers: Iterable[list[str]]) -> Iterator[list[str]]:
-        """Yield the lines of the input that have no outputs yet, in buffers.
+        """Yield the input lines that have no outputs yet, in buffers.
 
         Raises:
-            UserError: if the preceding lines do not match the existing outputs.
+            UserError: if the earlier lines do not match the existing outputs.
         """
         passed, done = 0, self.done
         for lines in buffers:
@@ -185,7 +189,7 @@ class GrowingFile:
             raise self._mismatch("another input")
 
     def write(self, lines: Sequence[str], outputs: Sequence[str]) -> None:
-        """Append the outputs of the next lines of the input, and flush them to the disk.
+        """Append the outputs of the next input lines, and flush them to the disk.
 
         Raises:
             UserError: if they cannot be written.
@@ -202,7 +206,7 @@ class GrowingFile:
             if self.path is not None:
                 os.fsync(self._file.fileno())
                 self._write_state(self.done + len(lines), os.fstat(self._file.fileno()).st_size)
-            self.done += len(lines)  # updated last, because only lines in the state are kept
+            self.done += len(lines)  # updated last, because only lines recorded in the state are kept
         except BrokenPipeError:
             raise
         except OSError as error:
@@ -211,7 +215,7 @@ class GrowingFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Rename the file to its final name after success."""
+        """After success, rename the file to its final name."""
         if self._file is None or self._given == "-":
             return
         if error is None and self.path is not None:
@@ -250,7 +254,7 @@ class GrowingFile:
 
 
 def _is_same(written: Path | int, read: Path) -> bool:
-    """Return True if a path or descriptor and ``read`` are the same regular file. ``-`` = standard input."""
+    """Return True if a path or descriptor refers to the same regular file as ``read``. ``-`` = standard input."""
     with suppress(OSError):
         place = os.fstat(written) if isinstance(written, int) else written.stat()
         return stat.S_ISREG(place.st_mode) and os.path.samestat(place, os.fstat(0) if str(read) == "-" else read.stat())

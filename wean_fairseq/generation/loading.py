@@ -27,9 +27,10 @@ from .model import TextModel, quiet
 
 ENGINES = ("pytorch", "ctranslate2")
 COMPUTE_TYPE = "float32"
-# Task options for a model in use. The other task options describe the training, and are rarely replaced.
+# Task options that may be set when a model is used. The other task options describe the training and are rarely
+# overridden.
 _OF_USE = ("beam", "search_preset", "essay_length", "replace_unk", "bert", "stock_search", "bf16_scores", "int8_scores")
-_OF_TEST_SETS = ("constraints", "score_reference")  # options for data with more than sources
+_OF_TEST_SETS = ("constraints", "score_reference")  # options for test sets that contain more than sources
 
 
 def load(
@@ -46,13 +47,14 @@ def load(
 
     Args:
         path: a folder that ``wean-export`` wrote, or a checkpoint of fairseq-train.
-        data: for a checkpoint, the data directory of its training, with the dictionaries (default: its original path).
+        data: for a checkpoint, the data directory of its training, which contains the dictionaries (default: its
+            original path).
         text: for a checkpoint, the output folder of the ``preprocess/`` script for its training text (default: recorded
             in the data; without a record, words are separated by spaces).
-        device: such as ``"cpu"`` (default: a GPU, if there is one).
-        engine: library that searches: ``"pytorch"``, or ``"ctranslate2"`` for Transformers that do not copy.
-        compute_type: type of the products in CTranslate2, such as ``"int8"``.
-        options: task options that replace the options of the training, such as ``search_preset`` or ``bert``. By
+        device: device of the model, such as ``"cpu"`` (default: a GPU, if there is one).
+        engine: library for the search: ``"pytorch"``, or ``"ctranslate2"`` for Transformers that do not copy.
+        compute_type: number type of the matrix products in CTranslate2, such as ``"int8"``.
+        options: task options that override the options of the training, such as ``search_preset`` or ``bert``. By
             default, a model searches with the options in its folder, or in ``search.txt`` next to its checkpoint.
 
     Returns:
@@ -66,7 +68,7 @@ def load(
     options = {name: value for name, value in options.items() if value is not None}
     options = check_numbers(options)
     _check_values(options)
-    # Errors that are quick to find are reported first, because loading a model may take a minute.
+    # Errors that can be found quickly are reported first, because loading a model may take a minute.
     stored = StoredModel(path, data)
     if not stored.is_export and not Path(path).is_file():
         raise missing_model(path)
@@ -89,8 +91,8 @@ def load(
     else:
         text_steps = prepared_text(Path(str(loaded.task.cfg.data).split(":")[0]), text)
     place = _device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    # CTranslate2 converts the weights where they were loaded, in the memory of the CPU, so the model is moved
-    # afterwards.
+    # CTranslate2 converts weights in the memory of the CPU, where they were loaded. Therefore the model is moved to its
+    # device afterwards.
     search_engine = None
     if engine == "ctranslate2":
         search_engine = CTranslate2Engine(loaded.model, loaded.task, place, compute_type)
@@ -103,7 +105,7 @@ def load(
 
 
 def _check_paths(path: Any, data: Any, text: Any) -> str:
-    """Refuse paths of the wrong type and paths that do not exist. Return the path of the model."""
+    """Refuse paths that have the wrong type or do not exist. Return the path of the model as text."""
     for name, value in (("path", path), ("data", data), ("text", text)):
         accepted = isinstance(value, str | PathLike) or (name == "text" and isinstance(value, TextSettings))
         if not accepted and (value is not None or name == "path"):
@@ -119,7 +121,10 @@ def _check_paths(path: Any, data: Any, text: Any) -> str:
 
 
 def _is_there(path: str | PathLike[str]) -> bool:
-    """Return True for an existing file or folder. Return False even for a name that is too long for the file system."""
+    """Return True if a file or folder exists.
+
+    Return False for other paths, even if the name is too long for the file system.
+    """
     with suppress(OSError):
         return Path(path).exists()
     return False
@@ -132,7 +137,7 @@ def _tasks() -> list[type]:
 
 
 def _check_values(options: Mapping[str, Any]) -> None:
-    """Refuse unknown choices, and values whose type differs from the configuration of a task or of the search.
+    """Refuse unknown choices, and values whose type differs from the type in the configuration.
 
     fairseq would report such values as a damaged model.
     """
@@ -144,7 +149,7 @@ def _check_values(options: Mapping[str, Any]) -> None:
             settings = OmegaConf.structured(kind)
             try:
                 settings[name] = value
-                getattr(settings, name)  # fails for a reference to another value
+                getattr(settings, name)  # this fails if the value refers to another option
             except OmegaConfBaseException as error:
                 choices = [str(choice) for choice in known[name]] if isinstance(known[name], EnumType) else []
                 reason = f"choose from {', '.join(choices)}" if choices else str(error).partition("\n")[0]
@@ -154,11 +159,11 @@ def _check_values(options: Mapping[str, Any]) -> None:
 
 def _check_names(loaded: Loaded, options: Mapping[str, Any], path: str | Path) -> None:
     """Raise ``UserError`` for an option that neither the task nor the search has, or that is only for test sets."""
-    # An option may belong to the task or to the search. Only now are the options of both known.
+    # An option may belong to the task or to the search, whose options are known only now.
     unknown = [name for name in options if not hasattr(loaded.task.cfg, name) and name not in loaded.search]
     if unknown:
         check_names(unknown, [*_OF_USE, *GENERATION], f"the task or the search of {path}")
-    # These options come from the folder, not from the caller.
+    # These options come from the model's folder and not from the caller.
     unusable = [name for name in _OF_TEST_SETS if loaded.search.get(name)]
     if unusable:
         raise UserError(
@@ -174,7 +179,8 @@ def _device(name: str | torch.device) -> torch.device:
         return probe.device
     except (RuntimeError, AssertionError, TypeError) as error:  # torch without CUDA raises AssertionError
         reason = str(error).partition("\n")[0]
-        reason = "" if reason.startswith("Expected one of") else f" ({reason})"  # the message lists 20 kinds
+        # the rest of this message only lists 20 kinds of devices
+        reason = "" if reason.startswith("Expected one of") else f" ({reason})"
         raise UserError(f"the device {name!r} cannot be used{reason}: choose cpu, or cuda with a GPU.") from error
 
 

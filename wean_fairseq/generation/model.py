@@ -1,13 +1,13 @@
 """A model that reads and writes untokenised text.
 
-It prepares its input, runs the task's search, and converts the outputs back to text.
+It prepares the input text, runs the task's search, and converts the outputs back to text.
 
     import wean_fairseq
 
     model = wean_fairseq.load("model/")
     model.generate("What's the best way to learn Python?")
 
-Several threads may share a model. They wait for each other, because only one search runs at a time.
+Several threads may share a model. Their calls wait for each other, because only one search can run at a time.
 """
 
 import copy
@@ -38,8 +38,8 @@ from .arguments import OF_CALLS, check_names, check_numbers
 from .ctranslate2_engine import CTranslate2Engine
 from .outputs import Generated, describe_outputs
 
-BATCH = 64  # default number of sentences per batch
-_TOKENS = 8192  # maximum number of tokens of a batch, including padding, unless a single line has more
+BATCH = 64  # number of sentences per batch, by default
+_TOKENS = 8192  # maximum number of tokens in a batch, including padding. A single longer line gets its own batch
 _LISTS_OF_WORDS = "give a list of words or phrases, and for several sentences a list of such lists"
 
 
@@ -57,11 +57,11 @@ def quiet() -> Iterator[None]:
             logger.setLevel(logging.NOTSET)
 
 
-_SEARCHING = threading.Lock()  # a lock for all models, because they share the process's random numbers
+_SEARCHING = threading.Lock()  # one lock for all models, because they share the random numbers of the process
 
 
 def _sentences(text: object) -> list[str]:
-    # Iterating over a dictionary or a data frame would yield the names of its columns.
+    # Iterating over a dictionary or a data frame would yield the names of its columns instead of texts.
     is_table = isinstance(text, Mapping) or hasattr(text, "columns")
     is_one = is_table or isinstance(text, str | bytes) or getattr(text, "ndim", 1) == 0
     sentences: list[Any] = list(text) if isinstance(text, Iterable) and not is_one else [text]
@@ -72,13 +72,13 @@ def _sentences(text: object) -> list[str]:
 
 
 def _replaces_preset(options: Mapping[str, Any]) -> bool:
-    """Return whether a kind of search is not part of any paper's preset."""
+    """Return whether the options select a kind of search that no paper's preset uses."""
     return bool(options.get("sampling") or options.get("constraints") or options.get("diverse_beam_groups", -1) > 0)
 
 
 @contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
-    """Seed PyTorch's generators, and restore them afterwards. With ``None``, change nothing."""
+    """Seed PyTorch's generators, and restore their states afterwards. With ``None``, nothing is changed."""
     if seed is None:
         yield
         return
@@ -105,17 +105,17 @@ class TextModel:
     """A loaded model with its text steps and its search, created by ``wean_fairseq.load``.
 
     Args:
-        loaded: the model on its device, its task and its search options by name. These are fairseq generation options,
-            such as ``beam``, and ``replace_unk``, which says whether the source word with most attention replaces an
-            ``<unk>`` (``None`` = unless the model copies).
-        text: the steps from plain text to tokens and back.
-        engine: an engine that searches instead of PyTorch.
+        loaded: the model on its device, its task and its search options by name. The search options are fairseq
+            generation options, such as ``beam``, and ``replace_unk``, which says whether an ``<unk>`` is replaced by
+            the source word with most attention (``None`` = unless the model copies).
+        text: the steps that turn plain text into tokens and back.
+        engine: an engine that searches instead of PyTorch, if any.
 
     Attributes:
         essay_length: default length in words of a planned essay. 0 for models without such a length.
 
     Raises:
-        UserError: if an option of the search is out of range or contradicts another one, or the model.
+        UserError: if an option of the search is out of range, or contradicts the model or another option.
     """
 
     def __init__(self, loaded: Loaded, text: Text, engine: CTranslate2Engine | None = None) -> None:
@@ -128,8 +128,8 @@ class TextModel:
         replace = self.search_options.pop("replace_unk", None)
         self.replaces_unknown = not self.copies if replace is None else replace is not False
         self.essay_length = int(getattr(self.task.cfg, "essay_length", 0))
-        self._generator: tuple[dict[str, Any], Any] | None = None  # the latest generator, and its options
-        self._build_generator(1, None, self.essay_length, {})  # which checks the options
+        self._generator: tuple[dict[str, Any], Any] | None = None  # the latest generator with its options
+        self._build_generator(1, None, self.essay_length, {})  # this checks the options
 
     def __repr__(self) -> str:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
@@ -155,7 +155,7 @@ class TextModel:
 
     @property
     def needs_length(self) -> bool:
-        """Return True if the model plans an essay by its length."""
+        """Return True if the model plans an essay for a given length."""
         return capabilities_of(self.model).needs_length
 
     @property
@@ -175,16 +175,16 @@ class TextModel:
 
     @property
     def longest(self) -> int:
-        """Maximum number of words or topics that it reads."""
+        """Maximum number of words or topics that the model reads."""
         maximum = resolve_max_positions(self.task.max_positions(), self.model.max_positions())
         maximum = int(maximum[0] if isinstance(maximum, tuple) else maximum) - 1  # without the end symbol
         return min(maximum, int(self.task.cfg.max_topics)) if self.reads_topics else maximum
 
     def describe_search(self, n_best: int = 1, beam: int | None = None, **generation: Any) -> str:
-        """Return the search options that differ from fairseq's defaults, and the beam, as command-line options.
+        """Return the beam and the other search options that differ from fairseq's defaults, as command-line options.
 
         Args:
-            n_best: this and the following arguments are the same as for ``explain``.
+            n_best: this and the other arguments have the same meaning as in ``explain``.
         """
         given = {"n_best": n_best, **({} if beam is None else {"beam": beam}), **generation}
         check_numbers(given)
@@ -195,7 +195,7 @@ class TextModel:
         return " ".join([*options_line(chosen), *["--constraints"] * bool(options.get("constraints"))])
 
     def _search_options(self, n_best: int, beam: int | None, generation: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the generation options of a search in the form that fairseq reads."""
+        """Return the generation options of a search as fairseq reads them."""
         options = {**self.search_options, **generation, "nbest": n_best}
         return options | {"beam": max(beam or (1 if options.get("sampling") else self.beam), n_best)}
 
@@ -215,12 +215,14 @@ class TextModel:
         """Rewrite one or several sentences, or write essays from topics.
 
         Args:
-            text: untokenised text, a sentence or a list of them.
-            n_best: number of outputs per sentence, best first. ``None`` = the best one, as a string.
+            text: untokenised text, either a sentence or a list of sentences.
+            n_best: number of outputs per sentence, which are sorted from best to worst. ``None`` = only the best
+                output, as a string.
             options: ``beam``, ``essay_length``, ``batch_size``, ``seed`` and the generation options of ``explain``.
 
         Returns:
-            The outputs of ``text``, or of each sentence of a list in the same order. An empty line has an empty output.
+            The outputs of ``text``. For a list, the outputs of each sentence in the same order. The output of an empty
+            line is empty.
 
         Raises:
             UserError: if the model cannot read the text.
@@ -251,19 +253,19 @@ class TextModel:
         """Rewrite like ``generate``, and return scores, tokens, attention, copies and granularities.
 
         Args:
-            text: a sentence or a list of them.
+            text: a sentence or a list of sentences.
             n_best: number of outputs per sentence.
             beam: beam size (default: the model's own), at least ``n_best``.
-            essay_length: words to plan for, for models with ``needs_length`` (default: the model's own).
+            essay_length: length in words that the model plans for, if it ``needs_length`` (default: the model's own).
             batch_size: number of sentences per batch.
-            details: add copies and granularities.
+            details: whether to return copies and granularities.
             cut: truncate sentences that are too long instead of rejecting them.
             first: number of the first sentence, for messages.
             seed: random seed of ``sampling``. ``None`` uses the current state of PyTorch's generator.
-            constraints: words and phrases that an output must contain. A list for a string, a list of lists for a list
-                of sentences. fairseq's constrained beam search replaces the search preset.
-            ordered: whether the constraints must follow one another in their order.
-            generation: generation options of fairseq, which replace the model's own: ``sampling``, ``sampling_topk``,
+            constraints: words and phrases that an output must contain. Give a list for a single sentence, and a list of
+                lists for a list of sentences. fairseq's constrained beam search replaces the search preset.
+            ordered: whether the constraints must appear in the given order.
+            generation: generation options of fairseq, which override the model's own: ``sampling``, ``sampling_topk``,
                 ``sampling_topp``, ``temperature``, ``max_len_a``, ``max_len_b``, ``min_len``, ``lenpen``, ``unkpen``,
                 ``no_repeat_ngram_size``, ``diverse_beam_groups`` and ``diverse_beam_strength``. Sampling draws
                 ``n_best`` outputs if no ``beam`` is given. Sampling and diverse beams replace the search preset.
@@ -294,27 +296,27 @@ class TextModel:
             if _replaces_preset({**self.search_options, **options}):
                 raise UserError("constraints are for beam search, without sampling and diverse beams: leave these out.")
             options["constraints"] = "ordered" if ordered else "unordered"
-        # One search at a time in the whole process, because sampling draws from the random numbers of the process, and
-        # the dictionaries learn the unknown words of the sentences.
+        # Only one search runs at a time in the whole process, because sampling uses the random numbers of the process,
+        # and the dictionaries store the unknown words of the sentences.
         with _SEARCHING, _seeded(seed):
             tokens = [self.text.prepare(line) for line in lines]
             places = ["" if isinstance(text, str) else f"line {n}: " for n in range(first, first + len(lines))]
             fitting = [self._fitting(line, place, cut) for line, place in zip(tokens, places, strict=True)]
             ids = None if forced is None else [self._constraints(*line) for line in zip(forced, places, strict=True)]
-            # Batches are sorted by length. Each result is stored at the index of its line. Empty lines are in no batch
-            # and keep the empty result.
+            # Batches are in the order of length, so each result is stored at the index of its line. Empty lines are in
+            # no batch, so they keep the empty result.
             results = [Generated()] * len(lines)
             for batch in self.search(fitting, n_best, traces=details, forced=ids, **options):
                 for line, spelt, hypotheses in zip(batch.lines, batch.spelt, batch.hypotheses, strict=True):
                     was_cut = fitting[line] != tokens[line]
                     results[line] = describe_outputs(self, spelt, hypotheses[:n_best], cut=was_cut)
-            # Otherwise, the dictionaries of a server would grow with every unknown word.
+            # Otherwise, a server's dictionaries would grow with every unknown word.
             for dictionary in (self.task.source_dictionary, self.task.target_dictionary):
                 dictionary.forget_spellings()
         return results
 
     def _fitting(self, tokens: str, where: str, cut: bool) -> str:
-        """Return tokens within the model's maximum length, and without an essay after topics."""
+        """Return the tokens, shortened to the model's maximum length if ``cut`` is set. Refuse topics with an essay."""
         words = tokens.split(" ")
         if self.reads_topics and SEPARATOR in words:
             raise UserError(f"{where}{SEPARATOR} separates an essay from its topics: give only the topics.")
@@ -331,7 +333,7 @@ class TextModel:
     def _constraints(self, phrases: Sequence[str], where: str) -> list[Tensor]:
         """Return the ids of the tokens of each phrase.
 
-        Raises ``UserError`` for a word that is not in the dictionary.
+        Raise ``UserError`` if a word is not in the dictionary.
         """
         if (
             isinstance(phrases, str)
@@ -369,8 +371,8 @@ class TextModel:
 
         Args:
             lines: tokens separated by spaces. Empty lines are skipped.
-            n_best: this and the following arguments are the same as for ``explain``.
-            traces: add a ``trace`` to each hypothesis, if the model has traces.
+            n_best: this and the other arguments have the same meaning as in ``explain``.
+            traces: add a ``trace`` to each hypothesis, if the model supports traces.
             forced: the token ids of the constraints of each line.
 
         Raises:
@@ -382,21 +384,21 @@ class TextModel:
             task.cfg.essay_length = words
         generator = self._build_generator(n_best, beam, words, generation)
         generator.traces = traces
-        # Empty lines are skipped, so the data set has its own numbering, which is translated back below.
+        # Empty lines are skipped, so the data set numbers its lines differently. Its numbers are translated back below.
         numbers = [number for number, line in enumerate(lines) if line]
         dictionary = task.source_dictionary
         tokens = [dictionary.encode_line(lines[number], add_if_not_exist=False).long() for number in numbers]
         if not tokens:
             return
-        reader = copy.copy(task)  # a copy, because the task counts lines across texts
+        reader = copy.copy(task)  # the task counts lines across texts, so a copy is used
         lengths = [len(line) for line in tokens]
         packed = None if forced is None else pack_constraints([forced[number] for number in numbers])
         dataset = reader.build_dataset_for_inference(tokens, lengths, constraints=packed)
         device = next(self.model.parameters()).device
-        # Lines of similar length need little padding. The longest lines come first, so that a lack of memory shows
+        # Lines of similar length need little padding. The longest lines come first, so that a lack of memory is noticed
         # early.
         longest_first = sorted(range(len(tokens)), key=lambda member: -lengths[member])
-        fitting = [min(length, _TOKENS) for length in lengths]  # a longer line gets its own batch
+        fitting = [min(length, _TOKENS) for length in lengths]  # a longer line has a batch for itself
         for members in batch_by_size(longest_first, fitting.__getitem__, max_tokens=_TOKENS, max_sentences=batch_size):
             sample = dataset.collater([dataset[member] for member in members])
             if device.type == "cuda":
@@ -417,7 +419,7 @@ class TextModel:
                 task.cfg = copy.copy(task.cfg)
                 task.cfg.search_preset = "fairseq"
             with quiet():
-                generator = task.build_generator([self.model], Namespace(**options))  # which checks the options
+                generator = task.build_generator([self.model], Namespace(**options))  # this checks the options
             if self.engine is not None:
                 generator = self.engine.build_generator(options)
             self._generator = options, generator

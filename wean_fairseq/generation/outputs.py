@@ -1,4 +1,4 @@
-"""Outputs of a model for a sentence: texts, scores, and the origin of each word, as arrays.
+"""Outputs of a model for one sentence: texts, scores, and the origin of each word. Numbers are NumPy arrays.
 
 Legend: ``S`` source length and ``T`` output length, including end symbols.
 """
@@ -27,17 +27,17 @@ class Output:
 
     Attributes:
         text: the untokenised output.
-        score: base-2 score as fairseq prints it, which is the mean log-probability per token, or the search's own
-            score.
+        score: base-2 score as printed by fairseq: the mean log-probability per token, or the score that the search
+            itself defines.
         tokens: the generated tokens, including the end symbol.
         known: whether the dictionary contains each token. The other tokens were copied.
-        probabilities: probabilities of the tokens, each given the previous ones, (T,).
+        probabilities: probability of each token given the previous tokens, (T,).
         attention: attention weights of each token, (T, S). ``None`` for models without attention.
         copied: probability that each token was copied, (T,). ``None`` for models that do not copy.
         copied_from: distribution over the source tokens from which each token was copied, (T, S). ``None`` for models
             that do not copy.
-        granularity: by layer, the granularity of each token (0 = template, 1 = detail), (T,). It is NaN for the end
-            symbol, which is never read. Empty for models without granularities.
+        granularity: for each layer, the granularity of each token (0 = template, 1 = detail), (T,). It is NaN for the
+            end symbol, because the model never reads that symbol. Empty for models without granularities.
     """
 
     text: str
@@ -62,11 +62,11 @@ class Generated:
 
     Attributes:
         source: the tokens that the model read, including the end symbol. Empty for an empty line.
-        known: whether the dictionary contains each of them.
+        known: whether the dictionary contains each source token.
         outputs: outputs, best first. Empty for an empty line.
-        granularity: by layer, the granularities of the source, (S,).
+        granularity: for each layer, the granularities of the source tokens, (S,).
         cut: whether the line was too long and was truncated.
-        unknown: a warning if more than a fifth of the words are not in the dictionary.
+        unknown: a warning, if more than a fifth of the words are not in the dictionary.
     """
 
     source: list[str] = field(default_factory=list)
@@ -86,8 +86,8 @@ def describe_outputs(
     """Describe the hypotheses of one sentence.
 
     Args:
-        spelt: the source with the ids of real words, with padding, (S',).
-        hypotheses: hypotheses of the task, best first. Copies and granularities come from their traces, if there are
+        spelt: the source tokens with the ids of real words, with padding, (S',).
+        hypotheses: hypotheses from the task, best first. Copies and granularities come from their traces, if there are
             any.
     """
     dictionary = model.task.source_dictionary
@@ -103,11 +103,11 @@ def describe_outputs(
 
 
 def _details(trace: Trace) -> dict[str, Any]:
-    """Return copies and granularities of an output, by field of ``Output``."""
+    """Return copies and granularities of an output, as fields of ``Output``."""
     details: dict[str, Any] = {
         name: array(trace.steps[name]) for name in ("copied", "copied_from") if name in trace.steps
     }
-    # A token has the granularity of the step that reads it, one step after it was written.
+    # The granularity of a token is computed in the step that reads it, which follows the step that writes it.
     read = trace.granularities()[1].items()
     return details | {"granularity": {layer: np.append(array(z)[1:], np.float32("nan")) for layer, z in read}}
 
@@ -121,7 +121,7 @@ def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], i
         weights = array(attention[is_token.to(attention.device)].t()[: len(tokens)])
     words = [token for token, index in zip(tokens, ids, strict=True) if index != dictionary.eos()]
     if model.replaces_unknown and weights is not None and len(source) > 1:
-        attended = weights[:, :-1].argmax(axis=1)  # without the end symbol
+        attended = weights[:, :-1].argmax(axis=1)  # the end symbol is left out
         words = [source[attended[n]] if ids[n] == dictionary.unk() else word for n, word in enumerate(words)]
     return Output(
         text=model.text.restore(" ".join(words)),
@@ -135,7 +135,7 @@ def _output(model: "TextModel", hypothesis: dict[str, Any], source: list[str], i
 
 
 def array(values: Tensor) -> Float32Array:
-    """Return a tensor as an independent array."""
+    """Return a tensor as a NumPy array with its own memory."""
     copied: Float32Array = values.detach().float().cpu().numpy().copy()
     return copied
 

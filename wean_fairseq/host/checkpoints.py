@@ -30,7 +30,7 @@ from .options import check_training
 from .patches import Original
 
 logger = logging.getLogger(__name__)
-# Functions that restore the optimiser, the schedule, the meters, the batches and the task from a checkpoint.
+# Methods that restore the optimiser, the schedule, the meters, the batches and the task from a checkpoint.
 _RESTORES = {"load_state_dict", "set_checkpoint_dict"}
 
 
@@ -141,7 +141,7 @@ def load_checkpoint(original: Original, cfg: CheckpointConfig, trainer: Any, **k
 
 
 def load_model_ensemble_and_task(original: Original, filenames: list[str], *args: Any, **kwargs: Any) -> Any:
-    """Load models and check their parameters.
+    """Load models, and check their parameters.
 
     Raises:
         UserError: if the parameters do not fit the configuration, the data and the options, if a parameter is not

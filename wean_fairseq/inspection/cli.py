@@ -1,4 +1,4 @@
-"""``wean-inspect``: serves the page for one or more checkpoints, only to this computer."""
+"""``wean-inspect``: serve the page for one or more checkpoints. Only this computer can open it."""
 
 import argparse
 import os
@@ -31,7 +31,7 @@ use ssh -L 8000:127.0.0.1:8000 HOST.
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     description = "Open a local web page to try a model and see attention, copying and neighbours for each word."
     parser = command_parser("wean-inspect", description, _EPILOG)
     add = parser.add_argument
@@ -66,7 +66,7 @@ def load_systems(args: argparse.Namespace) -> list[System]:
 
 
 def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
-    """Return one value per checkpoint. A single value is used for all, and ``-`` means none."""
+    """Return one value per checkpoint. A single value applies to all checkpoints, and ``-`` means no value."""
     if len(values) not in (1, number):
         raise UserError(f"{option} takes one value for all or one for each of the {number}, and has {len(values)}.")
     by_checkpoint = values * number if len(values) == 1 else values
@@ -74,7 +74,7 @@ def _broadcast(values: list[str], number: int, option: str) -> list[str | None]:
 
 
 def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]:
-    """Return a function that decodes a question with its systems, and reports the number of finished systems."""
+    """Return a function that decodes a question with the requested systems, and reports how many have finished."""
     systems_by_name = {system.name: system for system in systems}
 
     def work(question: Question, count: Callable[[int], None]) -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def worker(systems: Sequence[System]) -> Callable[[Question, Callable[[int], Non
         for name in question.systems:
             try:
                 results.append(decode(systems_by_name[name], question))
-            except UserError as error:  # the other system may be able to read it
+            except UserError as error:  # the other system may be able to read the text
                 results.append({"system": name, "error": str(error)})
             count(len(results))
         return results
@@ -120,7 +120,7 @@ def serve(args: argparse.Namespace) -> None:
             with suppress(KeyboardInterrupt):  # Ctrl-C stops the server
                 uvicorn.Server(config).run(sockets=[listener])
         finally:
-            # A thread cannot be stopped inside torch, and Python aborts if one is still running at its end.
+            # A thread cannot be stopped while it runs torch, and Python aborts if a thread is still running at exit.
             if jobs.running:
                 os._exit(0)
 

@@ -1,4 +1,4 @@
-"""Models for the page, which are loaded once, and their answers: outputs, origins of words, neighbours of words."""
+"""Models of the page, which are loaded once, and their answers: outputs, origins of words, and neighbours of words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -46,9 +46,9 @@ class Neighbourhoods(NamedTuple):
 
 
 def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
-    """Return the neighbourhoods of a model with these source and target dictionaries."""
+    """Return the neighbourhoods of a model that has these source and target dictionaries."""
     first, second = _table(model.encoder, source), _table(model.decoder, target)
-    if source == target:  # a side without embeddings uses those of the other side
+    if source == target:  # a side without embeddings uses the embeddings of the other side
         first, second = first or second, second or first
     near = _neighbourhood(first, source)
     is_shared = source == target and first is not None and second is not None and first.weight is second.weight
@@ -56,7 +56,7 @@ def neighbourhoods(model: Any, source: Any, target: Any) -> Neighbourhoods:
 
 
 def _table(module: nn.Module, dictionary: Any) -> nn.Embedding | None:
-    """Return the widest embedding of the words of a dictionary in an encoder or decoder."""
+    """Return the widest embedding of a dictionary's words in an encoder or decoder."""
     sizes = range(num_base_words(dictionary), len(dictionary) + 1)  # slots have no embedding, or one embedding each
     tables = [table for table in module.modules() if isinstance(table, nn.Embedding) and table.num_embeddings in sizes]
     return max(tables, key=lambda table: table.embedding_dim, default=None)
@@ -67,7 +67,7 @@ def _neighbourhood(table: nn.Embedding | None, dictionary: Any) -> Neighbourhood
 
 
 def decode(system: System, question: Question) -> dict[str, Any]:
-    """Decode a question. Words outside the dictionary are forgotten afterwards.
+    """Decode a question. Words outside the dictionary are removed from it afterwards.
 
     Returns:
         ``{"system": name, "arch": ..., "copies": ..., "granular": ..., "attends": ..., "unknown": a sentence, "source":
@@ -118,7 +118,7 @@ def decode(system: System, question: Question) -> dict[str, Any]:
 
 
 def _output_limit(search: Mapping[str, Any], words_read: int, most: int) -> dict[str, Any]:
-    """Return options that limit outputs to ``most`` words, if a search allows more for a text of ``words_read``."""
+    """Return options that limit outputs to ``most`` words if the search allows more for ``words_read`` words."""
     factor, constant = search.get("max_len_a") or 0, search.get("max_len_b", 200)
     return {"max_len_a": 0.0, "max_len_b": most} if factor * (words_read + 1) + constant > most else {}
 

@@ -1,4 +1,7 @@
-"""Decode one question at a time in a separate thread. The page polls for progress, and the queue is bounded."""
+"""Decode one question at a time in a separate thread. The page polls for progress.
+
+The length of the queue is limited.
+"""
 
 import json
 import logging
@@ -16,33 +19,33 @@ from .question import Question
 
 logger = logging.getLogger(__name__)
 
-#: Function that decodes a question, and calls its second argument with the number of finished systems.
+#: A function that decodes a question. It calls its second argument with the number of finished systems.
 Work = Callable[[Question, Callable[[int], None]], list[dict[str, Any]]]
 
 
 class Busy(UserError):
-    """Raised if too many decodings are waiting."""
+    """Error if too many questions are waiting."""
 
 
-@dataclass(eq=False)  # equal questions are different jobs in the queue
+@dataclass(eq=False)  # equal questions are different jobs
 class _Job:
     """A question, its state and its answer."""
 
     question: Question
-    state: str = "waiting"  # or running, done, failed
+    state: str = "waiting"  # waiting, running, done or failed
     done: int = 0  # number of finished systems
     started: float = 0.0
-    answer: dict[str, Any] = field(default_factory=dict)  # results, or an error
+    answer: dict[str, Any] = field(default_factory=dict)  # the results, or an error
     size: int = 0  # size of the answer, in characters of JSON
 
 
 class Jobs:
-    """A bounded queue of questions, and the thread that answers them in order.
+    """A queue of limited length, and the thread that answers its questions in order.
 
     Args:
         waiting: maximum number of waiting questions, without the running question.
         kept: maximum number of stored answers.
-        characters: maximum number of characters (JSON) of all stored answers. The latest answer is always stored.
+        characters: maximum total number of characters (JSON) in stored answers. The latest answer is always stored.
     """
 
     def __init__(self, work: Work, waiting: int = 4, kept: int = 16, characters: int = 32_000_000) -> None:
@@ -72,7 +75,7 @@ class Jobs:
         return number
 
     def status(self, number: str) -> dict[str, Any] | None:
-        """Return the state of a question, for the page. ``None`` if it is unknown or forgotten."""
+        """Return the state of a question for the page. Return ``None`` if the question is unknown or was removed."""
         with self._changed:
             job = self._jobs.get(number)
             if job is None:
@@ -112,7 +115,10 @@ class Jobs:
                 self._forget(self._most_kept, last=job)
 
     def _forget(self, most: int, last: _Job | None = None) -> None:
-        """Remove old answers until at most ``most`` remain within the limit of their total size, never ``last``."""
+        """Remove the oldest answers until at most ``most`` remain and their total size is within the limit.
+
+        Keep ``last``.
+        """
         ended = [name for name, job in self._jobs.items() if job.state in ("done", "failed") and job is not last]
         size = sum(job.size for job in self._jobs.values())
         while ended and (len(ended) + (last is not None) > most or size > self._most_characters):

@@ -19,9 +19,11 @@ class Limits(NamedTuple):
     outputs: int = 10
     length: int = 500
     systems: int = 2
-    searched: int = 2_500  # words to read, to plan for or to write, times the beam. The time grows with this product
-    output: int = 200  # words of an output with any beam, as in fairseq without --max-len-b
-    body: int = 32_768  # bytes: 2,000 characters take up to 12 bytes each in JSON, plus the other fields
+    # number of words to read, to plan for or to write, times the beam. The search time grows with this product
+    searched: int = 2_500
+    output: int = 200  # maximum words of an output, for any beam, as in fairseq without --max-len-b
+    # maximum bytes of a request: 2,000 characters take up to 12 bytes each in JSON, and there are other fields
+    body: int = 32_768
 
 
 LIMITS = Limits()
@@ -32,10 +34,10 @@ class Question(Struct, frozen=True):
 
     Attributes:
         text: the text in one line, without control characters.
-        systems: names of one or two checkpoints.
-        beam: beam size. ``None`` = each checkpoint's own.
+        systems: names of one or two of the loaded checkpoints.
+        beam: beam size. ``None`` = the beam size of each checkpoint.
         outputs: number of outputs to show, at most the beam size.
-        length: words to plan for, for archs that need it.
+        length: length in words that the model plans for, if its arch needs it.
     """
 
     text: str
@@ -54,12 +56,12 @@ def read_question(body: bytes, names: Collection[str]) -> Question:
     """Read the JSON of a request.
 
     Args:
-        body: ``{"text": ..., "systems": [name, ...], "beam": 5, "outputs": 5, "length": 100}``. The last three may be
-            missing.
+        body: ``{"text": ..., "systems": [name, ...], "beam": 5, "outputs": 5, "length": 100}``. The last three members
+            may be missing.
         names: names of the loaded checkpoints.
 
     Raises:
-        UserError: with the first problem.
+        UserError: if the request is not valid. The message names the first problem.
     """
     try:
         question = convert(parse_json(body), Question)

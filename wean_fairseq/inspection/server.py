@@ -1,7 +1,7 @@
 """The page's server: static files and three API routes. All input is validated first.
 
-It answers only requests whose host is this computer (against DNS rebinding), accepts only JSON from its own page
-(against forms of other sites), and limits the size of requests and the time in which they must arrive (against
+It answers only requests whose Host header names this computer (against DNS rebinding), accepts only JSON from its own
+page (against forms of other sites), and limits the size of requests and the time in which they must arrive (against
 connections that are held open). No request can name a file.
 """
 
@@ -27,8 +27,8 @@ from .jobs import Busy, Jobs
 from .question import LIMITS, read_question
 
 _HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
-CONNECTIONS = 512  # maximum number of simultaneous connections. Each holds at most one body, see Limits
-_PAGE = "index.html"  # the answer to /. Other files are served by name
+CONNECTIONS = 512  # maximum number of simultaneous connections. Each connection holds at most one body, see Limits
+_PAGE = "index.html"  # the file that answers a request for /. Other files are served by name
 _FILES = (_PAGE, "page.css", "page.js", "outputs.js", "about.js", "dom.js", "icon.svg")
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS = {
@@ -45,7 +45,7 @@ _HEADERS = {
 
 
 class PunctualProtocol(H11Protocol):
-    """uvicorn's HTTP with time limits for requests and answers. uvicorn itself only limits idle time.
+    """uvicorn's HTTP protocol with time limits for requests and answers. uvicorn itself only limits idle time.
 
     Attributes:
         request_seconds: time limit for receiving a request with its body.
@@ -60,7 +60,7 @@ class PunctualProtocol(H11Protocol):
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
 
     def on_response_complete(self) -> None:
-        """Restart the time limit for the next request on the connection when a response has been sent."""
+        """After a response has been sent, start the time limit of the next request on the connection."""
         super().on_response_complete()
         self._late.cancel()
         self._late = self.loop.call_later(self.request_seconds, self._close_if_late)
@@ -77,7 +77,7 @@ class PunctualProtocol(H11Protocol):
 
 
 class Guard:
-    """Rejects requests for other hosts and from other sites, and adds the security headers to every answer."""
+    """Reject requests for other hosts and from other sites, and add security headers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -163,7 +163,7 @@ def configure(app: ASGIApp) -> uvicorn.Config:
 
 
 def _static(name: str) -> Any:
-    """Return a function that answers with a static file, which is read once."""
+    """Return a handler that answers with a static file. The file is read only once."""
     content = resources.files(__package__).joinpath("static", name).read_bytes()
 
     async def answer(_request: Request) -> Response:
@@ -173,7 +173,7 @@ def _static(name: str) -> Any:
 
 
 async def _body(request: Request) -> bytes:
-    """The body of a request. It is rejected while it is received if it becomes too long."""
+    """Return the body of a request. If it becomes too long, it is rejected while it is being received."""
     body = b""
     try:
         async for chunk in request.stream():
@@ -186,7 +186,7 @@ async def _body(request: Request) -> bytes:
 
 
 async def _say_error(_request: Request, error: Exception) -> Response:
-    """The reason in a sentence, because Starlette's own answer is only the name of the status."""
+    """Return the reason as a sentence, because Starlette would answer only with the name of the status."""
     assert isinstance(error, HTTPException)
     plain = {404: "there is no such page here.", 405: "this address does not take such requests."}
     usual = HTTPException(error.status_code).detail

@@ -1,7 +1,7 @@
 """The LSTM decoder of WEAN (Ma et al., NAACL 2018, sections 2.2-2.3) and of SRB: state, context, query, scores.
 
-There is no input feeding, so in training one fused LSTM call runs over the whole target and the attention is computed
-for all steps at once. In generation the same calls run over one step.
+There is no input feeding. Therefore, in training, one fused LSTM call runs over the whole target, and the attention of
+all steps is computed at once. In generation, the same calls run over a single step.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D`` layers, ``H`` hidden width, ``V``
 dictionary size.
@@ -19,22 +19,22 @@ from .base import StepDecoder
 
 @dataclass(frozen=True)
 class AttentiveMemory(LstmStart):
-    """Encoder output in the form that the decoder steps read."""
+    """The encoder's output in the form that decoder steps read."""
 
     keys: Tensor  # (B, S, H)
-    padding_mask: Tensor | None  # (B, S); None = padding may be attended to
+    padding_mask: Tensor | None  # (B, S); None = nothing is masked
 
 
 class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
-    """LSTM, attention, and the query that is scored against the words.
+    """An LSTM, its attention, and the query that is compared with the words.
 
     Args:
         lstm: an LSTM with ``batch_first``, E -> H.
-        bridge: layer that maps the encoder's final states to the first state of the decoder. ``None`` = the final
-            states are the first state.
+        bridge: layer that maps the final states of the encoder to the initial state of the decoder. ``None`` = the
+            final states are the initial state.
         dropout: dropout on the query.
         dropout_input: dropout on the embeddings.
-        attn_pad_leak: do not mask source padding in the attention.
+        attn_pad_leak: allow attention to the padding of the source.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class AttentiveLstmDecoder(StepDecoder[AttentiveMemory, LstmState]):
         return memory.start
 
     def step(self, words: Tensor, memory: AttentiveMemory, state: LstmState) -> tuple[Step, LstmState]:
-        """See ``StepDecoder``. The features are the queries, (N, T, H)."""
+        """See ``StepDecoder``. The features of the steps are the queries, (N, T, H)."""
         embedded = self.dropout_input(self.embed_tokens(words))
         states, last = self.lstm(embedded, (state.hidden, state.cell))  # (N, T, H)
         return self.attend(states, memory), LstmState(*last)
 
     def attend(self, states: Tensor, memory: AttentiveMemory) -> Step:
-        """Return the steps for states (N, T, H)."""
+        """Return the steps for the LSTM's states (N, T, H)."""
         context, weights = self.attention(fold_hypotheses(states, len(memory.keys)), memory.keys, memory.padding_mask)
         query = torch.tanh(self.combine(torch.cat([context.view_as(states), states], dim=-1)))  # (N, T, H), eq. 4
         return Step(self.dropout(query), weights.reshape(*states.shape[:2], -1))

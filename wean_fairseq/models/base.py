@@ -28,7 +28,7 @@ from ..fields import check_values
 from ..modules import LossSums, Memory, OutputLayer, State, Step, base_ids
 
 IncrementalState = dict[str, dict[str, Any]]
-RENAMED = {"query_embedding.": "output."}  # name in checkpoints of earlier versions -> current name
+RENAMED = {"query_embedding.": "output."}  # name prefix in checkpoints of earlier versions -> current prefix
 
 
 class LossModel(FairseqEncoderDecoderModel):
@@ -44,7 +44,7 @@ class LossModel(FairseqEncoderDecoderModel):
         """Build the model that ``cfg`` describes for the dictionaries of ``task``.
 
         Raises:
-            UserError: if the options contradict each other, the dictionaries or the task.
+            UserError: if the options contradict each other, or do not match the dictionaries or the task.
         """
         cls._check_task(task)
         check_values(cls.options, cfg)
@@ -53,7 +53,10 @@ class LossModel(FairseqEncoderDecoderModel):
 
     @classmethod
     def _check_task(cls, task: FairseqTask) -> None:
-        """Reject data with two dictionaries if the family shares words. Reject targets padded on the left."""
+        """Reject data with two dictionaries if the family shares words between source and target.
+
+        Reject targets padded on the left.
+        """
         source, target = task.source_dictionary, task.target_dictionary
         if cls.capabilities.shares_words and source != target:
             raise UserError(
@@ -77,7 +80,7 @@ class LossModel(FairseqEncoderDecoderModel):
         label_smoothing: float = 0.0,
         **task_inputs: Any,
     ) -> tuple[Tensor, dict[str, Any]] | LossSums:
-        """Score every next word, or compute the loss against ``target``, which builds only the necessary scores.
+        """Score every next word. With ``target``, compute the loss, which needs only some of the scores.
 
         Args:
             src_tokens: (B, S).
@@ -85,7 +88,7 @@ class LossModel(FairseqEncoderDecoderModel):
             prev_output_tokens: (B, T).
             target: (B, T).
             label_smoothing: only used with ``target``.
-            task_inputs: further inputs from the task, for the encoder.
+            task_inputs: further inputs for the encoder.
 
         Returns:
             The outputs of ``StepDecoder.forward``. With ``target``, the summed losses.
@@ -99,7 +102,7 @@ class LossModel(FairseqEncoderDecoderModel):
         return result
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
-        """Return targets (B, T) for fairseq's own criterions, in words that the decoder can write."""
+        """Return the targets (B, T) for fairseq's own criterions. Words that the decoder cannot write are replaced."""
         return self.decoder.known_targets(sample["target"])
 
 
@@ -107,9 +110,9 @@ ModelT = TypeVar("ModelT", bound=type[LossModel])
 
 
 def register_family(name: str, config: type, presets: Mapping[str, Any] | None = None) -> Callable[[ModelT], ModelT]:
-    """Register a model under ``name``, which is also an arch, and its further archs.
+    """Register a model under ``name``, which is also the name of an arch, and register its further archs.
 
-    ``presets`` maps each further arch to its different defaults, by option. The command line overrides them.
+    ``presets`` maps each further arch to the defaults that differ, by option. The command line overrides them.
     """
 
     def register(model: ModelT) -> ModelT:
@@ -123,7 +126,7 @@ def register_family(name: str, config: type, presets: Mapping[str, Any] | None =
 
 
 def set_defaults(values: Mapping[str, Any], args: Namespace) -> None:
-    """Set the options that the command line does not set."""
+    """Set the options that were not given on the command line."""
     for key, value in values.items():
         setattr(args, key, getattr(args, key, value))
 
@@ -131,9 +134,10 @@ def set_defaults(values: Mapping[str, Any], args: Namespace) -> None:
 class SourceEncoder(FairseqEncoder):
     """An encoder whose outputs have one row per sentence.
 
-    In outputs named ``final_*``, the layers come before the rows. A family's ``forward`` reads ``src_tokens`` (B, S),
-    which may contain slots and be padded on either side, and the inputs that it needs from the task. ``src_lengths`` is
-    ignored, because the lengths follow from the padding. It returns tensors by name. A mask is ``True`` at padding.
+    In outputs whose names start with ``final_``, the dimension of layers comes before the dimension of rows. A family's
+    ``forward`` reads ``src_tokens`` (B, S), which may contain slots and be padded on either side, and the inputs that
+    it needs from the task. ``src_lengths`` is ignored, because the lengths follow from the padding. It returns tensors
+    by name. A mask is ``True`` at padding.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -147,12 +151,12 @@ class SourceEncoder(FairseqEncoder):
         return base_ids(tokens, self.num_base, self.unk_idx) if has_slots else tokens
 
     def reorder_encoder_out(self, encoder_out: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        """Select sentences ``new_order`` (B',) of the batch, for fairseq's beam search.
+        """Select the sentences ``new_order`` (B',) of the batch, for fairseq's beam search.
 
         fairseq calls this after every step, mostly for hypotheses of the same sentence, whose rows are equal. In that
         case the input is returned without a copy.
         """
-        previous = encoder_out.get("sentence")  # sentence of each row
+        previous = encoder_out.get("sentence")  # the sentence to which each row belongs
         sentence = new_order if previous is None else previous.index_select(0, new_order)
         if previous is not None and torch.equal(previous, sentence):
             return encoder_out
@@ -164,19 +168,22 @@ class SourceEncoder(FairseqEncoder):
 
 
 class WordScores(Protocol):
-    """The interface to a search's word scores (search/vocabulary_scores.py) that families use."""
+    """The methods of a search's word scores (search/vocabulary_scores.py) that families use."""
 
     def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
-        """Return True if a search with these arguments can reuse the object while the weights are unchanged."""
+        """Return True if a search with these arguments can reuse the object as long as the weights are unchanged."""
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Score all words from features (N, D). Return the log of the summed exponentials of the scores, (N,)."""
+        """Score all words from the features (N, D). Return the log of the summed exponentials of the scores, (N,)."""
 
     def get(self, words: Tensor) -> Tensor:
-        """Return the scores of words (N, M), float32, (N, M)."""
+        """Return the scores of the words (N, M) in float32, shape (N, M)."""
 
     def put(self, words: Tensor, scores: Tensor) -> None:
-        """Replace the scores of words, both (N, M). If a row contains a word twice, its scores must be equal."""
+        """Replace the scores of the words, both of shape (N, M).
+
+        If a row contains a word twice, its scores must be equal.
+        """
 
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
@@ -184,7 +191,10 @@ class WordScores(Protocol):
         """Return the best continuations of each sentence: sums, words and hypotheses, each of shape (B, M)."""
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
-        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)). Weights are (N,)."""
+        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)).
+
+        Weights have shape (N,).
+        """
 
 
 BuildScores = Callable[[OutputLayer, Tensor], WordScores]  # creates scores from an output layer and embeddings (V, E)
@@ -193,14 +203,14 @@ StateT = TypeVar("StateT", bound=State)
 
 
 class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
-    """A decoder defined by steps from a memory and a state.
+    """A decoder that is defined by a function for its steps, which read a memory and a state.
 
     Training, fairseq's loop and the fast search run the same steps. A family sets ``output`` and ``embed_tokens`` (V,
     E), and defines ``remember``, ``begin`` and ``step``. No other class depends on fairseq's decoder interface. See
     docs/architecture.md.
     """
 
-    traced: ClassVar[tuple[str, ...]] = ()  # names of tensors for display, in the steps' ``extra`` or from the encoder
+    traced: ClassVar[tuple[str, ...]] = ()  # names of tensors to display, from the steps' ``extra`` or from the encoder
     output: OutputLayer
     embed_tokens: nn.Embedding
 
@@ -209,19 +219,20 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         self.padding_idx = dictionary.pad()
 
     def remember(self, encoder_out: dict[str, Tensor]) -> MemoryT:
-        """Prepare the source for all steps."""
+        """Turn the encoder's output into the memory for all steps."""
         raise NotImplementedError
 
     def begin(self, memory: MemoryT) -> StateT:
-        """Return the state before the first step, one row per sentence."""
+        """Return the state before the first step, with one row per sentence."""
         raise NotImplementedError(f"{type(self).__name__} must define begin.")
 
     def step(self, words: Tensor, memory: MemoryT, state: StateT) -> tuple[Step, StateT]:
         """Run one or more steps.
 
         Args:
-            words: the word before each step, (N, T). T is 1, or the number of steps from the first on.
-            memory: memory of B sentences, whose hypotheses are next to each other in ``words``. N is a multiple of B.
+            words: the word before each step, (N, T). T is 1, or the words start with the first step.
+            memory: memory of B sentences. The hypotheses of each sentence are next to each other in ``words``. N is a
+                multiple of B.
             state: the state after the previous step.
 
         Returns:
@@ -235,7 +246,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
 
     @property
     def word_embeddings(self) -> Tensor:
-        """The embeddings from which an output layer may score words, (V, E)."""
+        """The embeddings (V, E) from which the output layer may compute word scores."""
         return self.embed_tokens.weight
 
     def scores(self, step: Step, memory: MemoryT) -> Tensor:
@@ -243,15 +254,15 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return self.output.scores(step.features, self.word_embeddings)
 
     def search_scores(self, build: BuildScores) -> WordScores:
-        """Return the scores of all words for the fast search, from the features of a step."""
+        """Create the scores of all words for the fast search, computed from the features of a step."""
         return build(self.output, self.word_embeddings)
 
     def finish(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> Tensor:
-        """Adjust the scores of one step by the terms that do not depend on the features alone.
+        """Adjust the scores of one step by terms that do not depend on the features alone.
 
         Args:
             step: the ``Step`` of one word, (N, 1, ...).
-            memory: as for ``step``.
+            memory: see ``step``.
             scores: scores of all words, computed from the features.
             log_sum: log of the summed exponentials of the scores, (N,).
 
@@ -261,23 +272,23 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         return log_sum
 
     def trace(self, step: Step, memory: MemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
-        """Return tensors of one step for display, by name, each of shape (N, ...).
+        """Return tensors of one step that are displayed, by name, each of shape (N, ...).
 
-        The arguments are the arguments of ``finish`` before it is called.
+        It gets the same arguments as ``finish``, and is called before ``finish``.
         """
         return {name: step.extra[name][:, 0] for name in self.traced if name in step.extra}
 
     def step_loss(self, step: Step, memory: MemoryT, target: Tensor, label_smoothing: float) -> LossSums:
-        """Return loss sums of steps against ``target`` (B, T), without all scores.
+        """Return the summed losses of steps against ``target`` (B, T), without computing all scores.
 
         A family adds its own losses here.
         """
         return self.output.loss(step.features, self.word_embeddings, target, self.padding_idx, label_smoothing)
 
     def known_targets(self, target: Tensor) -> Tensor:
-        """Return targets of any shape in words that this decoder can write.
+        """Return targets of any shape in which all words can be written by this decoder.
 
-        Words that it never writes become ``<unk>``.
+        Other words become ``<unk>``.
         """
         return self.output.known_targets(target)
 
@@ -288,12 +299,12 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
         incremental_state: IncrementalState | None = None,
         **_unused: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return the scores of the next word at every step.
+        """Return the scores of the next word after every step.
 
         Args:
-            prev_output_tokens: shape (B, T). With ``incremental_state`` only the last step is computed.
+            prev_output_tokens: previous words, (B, T). With ``incremental_state`` only the last step is computed.
             encoder_out: outputs of the encoder.
-            incremental_state: the state between steps of fairseq's search.
+            incremental_state: state that fairseq's search keeps between steps.
 
         Returns:
             ``scores``, and ``{"attn": [weights (B, T, S) or None], "features": (B, T, D), **extra}``.
@@ -304,7 +315,7 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> LossSums:
-        """Return the loss sums against ``target`` (B, T)."""
+        """Return the summed losses against ``target`` (B, T)."""
         memory = self.remember(encoder_out)
         return self.step_loss(self.steps(prev_output_tokens, memory), memory, target, label_smoothing)
 
@@ -315,9 +326,9 @@ class StepDecoder(FairseqIncrementalDecoder, Generic[MemoryT, StateT]):
             saved["state"] = saved["state"].select(new_order, new_order)
 
     def max_positions(self) -> int:
-        """Return a large limit.
+        """Return a very large number.
 
-        The task limits the length. fairseq's default is a float, which a search cannot use as a number of steps.
+        The task limits the length instead. fairseq's default is a float, which a search cannot use as a step count.
         """
         return int(1e5)
 
@@ -355,7 +366,7 @@ def add_auxiliary(sums: LossSums, name: str, auxiliary: Tensor, weight: float) -
 
 @torch.no_grad()
 def init_uniform_(model: nn.Module, bound: float) -> None:
-    """Initialise all weights uniformly in [-bound, bound], except that padding words are 0. Bound 0 changes nothing."""
+    """Initialise all weights uniformly in [-bound, bound], and padding with 0. A bound of 0 changes nothing."""
     if bound:
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -bound, bound)

@@ -1,6 +1,6 @@
-"""Parts of models that read the features of a frozen BERT, which are part of the batch (``data/bert_inputs.py``).
+"""Parts of models that read the features of a frozen BERT. The batch contains the features (``data/bert_inputs.py``).
 
-Checkpoints contain only the digest of the BERT that computed the features.
+Checkpoints contain only a digest of the BERT that computed the features.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``D`` width of the model.
 """
@@ -14,7 +14,7 @@ from ..modules import LayerMixture, init_transformer
 
 
 class BertReader(nn.Module):
-    """A module for the features of one BERT."""
+    """A module that reads the features of one BERT."""
 
     digest: Tensor
 
@@ -25,10 +25,10 @@ class BertReader(nn.Module):
         self.register_buffer("digest", torch.tensor(list(bytes.fromhex(bert.digest))))
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Reject a checkpoint of a training with another BERT, before it is loaded.
+        """Reject a checkpoint that was trained with another BERT, before it is loaded.
 
         Raises:
-            UserError: with both digests, if they differ.
+            UserError: if the digests differ. The message has both digests.
         """
         trained = state_dict.get(f"{name}.digest", self.digest)  # (32,)
         if not torch.equal(trained.cpu(), self.digest.cpu()):
@@ -39,9 +39,9 @@ class BertReader(nn.Module):
 
 
 class AddedStates(BertReader):
-    """W sum_l alpha_l h^l + b, for the sum of word, position and segment at the input of a Transformer.
+    """Compute W sum_l alpha_l h^l + b, which is added to word, position and segment at the input of a Transformer.
 
-    The alphas are a softmax, with equal weights at the start. At the end symbol and at padding h is 0.
+    The alphas are a softmax and are equal at the start of training. At end symbols and padding, h is 0.
     """
 
     def __init__(self, bert: FrozenBert, dim: int) -> None:
@@ -51,7 +51,7 @@ class AddedStates(BertReader):
         init_transformer(self.proj)
 
     def forward(self, features: Tensor | None) -> Tensor:
-        """Map features (B, S, L, H) -> (B, S, D). Raises ``UserError`` if the batch has none."""
+        """Map features (B, S, L, H) -> (B, S, D). Raise ``UserError`` if the batch has no features."""
         if features is None:
             raise UserError("this model reads BERT's states of the sources, but the data has none: give --bert.")
         mixed = self.mixture(features.to(self.proj.weight.dtype))  # (B, 1, S, H)
@@ -60,7 +60,7 @@ class AddedStates(BertReader):
 
 
 def check_trained_with_bert(trained: bool, *, is_read: bool) -> None:
-    """Raise ``UserError`` if only one of checkpoint and model has parameters that read BERT."""
+    """Raise ``UserError`` if only the checkpoint or only the model has parameters that read BERT."""
     if trained and not is_read:
         raise UserError("this checkpoint was trained with --bert DIR: give --bert the directory that was used.")
     if is_read and not trained:

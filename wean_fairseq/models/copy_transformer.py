@@ -1,6 +1,7 @@
-"""``copy_transformer``: the Transformer of the C-DNPG table (Gu et al., COLING 2022), with and without copying.
+"""``copy_transformer``: the Transformer in the table of C-DNPG (Gu et al., COLING 2022), with and without copying.
 
-The defaults are "Transformer+Copy" of that table. Two decoders combine generating and copying in different ways.
+The defaults are the row "Transformer+Copy" of that table. There are two decoders, which combine generating and copying
+in different ways.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``D`` width.
 """
@@ -40,15 +41,15 @@ class CopyTransformerConfig(TransformerConfig):
     )
 
 
-# The "Transformer" of the C-DNPG table. fairseq's own arch already has the name `transformer`.
+# The row "Transformer" of the C-DNPG table. The name `transformer` is already used by fairseq's own arch.
 PRESETS = {"paraphrase_transformer": {"copy_mode": "none"}}
 
 
 class GateDecoder(TransformerTargetDecoder):
-    """A gate between generating and copying the word that the last layer attends to (DNPG, Li et al. 2019, eq. 8).
+    """A gate decides between generating a word and copying the word that the last layer attends to (DNPG, eq. 8).
 
     P = (1 - rho_t) P_gen + rho_t P_copy, with rho_t = sigmoid(w . [o_t; c_t; e(y_{t-1})] + b), where o_t is the output
-    of the last layer and c_t its context. P_copy is the mean over heads of that layer's attention.
+    of the last layer and c_t its context. P_copy is the attention of that layer, averaged over heads.
     """
 
     copies = True
@@ -69,11 +70,11 @@ class GateDecoder(TransformerTargetDecoder):
 
 
 class SharedSoftmaxDecoder(TransformerTargetDecoder):
-    """Words and source positions compete in one softmax (CopyNet, Gu et al. 2016, eq. 4 to 8).
+    """Words and source positions compete in one softmax (CopyNet, Gu et al. 2016, eqs. 4 to 8).
 
-    psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet does not divide, because its states are bounded by 1. A
-    Transformer's states have length sqrt(D). Without the division, the initial standard deviation is 5.5 for the copy
-    scores and 0.4 for the words' scores.
+    psi_c(x_j) = tanh(h_j W_c) . o_t / sqrt(D). CopyNet does not divide by sqrt(D), because its states are bounded by 1.
+    A Transformer's states have norm sqrt(D). Without the division, the initial standard deviation would be 5.5 for copy
+    scores and 0.4 for word scores.
     """
 
     copies = True
@@ -107,7 +108,7 @@ DECODERS: dict[str, type[TransformerTargetDecoder]] = {
 class CopyTransformerModel(CopyingModel):
     """A Transformer that generates and copies. With ``--copy-mode none`` it is the same network without copying.
 
-    With ``--bert``, an option of the task, the encoder's input includes BERT's states of the words.
+    With the task's option ``--bert``, BERT's states of the words are added to the encoder's input.
     """
 
     capabilities = replace(CopyingModel.capabilities, inputs=("bert_features",))
@@ -117,7 +118,8 @@ class CopyTransformerModel(CopyingModel):
     @classmethod
     def build(cls, cfg: CopyTransformerConfig, task: FairseqTask) -> "CopyTransformerModel":
         dictionary = task.source_dictionary
-        network = build_network(cfg, dictionary)  # created first, so that a seed gives all modes the same network
+        # created first, so that with the same seed all modes start from the same network
+        network = build_network(cfg, dictionary)
         bert = getattr(task, "bert", None)
         bert_states = None if bert is None else AddedStates(bert, cfg.embed_dim)
         return cls(

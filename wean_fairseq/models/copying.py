@@ -1,8 +1,8 @@
-"""The common parts of all models that copy: source, decoder and targets.
+"""Common parts of all models that copy: the source, the decoder and the targets.
 
 A family adds an encoder, and a decoder whose steps score the copying of each source position (``modules/copying.py``).
-Slots, the ids from ``V`` on, never reach an embedding. They are read as ``<unk>``, and no parameter's size depends on
-their number.
+Slots are the ids from ``V`` on. They never reach an embedding and are read as ``<unk>``. No parameter's size depends on
+the number of slots.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots.
 """
@@ -43,7 +43,7 @@ from .base import LossModel, StateT, StepDecoder, WordScores
 
 @dataclass(frozen=True)
 class CopyMemory(Memory):
-    """A source whose words can be copied."""
+    """A source with words that can be copied."""
 
     source: Tensor  # ids including slots, (B, S)
     no_copy: Tensor  # True at positions that must not be copied, (B, S)
@@ -58,10 +58,10 @@ CopyMemoryT = TypeVar("CopyMemoryT", bound=CopyMemory)
 
 
 class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
-    """A decoder over ``V`` base words and ``K`` slots, whose steps score the copying of words.
+    """A decoder over ``V`` base words and ``K`` slots. Its steps also score the copying of words.
 
-    ``copies`` is false for a family's baseline without copying. In that case, slots are treated as ``<unk>``. fairseq's
-    own dictionaries have no slots.
+    ``copies`` is false for a family's baseline without copying. The baseline treats slots as ``<unk>``. fairseq's own
+    dictionaries have no slots.
     """
 
     copies: bool = True
@@ -75,13 +75,13 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
         """Return the mixture of generating and copying.
 
-        ``log_sum`` of the scores of the words is (N, T), and ``no_copy`` is (N, S).
+        ``log_sum`` (N, T) is the log of the summed exponentials of the word scores, and ``no_copy`` has shape (N, S).
         """
         assert step.copying is not None
         return mix(step.copying, log_sum, no_copy)
 
     def choices(self, step: Step, memory: CopyMemoryT) -> CopyDistribution:
-        """Return the probabilities of generating each word and of copying each position, at every step."""
+        """Return the probabilities of generating each word and of copying each position, for every step."""
         scores = super().scores(step, memory).float()
         log_sum = torch.logsumexp(scores, dim=-1)
         if self.copies:
@@ -108,8 +108,8 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def trace(self, step: Step, memory: CopyMemoryT, scores: WordScores, log_sum: Tensor) -> dict[str, Tensor]:
         """See ``StepDecoder``. The tensors have one column per source position, (N, S).
 
-        ``copied`` is the probability that the word is copied, given that it is written, and ``copied_from`` that it is
-        copied from this position, given that it is copied.
+        ``copied`` is the probability that the written word was copied. ``copied_from`` is the probability of each
+        position, given that the word was copied.
         """
         traced = super().trace(step, memory, scores, log_sum)
         if not self.copies:
@@ -122,7 +122,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
     def _copied(self, step: Step, memory: CopyMemoryT, log_sum: Tensor) -> tuple[Tensor, Tensor, CopyMixture]:
         """Return the source words and the log-probabilities of copying them, each (N, S), and the mixture of one step.
 
-        A word of the source can be generated, or copied from any of its positions. Its probability of being copied is
+        A word of the source can be generated, or copied from any of its positions. The probability that it is copied is
         the sum over these positions.
         """
         source, no_copy, number = (
@@ -138,14 +138,14 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
         if not self.copies:
             return super().step_loss(step, memory, target, label_smoothing)
         assert step.copying is not None
-        # Padding is removed first. From here on, each token is a hypothesis with one step.
-        rows, columns = target.ne(self.padding_idx).nonzero(as_tuple=True)  # of each token, (N,)
+        # Padding is removed first. From here on, each token is treated as a hypothesis with one step.
+        rows, columns = target.ne(self.padding_idx).nonzero(as_tuple=True)  # positions of the tokens, (N,)
         features, token_targets, source = step.features[rows, columns], target[rows, columns], memory.source[rows]
         copying = [tensor[rows, columns].unsqueeze(1) for tensor in step.copying if tensor is not None]  # (N, 1, ...)
         inputs = (token_targets, source, memory.no_copy[rows], *copying)
 
-        # The mixture only needs the scores of a token's target and of its source words, so ``_token_loss`` never builds
-        # the scores of all words.
+        # The mixture only needs the scores of a token's target and of its source words, so ``_token_loss`` never
+        # computes the scores of all words.
         def sums_of(readings: Readings, target: Tensor, source: Tensor, no_copy: Tensor, *copying: Tensor) -> Tensor:
             token_step = replace(step, copying=Copying(copying[0], copying[1] if len(copying) > 1 else None))
             mixture = self.mixture(token_step, readings.log_sum.unsqueeze(1), no_copy)
@@ -155,14 +155,14 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
 
         words = words_to_read(token_targets, source, self.num_base)
         loss, nll, copied = self._token_loss(features, words, sums_of, inputs, totals=label_smoothing > 0)
-        # The loss needs its own memory, because fairseq changes it in place for an empty batch, which is not allowed
-        # for a view.
+        # The loss needs separate memory. fairseq changes it in place for an empty batch, which is not allowed for a
+        # view.
         return LossSums(loss.clone(), nll.detach(), {"copied": copied.detach()})
 
     def _token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """See ``product_token_loss``, for tokens with features (N, D) and any output layer."""
+        """Compute a loss like ``product_token_loss``, for tokens with features (N, D) and any output layer."""
         parts = self.output.parts(features, self.word_embeddings)
         if not isinstance(parts, Product):
             return self._whole_token_loss(features, words, loss_of, inputs, totals=totals)
@@ -181,7 +181,7 @@ class CopyingDecoder(StepDecoder[CopyMemoryT, StateT]):
 
 
 class CopyingModel(LossModel):
-    """A model whose decoder copies, unless an option turns it into a baseline without copying."""
+    """A model with a decoder that copies. An option can turn it into a baseline without copying."""
 
     capabilities = Capabilities(copies=True, normalises=True)
 
@@ -192,5 +192,5 @@ class CopyingModel(LossModel):
 
 
 def no_copy_mask(src_tokens: Tensor, dictionary: Dictionary) -> Tensor:
-    """``True`` at padding and sentence boundaries, which are never copied: (B, S) -> (B, S)."""
+    """Return a mask (B, S) that is ``True`` at padding and sentence boundaries, which are never copied."""
     return src_tokens.eq(dictionary.pad()) | src_tokens.eq(dictionary.bos()) | src_tokens.eq(dictionary.eos())

@@ -1,10 +1,11 @@
 """``copynet``: generating and copying in one softmax (Gu et al., ACL 2016, arXiv 1603.06393).
 
-RNNSearch and Enc-Dec, the paper's baselines, omit parts of it. The defaults are the paper's synthetic setting.
+The paper's baselines RNNSearch and Enc-Dec omit parts of it. The defaults are the settings of the paper's synthetic
+task.
 
-A step needs the copy scores of the previous step (selective read), so training also loops over the target. All other
+A step needs the copy scores of the previous step (selective read), so training loops over the target, too. All other
 terms are computed once per batch: the source's terms in attention and copy scores, the matches between target and
-source words, and (after the loop) the scores of the vocabulary.
+source words, and, after the loop, the scores of the vocabulary.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``M`` width of the source memory, ``H``
 hidden width, ``E`` embedding width, ``A`` attention width, ``V`` base vocabulary.
@@ -75,8 +76,8 @@ class CopyNetConfig(OutputLayerConfig, WordVectorsConfig):
 
 
 _LCSTS = {"embed_dim": 350, "hidden_size": 500}  # sec. 5.2
-# Options that the authors' released configurations add to the paper's network, for LCSTS and for the synthetic task.
-# docs/equations.md lists further differences of the released network, which have no option here.
+# Options that the authors' released configurations for LCSTS and for the synthetic task add to the paper's network.
+# docs/equations.md lists further differences of the released network, which cannot be selected here.
 _FULL = {"attention_dim": 1000, "readout": "full", "attention_coverage": True}
 PRESETS = {
     "rnnsearch": {"system": "rnnsearch"},
@@ -87,43 +88,43 @@ PRESETS = {
     "copynet_lcsts_full": {"embed_dim": 500, "hidden_size": 750, **_FULL},
     "copynet_full": {"location_width": 57, **_FULL},
 }
-# Earlier names of the archs, which checkpoints may contain.
+# Earlier names of these archs. Checkpoints may contain them.
 PRESETS |= {name.replace("full", "release"): PRESETS[name] for name in ("copynet_lcsts_full", "copynet_full")}
 
 
 @dataclass(frozen=True)
 class CopyNetMemory(CopyMemory):
-    """Encoder output in the form that the decoder steps read."""
+    """The encoder's output in the form that decoder steps read."""
 
     states: Tensor  # (B, S, M)
     padding_mask: Tensor  # (B, S)
     start: Tensor  # s_0, (B, H)
-    keys: Tensor | None  # of the attention, (B, S, A)
+    keys: Tensor | None  # keys of the attention, (B, S, A)
     copy_keys: Tensor | None  # tanh(h_j W_c), (B, S, H)
 
 
 @dataclass(frozen=True)
 class CopyNetState(State):
-    """State after a step, which the next step reads, as tensors of shape (N, ...)."""
+    """State after a step, which the next step reads. All tensors have shape (N, ...)."""
 
     hidden: Tensor  # s_t, (N, H)
-    cell: Tensor  # of an LSTM, (N, H)
+    cell: Tensor  # cell state of an LSTM, (N, H)
     copy: Tensor  # copy scores of the source positions, (N, S)
-    coverage: Tensor  # attention that each position has received so far, (N, S)
+    coverage: Tensor  # attention that each position has received in previous steps, (N, S)
 
 
 class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
-    """Attentive read, selective read, state update, and scores for generating and copying.
+    """A step consists of attentive read, selective read, state update, and scores for generating and copying.
 
-    The input of the cell is the word (E), the selective read (M) and the context (M), without the parts that a baseline
-    omits. Dropout is applied to embeddings and readout.
+    The input of the cell is the word (E), the selective read (M) and the context (M). Baselines omit some of these
+    parts. Dropout is applied to embeddings and readout.
 
     Attributes:
         attention: attention over the source memory. ``None`` = Enc-Dec.
         copy_proj: W_c of eq. 8, M -> H. ``None`` = no copying.
-        full_readout: score words from context, last word and selective read in addition to the state.
-        coverage_weight: weight of a position's coverage in its attention score. ``None`` = not used.
-        oov_embedding: input for a copied word outside the vocabulary, (E,). ``None`` = ``<unk>``.
+        full_readout: score words from the context, the last word and the selective read in addition to the state.
+        coverage_weight: weight of a position's coverage in its attention score. ``None`` = no coverage.
+        oov_embedding: embedding that is read for a copied word outside the vocabulary, (E,). ``None`` = ``<unk>``.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: CopyNetConfig) -> None:
@@ -149,7 +150,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     def remember(self, encoder_out: dict[str, Tensor]) -> CopyNetMemory:
         source, states, start = encoder_out["src_tokens"], encoder_out["encoder_out"], encoder_out["start_state"]
         if self.attention is None:
-            states = start.unsqueeze(1)  # Enc-Dec reads this one vector at every step
+            states = start.unsqueeze(1)  # Enc-Dec reads this single vector at every step
         return CopyNetMemory(
             source,
             no_copy_mask(source, self.dictionary),
@@ -167,11 +168,11 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
     def step(self, words: Tensor, memory: CopyNetMemory, state: CopyNetState) -> tuple[Step, CopyNetState]:
         """See ``StepDecoder``. The features are the readouts."""
         source, no_copy = (repeat_for_hypotheses(tensor, len(words)) for tensor in (memory.source, memory.no_copy))
-        # The source positions of the previous word, for the selective read.
+        # The source positions at which the previous word occurs, for the selective read.
         matches = words.unsqueeze(2).eq(source.unsqueeze(1)) & ~no_copy.unsqueeze(1)  # (N, T, S)
         looped_cell = (EarlyResetCell if self.early_reset else LoopedCell)(self.cell)
-        # The loop contains only the terms that depend on the previous step. Each step reads the word, the source words
-        # just copied (selective read) and the attended context, in this order.
+        # The loop contains only the terms that depend on the previous step. In this order, each step reads the word,
+        # the source words just copied (selective read) and the attended context.
         query_map = None if self.attention is None else self.attention.query_map()
         readouts, copies, attended = [], [], []
         for embedded, match in zip(self._embed(words).unbind(dim=1), matches.unbind(dim=1), strict=True):
@@ -193,7 +194,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
                 attended.append(weights)
             cell_input = torch.cat(inputs, dim=-1)
             hidden, cell = looped_cell.advance(cell_input, state.hidden, state.cell)
-            # Copy scores use the new state. The next step's selective read needs them.
+            # Copy scores use the new state. The selective read of the next step needs them.
             if memory.copy_keys is not None:
                 states = fold_hypotheses(hidden.unsqueeze(1), len(memory.copy_keys))  # (B, K, H)
                 copy = torch.bmm(memory.copy_keys, states.mT).mT.flatten(0, 1)  # eq. 8, (N, S)
@@ -213,7 +214,7 @@ class CopyNetDecoder(CopyingDecoder[CopyNetMemory, CopyNetState]):
 
 
 class CopyNetEncoder(GruEncoder):
-    """A bidirectional GRU (sec. 3.1): h_i = [forward; backward], and the position of the word.
+    """A bidirectional GRU (sec. 3.1): the output h_i is [forward; backward] and the position of the word.
 
     Positions are one-hot vectors of width ``location_width``. 0 = no positions.
     """
@@ -225,7 +226,7 @@ class CopyNetEncoder(GruEncoder):
         self.location_width = cfg.location_width
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch: ``encoder_out`` (B, S, M), ``encoder_padding_mask`` (B, S), and ``src_tokens`` unchanged.
+        """Encode a batch. The result has ``encoder_out`` (B, S, M), ``encoder_padding_mask`` (B, S) and ``src_tokens``.
 
         ``start_state`` is tanh(W [forward h_S; backward h_1]), (B, H).
         """

@@ -1,6 +1,7 @@
 """``dnpg``: decomposable neural paraphrase generation (Li et al., ACL 2019, arXiv 1906.09741).
 
-The phrase level generates and copies words, the sentence level only generates them. Labels weight the two levels.
+The phrase level generates and copies words, and the sentence level only generates them. Labels of words determine the
+weights of the two levels.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``M`` words, ``S`` source length, ``T`` target length, ``D_0``, ``D_1`` widths of
 the phrase and the sentence level, ``V`` base vocabulary.
@@ -86,10 +87,10 @@ class DnpgConfig(OutputLayerConfig):
 
 
 class Annealing(nn.Module):
-    """The schedule of section 3.2. Temperature and label weight drop once, after some epochs.
+    """The annealing schedule of section 3.2. Temperature and label weight change once, after some epochs.
 
-    fairseq calls ``set_epoch`` at the start of every epoch, including a resumed one. The temperature is saved with the
-    model, because generation needs it.
+    fairseq calls ``set_epoch`` at the start of every epoch, also when a training is resumed. The temperature is saved
+    with the model, because generation needs it.
 
     Attributes:
         temperature: temperature of the labels, a scalar buffer.
@@ -109,23 +110,23 @@ class Annealing(nn.Module):
         self.set_epoch(1)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the values of an epoch, counted from 1."""
+        """Set the values for an epoch, counted from 1."""
         temperature, self.label_weight = self.first if epoch <= self.after else self.final
         self.temperature.fill_(temperature)
 
     @property
     def noisy(self) -> bool:
-        """Return True if labels are sampled instead of weighted."""
+        """Return True if labels are sampled instead of used as weights."""
         return self.training or self.noisy_inference
 
     @property
     def uses_labels(self) -> bool:
-        """Return True if weak labels are needed in any epoch."""
+        """Return True if any epoch needs weak labels."""
         return self.first[1] > 0 or self.final[1] > 0
 
 
 class DnpgEncoder(SourceEncoder):
-    """Labels every word, with the temperature and noise of ``annealing``, and encodes the source for both levels."""
+    """Label every word with the temperature and noise of ``annealing``, and encode the source for both levels."""
 
     def __init__(self, dictionary: Dictionary, network: LevelsEncoder, annealing: Annealing) -> None:
         super().__init__(dictionary)
@@ -172,7 +173,7 @@ class DnpgEncoder(SourceEncoder):
 
 
 class LevelScores:
-    """``WordScores`` of two levels. ``compute`` writes the mixture into the scores of the phrase level."""
+    """``WordScores`` of two levels. ``compute`` stores their mixture in the scores of the phrase level."""
 
     def __init__(self, outputs: LevelOutputs, build: BuildScores) -> None:
         self._outputs = outputs
@@ -182,8 +183,8 @@ class LevelScores:
         self.best, self.mix = self._phrase.best, self._phrase.mix
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Score all words from features (N, D_0 + D_1 + 2). Return the log of the summed exponentials, (N,)."""
-        assert temperature == 1.0  # the scores are normalised, so searches with a temperature use fairseq's loop
+        """Score all words from the features (N, D_0 + D_1 + 2). Return the log of the summed exponentials, (N,)."""
+        assert temperature == 1.0  # the scores are normalised, so a search with another temperature uses fairseq's loop
         (phrase, sentence), weights = self._outputs.split(features)
         log_sums = torch.stack([self._phrase.compute(phrase), self._sentence.compute(sentence)], dim=1)
         weight, sentence_weight = (weights - log_sums).unbind(dim=1)
@@ -193,17 +194,18 @@ class LevelScores:
 
 @dataclass(frozen=True)
 class DnpgMemory(CopyMemory):
-    """Encoder output in the form that the decoder steps read, and the labels of the source words, (B, S, 2)."""
+    """The encoder's output in the form that decoder steps read, with the labels (B, S, 2) of the source words."""
 
     network: LevelsMemory
     expected_labels: Tensor
 
 
 class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
-    """Both levels' decoders, their output layers, and the aggregator.
+    """The decoders of both levels, their output layers, and the aggregator.
 
-    ``annealing`` contains temperature and noise of the labels, and the weight of their loss. If ``reads_weak_labels``
-    is true, the sentence level reads the weak labels in training instead of the aggregator's.
+    ``annealing`` contains the temperature and noise of the labels, and the weight of their loss. If
+    ``reads_weak_labels`` is true, the sentence level reads the weak labels in training instead of the aggregator's
+    labels.
     """
 
     def __init__(self, dictionary: Dictionary, network: LevelsDecoder, annealing: Annealing, cfg: DnpgConfig) -> None:
@@ -243,17 +245,17 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         return LevelScores(self.output, build)
 
     def mixture(self, step: Step, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
-        """See ``CopyingDecoder``. ``step`` has already mixed words and copies."""
+        """See ``CopyingDecoder``. The words and copies in ``step`` are already mixed."""
         assert step.copying is not None
         return CopyMixture(torch.zeros_like(log_sum), step.copying.scores)
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> LossSums:
-        """Return the loss sums against ``target`` (B, T), including the loss of weak labels if there are any (eq. 10).
+        """Return the summed losses against ``target`` (B, T), including the loss of weak labels, if any (eq. 10).
 
         Raises:
-            UserError: in training without the weak labels that the options require.
+            UserError: in training, if weak labels are missing that the options require.
         """
         source_labels, target_labels = (encoder_out.get(f"{side}_labels") for side in ("source", "target"))
         unlabelled = source_labels is None or target_labels is None
@@ -278,12 +280,16 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def _token_loss(
         self, features: Tensor, words: Tensor, loss_of: TokenLoss, inputs: Sequence[Tensor], *, totals: bool
     ) -> Tensor:
-        """See ``CopyingDecoder``. All scores are needed only for their sum, or if they are not matrix products."""
+        """See ``CopyingDecoder``.
+
+        The sum of all scores, and scores that are not matrix products, require all scores at once.
+        """
         if totals or not self.output.by_product:
             return self._whole_token_loss(features, words, loss_of, inputs, totals=totals)
         products, weights = self.output.level_parts(features)
 
-        # Each level is normalised separately, and the two log-probabilities are mixed with the levels' weights.
+        # Each level is normalised separately, and the log-probabilities of the two levels are mixed with the levels'
+        # weights.
         def sums_of(phrase: Readings, sentence: Readings, weights: Tensor, *inputs: Tensor) -> Tensor:
             log_probs = [readings.picked - readings.log_sum.unsqueeze(1) for readings in (phrase, sentence)]
             return loss_of(Readings(torch.zeros_like(weights[:, 0]), mix_levels(log_probs, weights), None), *inputs)
@@ -294,7 +300,10 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
     def step(
         self, words: Tensor, memory: DnpgMemory, state: LevelsState, given_labels: Tensor | None = None
     ) -> tuple[Step, LevelsState]:
-        """See ``StepDecoder``. ``attention`` is the phrase level's. ``extra`` has ``labels`` log P(z_t), (N, T, 2)."""
+        """See ``StepDecoder``. ``attention`` is the attention of the phrase level.
+
+        ``extra`` has ``labels`` log P(z_t), (N, T, 2).
+        """
         previous = base_ids(words, self.num_base, self.unk_index)
         decoded, state = self.network(
             previous,
@@ -312,8 +321,8 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
         gate = self.copy_gate.generating(phrase.states, phrase.context, embedded)  # (N, T), eq. 8
         no_copy = repeat_for_hypotheses(memory.no_copy, len(words))
         mixture = mix(Copying(attention, gate), torch.zeros_like(gate.float()), no_copy)
-        of_phrase = used[..., PHRASE]  # log P(z_t = 0), the weight of the phrase level with its copies
-        # Log of the weight of each level's generated words, (N, T, 2).
+        of_phrase = used[..., PHRASE]  # log P(z_t = 0), the weight of the phrase level including its copies
+        # Log of the weight of the words that each level generates, (N, T, 2).
         weights = torch.stack([of_phrase - mixture.normaliser, used[..., SENTENCE]], dim=-1)
         features = torch.cat([phrase.states.float(), decoded.sentence.states.float(), weights], dim=-1)
         copying = Copying(of_phrase.unsqueeze(-1) + mixture.copy, None)
@@ -322,7 +331,7 @@ class DnpgDecoder(CopyingDecoder[DnpgMemory, LevelsState]):
 
 @register_family("dnpg", DnpgConfig)
 class DnpgModel(CopyingModel):
-    """A separator of levels, an encoder and a decoder for each level, and an aggregator of the levels' words."""
+    """A separator of levels, an encoder and a decoder for each level, and an aggregator of the words of both levels."""
 
     capabilities = replace(CopyingModel.capabilities, adds_losses=True, inputs=("source_labels", "target_labels"))
 

@@ -1,6 +1,6 @@
 """``drgd``: a deep recurrent generative decoder for summaries (Li et al., EMNLP 2017, arXiv 1708.00625).
 
-The decoder has two GRUs with attention between them, and a latent vector per step. Neither GRU reads the latent
+The decoder has two GRUs, attention between them, and one latent vector per step. Neither GRU reads the latent
 variables, so in training the GRUs and the attention run over all steps at once. Only the latent vectors are computed
 step by step, because each of them depends on the previous one.
 
@@ -65,13 +65,15 @@ class DrgdState(State):
 class DrgdDecoder(GruAttentionDecoder[DrgdState]):
     """Words are scored from tanh(W_z z_t + W_h h^d2_t + b).
 
-    h^d1_t = GRU(e(y_{t-1}), h^d1_{t-1}); attention from h^d1_t to c_t; h^d2_t = GRU([e(y_{t-1}); c_t], h^d2_{t-1}); z_t
-    from e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``. Dropout is applied to embeddings and features.
+    h^d1_t = GRU(e(y_{t-1}), h^d1_{t-1}); c_t is the attention's context for h^d1_t; h^d2_t = GRU([e(y_{t-1}); c_t],
+    h^d2_{t-1}); z_t depends on e(y_{t-1}), h^d1_{t-1} and z_{t-1}, see ``RecurrentLatent``. Dropout is applied to
+    embeddings and features.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: DrgdConfig) -> None:
         hidden, embed_dim, latent_dim = cfg.hidden_size, cfg.embed_dim, cfg.latent_dim or cfg.hidden_size
-        # Created before the other modules, so that a seed still gives the same initial weights.
+        # These are created before the other modules, so that a seed still gives the same initial weights as in earlier
+        # versions.
         attention = AdditiveAttention(hidden, 2 * hidden, cfg.attention_dim or hidden, query_bias=True)
         output = build_output_layer(cfg, hidden, embed_dim, dictionary)
         super().__init__(dictionary, embed_tokens, hidden)
@@ -89,7 +91,7 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         self.set_num_updates(0)
 
     def set_num_updates(self, updates: int) -> None:
-        """Set the annealing factor of the divergence's weight. fairseq calls this with the number of updates."""
+        """Set the annealing factor of the divergence's weight. fairseq calls this method with the number of updates."""
         self.annealed = min(1.0, updates / self.kl_anneal_updates) if self.kl_anneal_updates else 1.0
 
     def begin(self, memory: GruMemory) -> DrgdState:
@@ -111,7 +113,10 @@ class DrgdDecoder(GruAttentionDecoder[DrgdState]):
         return Step(self.dropout(features), weights.view(*words.shape, -1), extra=extra), new_state
 
     def step_loss(self, step: Step, memory: GruMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Return the negative lower bound. It includes the divergence of the latent variables, logged as ``kl``."""
+        """Return the negative lower bound.
+
+        It includes the divergence of the latent variables, which is logged as ``kl``.
+        """
         sums = super().step_loss(step, memory, target, label_smoothing)
         divergence = divergence_from_prior(step.extra["mean"], step.extra["log_variance"])  # (N, T)
         divergence = divergence.masked_fill(target.eq(self.padding_idx), 0.0).sum()

@@ -1,7 +1,7 @@
-"""PC-SAN's baseline: fairseq's Transformer with 6 + 6 layers and the sizes of PC-SAN's decoder.
+"""PC-SAN's baseline: fairseq's Transformer with 6 + 6 layers and the other sizes of PC-SAN's decoder.
 
-It reads only the topic words. The paper states the number of layers. Post-norm, sinusoidal positions and ReLU follow
-Vaswani et al. (NeurIPS 2017). As in ``pc_san``, topics, essay and output share one embedding.
+It reads only the topic words. The paper states the number of layers. Post-norm, sinusoidal positions and ReLU are taken
+from Vaswani et al. (NeurIPS 2017). As in ``pc_san``, topics, essay and output share one embedding.
 """
 
 from argparse import Namespace
@@ -17,7 +17,7 @@ SMALL = {"embed_dim": 128, "ffn_embed_dim": 512, "layers": 2, "attention_heads":
 
 
 def register_baseline(name: str, sizes: dict[str, int]) -> None:
-    """Register the arch ``name`` of fairseq's ``transformer`` with ``sizes`` on both sides."""
+    """Register the arch ``name``, which is fairseq's ``transformer`` with ``sizes`` in encoder and decoder."""
     values: dict[str, Any] = {f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in sizes.items()}
     values |= {"dropout": 0.1, "attention_dropout": 0.1, "share_all_embeddings": True}
 

@@ -1,9 +1,10 @@
-"""``fset``: rewrites a sentence in the way that a similar sentence was rewritten (Kazemnejad et al., ACL 2020).
+"""``fset``: rewrite a sentence in the way in which a similar sentence was rewritten (Kazemnejad et al., ACL 2020).
 
 The defaults are the sizes of the authors' research code.
 
-Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``X`` length of the sentence in it,
-``P`` length of the retrieved pair's longer side, ``D`` width, ``Z`` and ``M`` widths of edit and micro edit vectors.
+Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``X`` length of the sentence in the
+source, ``P`` length of the longer side of the retrieved pair, ``D`` width, ``Z`` and ``M`` widths of edit and micro
+edit vectors.
 """
 
 import logging
@@ -68,10 +69,10 @@ logger = logging.getLogger(__name__)
 
 
 class FsetEncoder(TransformerSourceEncoder):
-    """Splits a source into sentence and pair, encodes the sentence, and computes the edits from the pair.
+    """Split a source into sentence and retrieved pair, encode the sentence, and compute the edits from the pair.
 
     Args:
-        network: network for the sentence. The pair shares its embedding.
+        network: network for the sentence. The encoder of the pair shares its embedding.
         separator: id of the word between the segments.
     """
 
@@ -92,7 +93,7 @@ class FsetEncoder(TransformerSourceEncoder):
             ``edit_*``.
 
         Raises:
-            UserError: if a segment is longer than the model allows.
+            UserError: if a segment of the source is longer than the model allows.
         """
         paired = split_pairs(src_tokens, self.padding_idx, self.dictionary.eos(), self.separator)
         if paired.unpaired and not self.said:
@@ -115,13 +116,16 @@ class FsetEncoder(TransformerSourceEncoder):
 
 @dataclass(frozen=True, kw_only=True)
 class FsetMemory(TransformerMemory):
-    """Encoded sentence and edits in the form that the decoder steps read. ``source`` is the whole source."""
+    """The encoded sentence and the edits in the form that decoder steps read. ``source`` is the whole source."""
 
-    place: Tensor  # of the sentence's tokens in the source, (B, X)
+    place: Tensor  # positions of the sentence's tokens in the source, (B, X)
 
 
 class FsetDecoder(TransformerTargetDecoder):
-    """A decoder that reads the sentence and its edits. Its ``attention`` covers the sentence, in source positions."""
+    """A decoder that reads the sentence and its edits.
+
+    Its ``attention`` covers only the sentence, and has one column per source position.
+    """
 
     network: EditedDecoder
 
@@ -142,7 +146,7 @@ class FsetDecoder(TransformerTargetDecoder):
 
 @register_family("fset", FsetConfig)
 class FsetModel(LossModel):
-    """A Transformer that attends to the sentence and to the edits of a retrieved pair."""
+    """A Transformer whose decoder attends to the sentence and to the edits of a retrieved pair."""
 
     encoder: FsetEncoder
     decoder: FsetDecoder

@@ -68,7 +68,7 @@ class GranularityTransformerConfig(TransformerConfig):
     )
 
 
-# The rows of the paper's table 2, and its code.
+# The rows of table 2 in the paper, and the authors' released code.
 PRESETS = {f"granularity_transformer_{variant}": {"ga_variant": variant} for variant in GRANULARITY_MASKS}
 PRESETS["granularity_transformer_release"] = {"ga_length": "padded", "ga_cross": "resonance"}
 
@@ -78,7 +78,7 @@ class GranularityEncoder(TransformerSourceEncoder):
 
     @torch.no_grad()
     def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
-        """See ``TransformerSourceEncoder``. These values are only displayed, so they get no gradient."""
+        """See ``TransformerSourceEncoder``. These values are only displayed, so no gradient is computed for them."""
         heads = [layer.self_attention for layer in self.network.layers]
         granularities = [
             attention.granularity(layer_input).squeeze(-1)
@@ -118,7 +118,8 @@ class GranularityTransformerModel(LossModel):
         dictionary = task.source_dictionary
         network = build_network(cfg, dictionary, *_layer_makers(cfg))
         for module in (network.encoder, network.decoder):
-            init_granularity(module)  # last, so that a seed gives all variants the same network
+            # created last, so that with the same seed all variants start from the same network
+            init_granularity(module)
         model = cls(
             GranularityEncoder(dictionary, network.encoder),
             GranularityDecoder(dictionary, network.decoder, network.output_layer),
@@ -155,6 +156,9 @@ def _layer_makers(
 
 
 def _layer_maker(start: int, layer: Callable[..., Any], attentions: dict[str, Any]) -> Callable[..., Any]:
-    """Return a function that creates layers. From layer ``start`` (counted from 1) on, they use ``attentions``."""
+    """Return a function that creates layers one after the other.
+
+    From layer ``start`` (counted from 1) on, the layers use ``attentions``.
+    """
     numbers = itertools.count(1)
     return lambda *sizes: layer(*sizes, **(attentions if next(numbers) >= start else {}))

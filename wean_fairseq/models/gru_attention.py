@@ -1,4 +1,4 @@
-"""Additive attention to a bidirectional GRU, shared by RNN-distract and DRGD.
+"""Additive attention to a bidirectional GRU, which RNN-distract and DRGD share.
 
 Legend: ``B`` batch, ``S`` source length, ``H`` hidden width, ``A`` attention width.
 """
@@ -27,16 +27,19 @@ class GruAttentionConfig(OutputLayerConfig):
 
 @dataclass(frozen=True)
 class GruMemory(Memory):
-    """Encoder output in the form that the decoder steps read."""
+    """The encoder's output in the form that decoder steps read."""
 
     states: Tensor  # (B, S, 2 H)
-    keys: Tensor  # of the attention, (B, S, A)
+    keys: Tensor  # keys of the attention, (B, S, A)
     padding_mask: Tensor  # (B, S)
     start: Tensor  # s_0, (B, H)
 
 
 class GruAttentionDecoder(StepDecoder[GruMemory, StateT]):
-    """A decoder that starts from the mean of the encoder's outputs. Subclasses create its ``attention``."""
+    """A decoder whose initial state is computed from the mean of the encoder's outputs.
+
+    Subclasses create ``attention``.
+    """
 
     attention: AdditiveAttention
 

@@ -1,9 +1,9 @@
 """``mta_lstm``: topic-to-essay generation with MTA-LSTM, TAT-LSTM and TAV-LSTM (Feng et al., IJCAI 2018).
 
 With attention, the output of a step determines the input of the next step, so training loops over the essay step by
-step, as generation does. All other terms are computed once per batch: the words' terms of the gates, each topic's
-contribution to the gates, the topics' term of the attention, and after the loop the scores of the vocabulary. Without
-attention one fused LSTM call runs over the whole essay.
+step, as generation does. All other terms are computed once per batch: the words' part of the gates, each topic's part
+of the gates, the topics' part of the attention and, after the loop, the scores of the vocabulary. Without attention one
+fused LSTM call runs over the whole essay.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``E`` embedding
 width, ``H`` hidden width, ``L`` layers, ``A`` attention width, ``V`` words.
@@ -49,7 +49,7 @@ from .word_layers import word_embedding
 
 @dataclass
 class MtaLstmConfig(TopicConfig):
-    """Options of the model. All families that write from topics share sizes, dropout and initialisation."""
+    """Options of the model. All families that write essays from topics share sizes, dropout and initialisation."""
 
     topic_mode: ChoiceEnum(("mta", "tat", "tav")) = option(  # type: ignore[valid-type]
         "mta",
@@ -69,18 +69,19 @@ class MtaLstmConfig(TopicConfig):
 PRESETS = {
     "tat_lstm": {"topic_mode": "tat"},
     "tav_lstm": {"topic_mode": "tav"},
-    "mta_lstm_small": {"embed_dim": 128, "hidden_size": 256},  # trains on a CPU
+    "mta_lstm_small": {"embed_dim": 128, "hidden_size": 256},  # small enough to train on a CPU
 }
 
 
 class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
-    """TAV-LSTM: a feed-forward map of the mean topic is the first state. The LSTM is ``batch_first``, E -> H.
+    """TAV-LSTM: the initial state is a feed-forward map of the mean topic. The LSTM is ``batch_first``, E -> H.
 
     Dropout is applied to the input words and to the outputs.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
-        # Created before the output layer, so that a seed still gives the same initial weights.
+        # The LSTM is created before the output layer, so that a seed still gives the same initial weights as in earlier
+        # versions.
         lstm = stacked_lstm(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, cfg.dropout)
         super().__init__(dictionary, embed_tokens, cfg.hidden_size)
         self.lstm = lstm
@@ -88,7 +89,7 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def remember(self, encoder_out: dict[str, Tensor]) -> LstmStart:
-        """See ``StepDecoder``. h_0 and c_0 of every layer are tanh of a linear map of the mean topic."""
+        """See ``StepDecoder``. In every layer, h_0 and c_0 are tanh of a linear map of the mean topic."""
         count = (~encoder_out["topic_padding_mask"]).sum(dim=1, keepdim=True).clamp(min=1)  # (B, 1)
         mean = encoder_out["topics"].sum(dim=1) / count  # slots without a topic are zero
         start = torch.tanh(self.start_proj(mean)).unflatten(1, (2, self.lstm.num_layers, -1))  # type: ignore[no-untyped-call]  # (B, 2, L, H)
@@ -106,10 +107,10 @@ class TopicAverageDecoder(TopicDecoder[LstmStart, LstmState]):
 
 @dataclass(frozen=True)
 class TopicMemory(Memory):
-    """Encoded topics in the form that the decoder steps read."""
+    """The encoded topics in the form that decoder steps read."""
 
     keys: Tensor  # U T_j, (B, k, A)
-    gates: Tensor  # the topics' contribution to the first layer's gates, (B, k, 4H)
+    gates: Tensor  # contribution of each topic to the first layer's gates, (B, k, 4H)
     padding_mask: Tensor  # (B, k)
     importance: Tensor | None  # phi, (B, k). None without coverage
     slot: Tensor  # slot of each source position, (B, S)
@@ -126,18 +127,21 @@ class TopicState(State):
 
 
 class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
-    """MTA-LSTM, or TAT-LSTM without coverage. The attended mean of the topics is an input with each word.
+    """MTA-LSTM. Without coverage it is TAT-LSTM.
 
-    If the encoder returns phi, the coverage multiplies the attention's scores. The top layer's last output attends to
-    the topics. Dropout is applied to the input words and to the output of every layer.
+    At each step, the LSTM reads a word and the mean of the topics, weighted by attention.
+
+    If the encoder returns phi, the attention scores are multiplied by the coverage. The attention to the topics is
+    computed from the last output of the top layer. Dropout is applied to the input words and to the output of every
+    layer.
     """
 
     traced = ("topic_weights", "importance")
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         hidden, embed_dim = cfg.hidden_size, cfg.embed_dim
-        # Created before the output layer, so that a seed still gives the same initial weights. The input is a word and
-        # the mean of the topics.
+        # These are created before the output layer, so that a seed still gives the same initial weights as in earlier
+        # versions. The input of the LSTM is a word and the mean of the topics.
         lstm = nn.LSTM(2 * embed_dim, hidden, cfg.num_layers, batch_first=True)
         attention = AdditiveAttention(hidden, embed_dim, cfg.attention_dim or hidden, query_bias=True)
         super().__init__(dictionary, embed_tokens, hidden)
@@ -168,8 +172,8 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
         outputs, coverage = [state.output], state.coverage
         weights = []
-        # The attention uses the output of the previous step, so it comes before the LSTM, and its mean topic is added
-        # to the gates of this step.
+        # The attention uses the output of the previous step. Therefore it is computed before the LSTM, and its mean
+        # topic is added to the gates of this step.
         for gates in layers.given(embedded).unbind(dim=1):
             attended, coverage = self._attend(outputs[-1], memory, coverage, query_map)
             weights.append(attended)
@@ -183,7 +187,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
         return Step(torch.stack(outputs[1:], dim=1), attention, extra={"topic_weights": topic_weights}), state
 
     def step_loss(self, step: Step, memory: TopicMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Return the loss sums against ``target`` (B, T). The coverage loss is logged as ``coverage``."""
+        """Return the summed losses against ``target`` (B, T). The coverage loss is logged as ``coverage``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if memory.importance is None or not self.coverage_loss_weight:
             return sums
@@ -206,7 +210,7 @@ class TopicAttentionDecoder(TopicDecoder[TopicMemory, TopicState]):
 
 
 class MtaLstmEncoder(SourceEncoder):
-    """Embeds the topics. Only phi (used with coverage) depends on their order."""
+    """Embed the topics. Only phi, which is used with coverage, depends on their order."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: MtaLstmConfig) -> None:
         super().__init__(dictionary)
@@ -253,7 +257,7 @@ class MtaLstmEncoder(SourceEncoder):
 
 @register_family("mta_lstm", MtaLstmConfig, PRESETS)
 class MtaLstmModel(LossModel):
-    """An LSTM language model that attends to topic words and tracks how much of each topic is left."""
+    """An LSTM language model that attends to topic words and tracks how much of each topic is still to be written."""
 
     capabilities = Capabilities(adds_losses=True)
 

@@ -1,11 +1,12 @@
 """``nts``: NTS (Nisioi et al., ACL 2017, P17-2014), EncDecA and DRESS-LS (Zhang and Lapata, EMNLP 2017, D17-1062).
 
 The defaults are the settings of NTS (section 2). Word embeddings may start from concatenated pre-trained vectors
-(section 2.1). A lexical model (DRESS-LS) may be trained alone, on top of a base model from a checkpoint.
+(section 2.1). A lexical model (DRESS-LS) may be trained on its own, on top of a base model that is loaded from a
+checkpoint.
 
-Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, of which the
-last dimensions of a word are its local vector, ``H`` hidden width, ``L`` layers, ``V`` words, ``X`` width of the
-lexical model.
+Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width (the last
+dimensions of a word are its local vector), ``H`` hidden width, ``L`` layers, ``V`` words, ``X`` width of the lexical
+model.
 """
 
 from dataclasses import dataclass, replace
@@ -90,7 +91,7 @@ class NtsConfig(OutputLayerConfig):
     )
 
 
-# Settings of the models of Zhang and Lapata (EMNLP 2017), as in their code for WikiLarge.
+# Sizes of the models of Zhang and Lapata (EMNLP 2017), as in their code for WikiLarge.
 _SIZES = {"embed_dim": 300, "hidden_size": 256, "attention_score": "dot", "dropout": 0.2}
 _ENC_DEC_A = {**_SIZES, "dropout_input": True, "reverse_source": True}
 PRESETS = {
@@ -101,22 +102,22 @@ PRESETS = {
 
 
 class WordEmbedding(nn.Embedding):
-    """An embedding in which some words can be frozen at their initial values.
+    """An embedding in which selected words can be frozen at their initial values.
 
-    With ``keeps_words`` it stores a flag for each word. Initially no word is frozen.
+    With ``keeps_words`` it stores for each word whether it is frozen. Initially no word is frozen.
     """
 
     kept: Tensor | None
 
     def __init__(self, dictionary: Dictionary, embed_dim: int, *, keeps_words: bool = False) -> None:
         super().__init__(len(dictionary), embed_dim, dictionary.pad())
-        # Checkpoints contain the flags, so that these words stay frozen in a resumed training.
+        # The flags are stored in checkpoints, so that these words stay frozen in a resumed training.
         self.register_buffer("kept", torch.zeros(len(dictionary), dtype=torch.bool) if keeps_words else None)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Embed ``tokens`` of any shape (...): (..., E). Frozen words get no gradient.
 
-        Their gradient is 0, so no optimiser changes them, even with momentum, unless weight decay is used.
+        Because their gradient is 0, no optimiser changes them, even with momentum, unless weight decay is used.
         """
         embedded = super().forward(tokens)
         if self.kept is None:
@@ -126,11 +127,11 @@ class WordEmbedding(nn.Embedding):
 
 @torch.no_grad()
 def start_from_files(words: WordEmbedding, dictionary: Dictionary, cfg: NtsConfig, local: str | None) -> None:
-    """Initialise words from vector files. If words can be frozen, freeze the words with a global vector.
+    """Initialise word embeddings from vector files. If words can be frozen, freeze all words that have a global vector.
 
-    Vectors of ``--global-vectors`` fill the first E - ``--local-dim`` dimensions of a word. Vectors of the optional
-    file ``local`` fill the remaining dimensions. Words without a global vector are drawn from N(0,
-    ``--missing-vector-std``), or stay unchanged if that option is 0.
+    The vectors of ``--global-vectors`` fill the first E - ``--local-dim`` dimensions of a word. The vectors of the
+    optional file ``local`` fill the other dimensions. Words without a global vector are drawn from N(0,
+    ``--missing-vector-std``), or are unchanged if that option is 0.
 
     Raises:
         UserError: if the vectors cannot be used.
@@ -159,7 +160,7 @@ def is_lexical(name: str) -> bool:
 
 
 def load_base(model: nn.Module, cfg: NtsConfig, task: FairseqTask) -> None:
-    """Load the parameters of ``cfg.base_checkpoint`` into ``model``, except those of the lexical model.
+    """Load the parameters of ``cfg.base_checkpoint`` into ``model``, except the parameters of the lexical model.
 
     Raises:
         UserError: if the checkpoint cannot be read, has another dictionary, or was trained with other options or
@@ -169,7 +170,7 @@ def load_base(model: nn.Module, cfg: NtsConfig, task: FairseqTask) -> None:
     state = checkpoint_utils.load_checkpoint_to_cpu(path)
     if hasattr(task, "check_dictionaries"):
         task.check_dictionaries(state["task_state"], path)
-    trained = (state["cfg"] or {}).get("model")  # a namespace for some fairseq archs
+    trained = (state["cfg"] or {}).get("model")  # for some fairseq archs, this is a namespace
     for name in _SHAPING:
         trained_value, required_value = getattr(trained, name, None), getattr(cfg, name)
         if str(trained_value) != str(required_value):
@@ -187,17 +188,17 @@ def load_base(model: nn.Module, cfg: NtsConfig, task: FairseqTask) -> None:
 
 @dataclass(frozen=True)
 class NtsMemory(Memory):
-    """Encoder output in the form that the decoder steps read."""
+    """The encoder's output in the form that decoder steps read."""
 
     source: AttentionMemory
     start: FedState
-    lexical: Tensor | None  # the states of a lexical model, (B, S, X)
+    lexical: Tensor | None  # states of a lexical model, (B, S, X)
 
 
 class NtsDecoder(StepDecoder[NtsMemory, FedState]):
-    """An LSTM with input feeding. Words are scored from its attentional states.
+    """An LSTM with input feeding. Words are scored from the attentional states.
 
-    Dropout is applied to the input words only with ``--dropout-input``. ``InputFeedingLstm`` describes the rest.
+    Dropout is applied to the input words only with ``--dropout-input``. ``InputFeedingLstm`` describes the network.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: NtsConfig) -> None:
@@ -230,9 +231,12 @@ class NtsDecoder(StepDecoder[NtsMemory, FedState]):
 
 
 class LexicalDecoder(NtsDecoder):
-    """A decoder combined with a lexical model, which reads the source through the attention of this decoder.
+    """A decoder combined with a lexical model.
 
-    Words are scored from the features of both. As in the release, the lexical model is used from the second word on.
+    The lexical model reads the source through the attention of this decoder.
+
+    Words are scored from the features of both models. As in the released code, the lexical model is used from the
+    second word on.
     """
 
     output: LogLinearOutput
@@ -244,7 +248,7 @@ class LexicalDecoder(NtsDecoder):
         self.lexical_dropout = nn.Dropout(cfg.dropout)
 
     def step(self, words: Tensor, memory: NtsMemory, state: FedState) -> tuple[Step, FedState]:
-        """Return features (N, T, H + X + 1): attentional states, sums a_ti r_i of lexical states, and the share."""
+        """Return features (N, T, H + X + 1): attentional states, the sums a_ti r_i of lexical states, and the share."""
         step, state = super().step(words, memory, state)
         assert step.attention is not None
         assert memory.lexical is not None
@@ -269,7 +273,9 @@ class LexicalDecoder(NtsDecoder):
 
 
 class NtsEncoder(LstmEncoder):
-    """An LSTM encoder, optionally with the encoder of a lexical model. It reads backwards with ``--reverse-source``.
+    """An LSTM encoder, optionally with the encoder of a lexical model.
+
+    With ``--reverse-source`` it reads the words in reverse order.
 
     Dropout is applied to the words only with ``--dropout-input``.
 
@@ -303,7 +309,9 @@ class NtsEncoder(LstmEncoder):
 
 @register_family("nts", NtsConfig, PRESETS)
 class NtsModel(LossModel):
-    """An LSTM encoder, and an LSTM decoder with global attention and input feeding. Each has its own word embedding.
+    """An LSTM encoder, and an LSTM decoder with global attention and input feeding.
+
+    Encoder and decoder have separate word embeddings.
 
     DRESS-LS adds a lexical model.
     """
@@ -332,14 +340,17 @@ class NtsModel(LossModel):
         return model
 
     def freeze_base(self) -> None:
-        """Train only the lexical model from now on. It uses the attention of the base, without dropout in the base."""
+        """Train only the lexical model from now on.
+
+        It uses the attention of the base, in which dropout is switched off.
+        """
         assert isinstance(self.decoder, LexicalDecoder)
         self.decoder.learns_lexical_alone = True
         for name, parameter in self.named_parameters():
             parameter.requires_grad_(is_lexical(name))
 
     def train(self, mode: bool = True) -> Self:
-        """See ``nn.Module``. A frozen base stays in evaluation mode."""
+        """See ``nn.Module``. A frozen base model stays in evaluation mode."""
         super().train(mode)
         if isinstance(self.decoder, LexicalDecoder) and self.decoder.learns_lexical_alone:
             for module in (self.encoder.lstm, self.encoder.dropout, self.decoder.stack, self.decoder.dropout):

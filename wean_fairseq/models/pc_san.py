@@ -1,13 +1,13 @@
 """``pc_san``: PC-SAN, a pre-training based contextual self-attention model for topic essay generation.
 
-The defaults are the paper's full model. The paper states layers, width, heads and dropout. The remaining values follow
-Vaswani et al. (see docs/equations.md).
+The defaults are the paper's full model. The paper states the numbers of layers and heads, the width and the dropout.
+The other values are taken from Vaswani et al. (see docs/equations.md).
 
-The states of the frozen BERT are part of the batch, so that they can be computed once for every set of topics.
+The states of the frozen BERT are part of the batch, so that they are computed only once for every set of topics.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers of BERT, ``H`` its width, ``N`` mixtures, ``D`` width of the
-model, ``M`` width of the decoder's memory, ``P`` number of its positions (S or 2 S), ``R`` hypotheses, ``T`` target
-length.
+model, ``M`` width of the decoder's memory, ``P`` number of positions in the memory (S or 2 S), ``R`` hypotheses, ``T``
+target length.
 """
 
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ from .word_layers import start_from_vectors, word_embedding
 
 @dataclass
 class PcSanConfig(FairseqDataclass):
-    """Options of the model. Sections refer to the paper. ``--bert`` is an option of the task."""
+    """Options of the model. Section numbers refer to the paper. ``--bert`` is an option of the task."""
 
     embed_dim: int = option(768, "width of embeddings, topic vectors and states", least=1)
     ffn_dim: int = option(3072, "inner width of the feed-forward sublayers (not in the paper)", least=1)
@@ -87,7 +87,7 @@ PRESETS = {"pc_san_small": {"embed_dim": 128, "ffn_dim": 512, "decoder_layers": 
 
 
 class BertStates(BertReader):
-    """Combines B_j and G into H_j for all j (eq. 2, 3)."""
+    """Combine B_j and G into H_j for all j (eqs. 2 and 3)."""
 
     def __init__(self, mixture: LayerMixture | LastLayer, fusion: TopicFusion, bert: FrozenBert) -> None:
         super().__init__(bert)
@@ -101,11 +101,12 @@ class BertStates(BertReader):
 
 
 class PcSanEncoder(SourceEncoder):
-    """The topic encoder (section 3.2), which has no layers.
+    """The topic encoder (section 3.2). It has no layers.
 
     Args:
         words: topic vectors G, (V, D).
-        bert_states: BERT states of the same topics. ``None`` = only topic vectors.
+        bert_states: combines the topic vectors with BERT's states of the same topics. ``None`` = use only topic
+            vectors.
         dropout: dropout on the decoder's memory.
     """
 
@@ -124,7 +125,7 @@ class PcSanEncoder(SourceEncoder):
         bert_features: Tensor | None = None,
         **_unused: Any,
     ) -> dict[str, Tensor]:
-        """Build the memory of the decoder layers.
+        """Build the memory that the decoder layers read.
 
         Args:
             bert_features: outputs of BERT's layers for each topic, averaged over its pieces, (B, S, L, H).
@@ -159,7 +160,7 @@ class PcSanDecoder(TransformerTargetDecoder):
     """
 
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
-        """See ``StepDecoder``. ``attention`` (R, T, S) is a topic's share, summed over its positions."""
+        """See ``StepDecoder``. ``attention`` (R, T, S) is the weight of each topic, summed over its positions."""
         step, state = super().step(words, memory, state)
         assert step.attention is not None
         topics = memory.source.size(1)
@@ -170,7 +171,7 @@ class PcSanDecoder(TransformerTargetDecoder):
 
 @register_family("pc_san", PcSanConfig, PRESETS)
 class PcSanModel(LossModel):
-    """Topic vectors and mixtures of a frozen BERT's layers, and a Transformer decoder with contextual queries.
+    """Topic vectors and mixtures of a frozen BERT's layers, read by a Transformer decoder with contextual queries.
 
     Each decoder layer reads its own mixture. The batch contains BERT's states, see ``PcSanEncoder``.
     """
@@ -183,7 +184,7 @@ class PcSanModel(LossModel):
     def build(cls, cfg: PcSanConfig, task: FairseqTask) -> "PcSanModel":
         _check(cfg, task)
         # With one dictionary, topics, essay and output share one embedding, as in PC-SAN's baseline Transformer. With
-        # two dictionaries, the model must learn word by word that a topic and a word of the essay are the same.
+        # two dictionaries, the model must learn for each word that the topic and the word of the essay are the same.
         words = word_embedding(task.target_dictionary, cfg.embed_dim)
         joined = task.source_dictionary == task.target_dictionary
         topic_words = words if joined else word_embedding(task.source_dictionary, cfg.embed_dim)
@@ -235,7 +236,7 @@ def _build_decoder(
         for number in range(cfg.decoder_layers)
     ]
     network = TransformerDecoder(SinusoidalEmbedding(words, cfg.max_positions, cfg.dropout), layers)
-    # Scores are products with the embeddings, without further parameters.
+    # Scores are products with the word embeddings, without further parameters.
     output_layer = QueryEmbedding("dot", cfg.embed_dim, cfg.embed_dim, len(dictionary), unk_index=dictionary.unk())
     return PcSanDecoder(dictionary, network, output_layer)
 
@@ -247,7 +248,7 @@ def _build_context(cfg: PcSanConfig) -> TargetContext | SourceContext | None:
 
 
 def initialise_transformer(model: nn.Module) -> None:
-    """Initialise maps with Glorot's uniform distribution, embeddings from N(0, 1 / D), biases and padding with 0.
+    """Initialise maps with Glorot's uniform distribution, embeddings from N(0, 1 / D), and biases and padding with 0.
 
     fairseq initialises a Transformer in the same way, except that its attention maps are smaller by sqrt(2).
     """

@@ -1,8 +1,8 @@
 """``pointer_generator``: Get To The Point (See et al., ACL 2017, arXiv 1704.04368), with and without coverage.
 
-The attention of a step is part of the input of the next step, so training runs step by step, as generation does. All
-terms that do not depend on previous steps (the keys, the embedded words, and everything from the gate to the
-vocabulary) are computed for all steps at once.
+The attention of a step is part of the input of the next step, so training runs step by step, like generation. All terms
+that do not depend on previous steps are computed for all steps at once: the keys, the embedded words, and everything
+from the gate to the vocabulary.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``E`` embedding
 width, ``H`` hidden width, ``A`` attention width.
@@ -61,17 +61,20 @@ class PointerGeneratorConfig(OutputLayerConfig, WordVectorsConfig):
 
 
 PRESETS = {
-    "pointer_generator_see2017": {},  # a name for the defaults
+    "pointer_generator_see2017": {},  # another name for the defaults
     "pointer_generator_coverage": {"coverage": True},
 }
 
 
 @dataclass(frozen=True)
 class PointerMemory(CopyMemory):
-    """Encoder output in the form that the decoder steps read. Positions in ``no_copy`` are not attended to either."""
+    """The encoder's output in the form that decoder steps read.
+
+    Positions in ``no_copy`` are neither copied nor attended to.
+    """
 
     states: Tensor  # (B, S, 2H)
-    keys: Tensor  # of the attention, (B, S, A)
+    keys: Tensor  # keys of the attention, (B, S, A)
     start_hidden: Tensor  # (B, H)
     start_cell: Tensor  # (B, H)
 
@@ -83,11 +86,11 @@ class PointerState(State):
     hidden: Tensor  # h_t, (N, H)
     cell: Tensor  # c_t, (N, H)
     context: Tensor  # h*_t, (N, 2H)
-    coverage: Tensor  # of eq. 10: the attention of all steps so far, (N, S), float32
+    coverage: Tensor  # coverage of eq. 10: the summed attention of all previous steps, (N, S), float32
 
 
 class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
-    """LSTM with attention, and a gate between generating a word and copying an attended word.
+    """An LSTM with attention, and a gate between generating a word and copying an attended word.
 
     Args:
         attention: attention from the state [c_t; h_t] to the encoder outputs.
@@ -107,11 +110,12 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         super().__init__(dictionary)
         width = embed_tokens.embedding_dim
         self.embed_tokens = embed_tokens
-        self.merge = nn.Linear(width + 2 * hidden_size, width)  # W_x, b of the release, for the word and h*_{t-1}
+        # W_x and b of the released code, for the word and h*_{t-1}
+        self.merge = nn.Linear(width + 2 * hidden_size, width)
         self.cell = nn.LSTMCell(width, hidden_size)
         self.attention = attention
-        self.combine = nn.Linear(3 * hidden_size, hidden_size)  # V, b of eq. 4
-        self.gate = nn.Linear(4 * hidden_size + width, 1)  # w_h*, w_s, w_x, b_ptr of eq. 8
+        self.combine = nn.Linear(3 * hidden_size, hidden_size)  # V and b of eq. 4
+        self.gate = nn.Linear(4 * hidden_size + width, 1)  # w_h*, w_s, w_x and b_ptr of eq. 8
         self.output = output
         self.coverage_weight = coverage_weight
 
@@ -136,10 +140,12 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         embedded = self.embed_tokens(base_ids(words, self.num_base, self.unk_index))  # (N, T, E)
         width = embedded.size(-1)
         word_parts = nn.functional.linear(embedded, self.merge.weight[:, :width], self.merge.bias)  # (N, T, E)
-        context_map, cell = LoopedLinear(self.merge.weight[:, width:]), LoopedCell(self.cell)  # W_x of h*_{t-1}
+        # the columns of W_x for h*_{t-1}
+        context_map, cell = LoopedLinear(self.merge.weight[:, width:]), LoopedCell(self.cell)
         query_map = self.attention.query_map()
         steps = []
-        # Only the attention and the state need the loop. Gate and query are computed below for all steps at once.
+        # Only the attention and the state have to be computed in the loop. The gate and the query are computed below
+        # for all steps at once.
         for word_part in word_parts.unbind(dim=1):
             merged = word_part + context_map(state.context)  # x_t, (N, E)
             hidden, new_cell = cell.advance(merged, state.hidden, state.cell)  # h_t and c_t, (N, H)
@@ -150,17 +156,21 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
             steps.append((hidden, new_cell, context, merged, scores, weights, state.coverage))
             state = PointerState(hidden, new_cell, context, state.coverage + weights)  # eq. 10
         hidden, cells, context, merged, scores, weights, coverage = (
-            torch.stack(tensors, dim=1)  # (N, T, ...). The coverage is the value before each step
+            torch.stack(tensors, dim=1)  # (N, T, ...). ``coverage`` is the value before each step
             for tensors in zip(*steps, strict=True)
         )
         gate = self.gate(torch.cat([context, cells, hidden, merged], dim=-1))  # logit of eq. 8
         query = self.combine(torch.cat([hidden, context], dim=-1))  # (N, T, H)
-        # The scores are the log of the attention up to a constant, so the gate's mixture stays in log space.
+        # The scores equal the log of the attention up to a constant, so the mixture of the gate is computed in log
+        # space.
         copying = Copying(scores, gate.squeeze(-1))
         return Step(query, weights, copying, {"coverage": coverage}), state
 
     def step_loss(self, step: Step, memory: PointerMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Return the loss sums against ``target`` (B, T). They include the coverage loss, logged as ``coverage``."""
+        """Return the summed losses against ``target`` (B, T).
+
+        They include the coverage loss, which is logged as ``coverage``.
+        """
         sums = super().step_loss(step, memory, target, label_smoothing)
         if self.attention.coverage_weight is None:
             return sums
@@ -170,7 +180,10 @@ class PointerGeneratorDecoder(CopyingDecoder[PointerMemory, PointerState]):
         return add_auxiliary(sums, "coverage", repeated, self.coverage_weight)  # eq. 13
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-        """Add initial values of w_c to a checkpoint without coverage. Its training can then continue with coverage."""
+        """Add initial values of w_c to a checkpoint that was trained without coverage.
+
+        The training can then continue with coverage.
+        """
         new = self.attention.coverage_weight
         key = f"{name}.attention.coverage_weight"
         if new is not None and key not in state_dict:
@@ -184,7 +197,7 @@ SMALL_STD = 1e-4
 
 
 class PointerGeneratorEncoder(LstmEncoder):
-    """A bidirectional LSTM with one layer, and the bridge from its final states to the decoder's first state."""
+    """A bidirectional LSTM with one layer, and the bridge from its final states to the decoder's initial state."""
 
     lstm: nn.LSTM
 
@@ -195,9 +208,9 @@ class PointerGeneratorEncoder(LstmEncoder):
         self.cell_bridge = nn.Linear(2 * hidden_size, hidden_size)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch. The end symbol is read like a word, but it is neither attended to nor copied.
+        """Encode a batch. The end symbol is read like a word, but is neither attended to nor copied.
 
-        The paper's sources have no end symbol. Here attention and copying both treat it as padding.
+        The sources in the paper have no end symbol. Here, attention and copying treat the end symbol like padding.
 
         Returns:
             ``encoder_out`` (B, S, 2H), zero at padding; ``no_copy_mask`` (B, S), ``True`` at positions that are neither
@@ -246,10 +259,11 @@ class PointerGeneratorModel(CopyingModel):
 
 @torch.no_grad()
 def initialise_as_see2017(encoder: PointerGeneratorEncoder, decoder: PointerGeneratorDecoder) -> None:
-    """Initialise all weights as the authors' code does, or as TensorFlow does by default.
+    """Initialise all weights as in the authors' code, which relies on TensorFlow's defaults for some of them.
 
-    LSTMs are uniform; embedding, bridge and output layer are close to zero. Other matrices use Glorot's initialisation.
-    Biases are zero, except for the LSTMs' forget gates and the small biases of bridge and output layer.
+    LSTMs are initialised uniformly. Embedding, bridge and output layer are close to zero. Other matrices use Glorot's
+    initialisation. Biases are zero, except for the forget gates of the LSTMs and the small biases of bridge and output
+    layer.
     """
     for module in [*encoder.modules(), *decoder.modules()]:
         if isinstance(module, nn.Linear):
@@ -261,7 +275,7 @@ def initialise_as_see2017(encoder: PointerGeneratorEncoder, decoder: PointerGene
     embedding = encoder.embed_tokens
     _init_small_(embedding.weight)
     nn.init.zeros_(embedding.weight[embedding.padding_idx])
-    output = getattr(decoder.output.score, "out_proj", None)  # None if the embeddings are queried
+    output = getattr(decoder.output.score, "out_proj", None)  # None if words are scored by querying the embeddings
     for linear in (encoder.hidden_bridge, encoder.cell_bridge, *([] if output is None else [output])):
         _init_small_(linear.weight)
         _init_small_(linear.bias)

@@ -1,15 +1,15 @@
-"""``ppg``: planning-based generation (Wang et al., COLING 2016, arXiv 1610.09889): each line is written from its topic.
+"""``ppg``: planning-based generation (Wang et al., COLING 2016, arXiv 1610.09889). Each line is written from its topic.
 
-The paper writes poems. This project adapts the method to essays, with a chunk of clauses instead of a line. The sizes
-were not checked against the paper. Each chunk is written from its topic and all previous chunks.
+The paper writes poems. This project adapts the method to essays: a chunk of clauses replaces a line. The sizes could
+not be checked against the paper. Each chunk is written from its topic and all previous chunks.
 
-The decoder finds the chunk of a step by counting the chunk symbols that it has read. Chunk i starts from its topic r_i,
-and attends to h_0 = r_i and h_1 ... h_m, the states of a bidirectional GRU over the text before the chunk. In training
-all chunks are written in parallel. In generation the text is encoded again whenever a chunk begins.
+The decoder counts the chunk symbols that it has read to find the chunk of a step. Chunk i starts from its topic r_i,
+and attends to h_0 = r_i and to h_1 ... h_m, the states of a bidirectional GRU over the text before the chunk. In
+training, all chunks are written in parallel. In generation, the text is encoded again at the beginning of each chunk.
 
-A chunk ends with the chunk symbol and the last chunk with the end symbol, but the decoder does not know which topic is
-the last. Therefore it learns to end all chunks in the same way: in the last chunk, and in any text after it, the scores
-of the chunk symbol and of the end symbol are swapped.
+A chunk ends with the chunk symbol, and the last chunk ends with the end symbol. However, the decoder does not know
+which topic is the last. Therefore it learns to end all chunks in the same way: in the last chunk, and in any text after
+it, the scores of chunk symbol and end symbol are swapped.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``k`` topic slots, ``R`` chunks of all
 essays, ``L`` length of the longest chunk, ``M`` longest text before a chunk, ``E`` embedding width, ``H`` hidden width,
@@ -50,7 +50,7 @@ from .word_layers import required_word, word_embedding
 
 @dataclass
 class PpgConfig(TopicConfig):
-    """Options of the model. The defaults are the known sizes of PPG, not those of MTA-LSTM."""
+    """Options of the model. The defaults are the known sizes of PPG instead of MTA-LSTM's sizes."""
 
     embed_dim: int = option(512, "width of the word embeddings, including those of topics", least=1)
     hidden_size: int = option(
@@ -65,24 +65,24 @@ class PpgConfig(TopicConfig):
     )
 
 
-PRESETS = {"ppg_small": {"embed_dim": 128, "hidden_size": 256, "dropout": 0.3}}  # trains on a CPU
+PRESETS = {"ppg_small": {"embed_dim": 128, "hidden_size": 256, "dropout": 0.3}}  # small enough to train on a CPU
 
 
 @dataclass(frozen=True)
 class PpgMemory(Memory):
-    """The topics."""
+    """The encoded topics."""
 
-    topics: Tensor  # topics r, (B, k, 2H)
+    topics: Tensor  # vectors r of the topics, (B, k, 2H)
     last: Tensor  # number of the last topic, (B,)
     slot: Tensor  # slot of each source position, (B, S)
 
 
 @dataclass(frozen=True)
 class ChunkMemory(State):
-    """The memory of a chunk while it is written, one row per chunk."""
+    """The memory of the chunk that is being written, with one row per chunk."""
 
     states: Tensor  # h_0 ... h_m, (R, 1 + M, 2H)
-    keys: Tensor  # their term of the attention, (R, 1 + M, A)
+    keys: Tensor  # part of the attention that depends on them, (R, 1 + M, A)
     padding_mask: Tensor  # (R, 1 + M)
 
 
@@ -97,17 +97,17 @@ class PpgState(State):
 
 
 class _Written(NamedTuple):
-    readout: Tensor  # features of the words' scores, (R, L, E)
+    readout: Tensor  # features from which words are scored, (R, L, E)
     topic_weights: Tensor  # attention weight of h_0, float32, (R, L)
     hidden: Tensor  # state after the last step, (R, H)
 
 
 class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
-    """s_t = GRU(s_{t-1}, [y_{t-1}; c_t]).
+    """The state is s_t = GRU(s_{t-1}, [y_{t-1}; c_t]).
 
     The features for scoring words are tanh of a linear map of [s_t; c_t; y_{t-1}].
 
-    ``H`` = ``A``. Dropout is applied to the input words and to the readout.
+    ``A`` equals ``H``. Dropout is applied to the input words and to the readout.
     """
 
     ends: Tensor  # the chunk symbol and the end symbol, (2,)
@@ -136,7 +136,10 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return PpgState(no_words, torch.full_like(memory.last, -1), hidden, None)
 
     def steps(self, words: Tensor, memory: PpgMemory) -> Step:
-        """Return all steps of words (B, T), with all chunks in parallel. ``extra`` is the same as for ``step``."""
+        """Return all steps of the words (B, T). All chunks are computed in parallel.
+
+        ``extra`` is described in ``step``.
+        """
         chunks = find_chunks(words, self.padding_idx, self.chunk_index)
         topic = self._topic(chunks.number, chunks.text, memory)
         chunk = self._remember_chunks(text_before(words, chunks, self.padding_idx), topic)
@@ -145,17 +148,17 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return self._make_step(chunks.join(written.readout), weights, chunks.number[chunks.row], memory)
 
     def step(self, words: Tensor, memory: PpgMemory, state: PpgState) -> tuple[Step, PpgState]:
-        """See ``StepDecoder``. This method reads one word at a time.
+        """See ``StepDecoder``. This decoder reads one word at a time.
 
-        ``attention`` contains the weight of h_0 at the topic. The remaining weight is on the previous text. ``extra``
-        has ``last_chunk``, ``True`` from the last topic on, (N, T).
+        ``attention`` contains the weight of h_0 at the position of the topic. The remaining weight is on the previous
+        text. ``extra`` has ``last_chunk`` (N, T), which is ``True`` from the last topic on.
         """
-        # A chunk begins at a chunk symbol. Only for these hypotheses, the previous text is encoded and the state
-        # restarts from the topic. The others continue with their chunk's memory.
+        # A chunk begins at a chunk symbol. For these hypotheses, the previous text is encoded and the state restarts
+        # from the topic. The others continue with the memory of their chunk.
         begins = words[:, 0].eq(self.chunk_index) | state.number.lt(0)  # the first word also begins a chunk
         all_words = torch.cat([state.words, words], dim=1)
         number, hidden, chunk = state.number + begins.long(), state.hidden, state.chunk
-        # The host waits for a GPU here, which costs less than encoding the text at every word.
+        # Here the CPU waits for the GPU, which costs less than encoding the text at every word.
         rows = begins.nonzero().squeeze(1)
         if chunk is None or len(rows):
             topic = self._topic(number[rows], rows // (len(words) // len(memory.last)), memory)
@@ -170,7 +173,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return step, PpgState(all_words, number, written.hidden, chunk)
 
     def scores(self, step: Step, memory: PpgMemory) -> Tensor:
-        """See ``StepDecoder``. In the last chunk, the scores of the chunk symbol and of the end symbol are swapped."""
+        """See ``StepDecoder``. In the last chunk, the scores of chunk symbol and end symbol are swapped."""
         scores = super().scores(step, memory)
         return scores.index_copy(-1, self.ends, _swap_end_scores(step, scores[..., self.ends]))
 
@@ -186,7 +189,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return super().step_loss(step, memory, target, label_smoothing)
 
     def _make_step(self, features: Tensor, weights: Tensor, number: Tensor, memory: PpgMemory) -> Step:
-        """Build a step from its features, and from the weights of h_0 and the indices of the chunks, both (N, T)."""
+        """Build a step from its features, the weights of h_0 (N, T), and the indices of the chunks (N, T)."""
         last = repeat_for_hypotheses(memory.last, len(number)).unsqueeze(1)  # (N, 1)
         topic = torch.minimum(number, last).unsqueeze(2)  # (N, T, 1)
         topic_weights = weights.new_zeros(*weights.shape, memory.topics.size(1)).scatter(2, topic, weights.unsqueeze(2))
@@ -194,11 +197,14 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return Step(features, attention, extra={"last_chunk": number >= last})
 
     def _topic(self, number: Tensor, text: Tensor, memory: PpgMemory) -> Tensor:
-        """Return r (R, 2H) of chunks ``number`` (R,) of essays ``text`` (R,), or of the last topic for later chunks."""
+        """Return r (R, 2H) of the chunks ``number`` (R,) of the essays ``text`` (R,).
+
+        Later chunks get the last topic.
+        """
         return memory.topics[text, torch.minimum(number, memory.last[text])]
 
     def _remember_chunks(self, previous_text: Tensor, topic: Tensor) -> ChunkMemory:
-        """Encode the text before chunks (R, M), padded on the right, and prepend their topics (R, 2H)."""
+        """Encode the texts before some chunks (R, M), padded on the right, and prepend the chunks' topics (R, 2H)."""
         padding_mask = previous_text.eq(self.padding_idx)
         states = topic.unsqueeze(1)
         if previous_text.size(1):
@@ -207,7 +213,7 @@ class PpgDecoder(TopicDecoder[PpgMemory, PpgState]):
         return ChunkMemory(states, self.attention.project_keys(states), pad(padding_mask, (1, 0), value=False))
 
     def _write(self, words: Tensor, memory: ChunkMemory, hidden: Tensor) -> _Written:
-        """Return the steps of chunks with embedded words (R, L, E), starting from the state ``hidden`` (R, H)."""
+        """Return the steps of chunks with the embedded words (R, L, E), starting from the state ``hidden`` (R, H)."""
         width = words.size(-1)
         word_gates = linear(words, self.cell.weight_ih[:, :width], self.cell.bias_ih)  # (R, L, 3H)
         context_map = LoopedLinear(self.cell.weight_ih[:, width:])
@@ -237,7 +243,7 @@ def _swap_end_scores(step: Step, scores: Tensor) -> Tensor:
 
 
 def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory:
-    """Replace the rows of ``memory`` for which a new chunk begins by the rows of ``new``."""
+    """Replace those rows of ``memory`` where a new chunk begins by the rows of ``new``."""
     longer = new.states.size(1) - memory.states.size(1)
     states = pad(memory.states, (0, 0, 0, longer)).index_copy(0, rows, new.states)
     keys = pad(memory.keys, (0, 0, 0, longer)).index_copy(0, rows, new.keys)
@@ -246,7 +252,7 @@ def _replace(memory: ChunkMemory, rows: Tensor, new: ChunkMemory) -> ChunkMemory
 
 
 class PpgEncoder(SourceEncoder):
-    """Computes r_i = [forward; backward] over topic i, which is one word."""
+    """Compute r_i = [forward; backward] over topic i, which is a single word."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, hidden_size: int) -> None:
         super().__init__(dictionary)
@@ -254,13 +260,14 @@ class PpgEncoder(SourceEncoder):
         self.gru = nn.GRU(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
         for name, weight in self.gru.named_parameters():
             if name.startswith("weight_hh"):
-                # These weights multiply the state 0, from which a topic of one word starts in both directions.
+                # These weights multiply the initial state, which is 0. A topic of one word uses no other state, in
+                # either direction.
                 weight.requires_grad_(False)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
         """Encode the topics.
 
-        Returns ``topics`` r (B, k, 2H), zero in unused topic slots, ``num_topics`` (B,), and ``slot`` (B, S): the topic
+        Return ``topics`` r (B, k, 2H), zero in unused topic slots, ``num_topics`` (B,), and ``slot`` (B, S): the topic
         slot of each source position, or -1 at positions without a topic.
         """
         words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
@@ -276,7 +283,7 @@ class PpgEncoder(SourceEncoder):
 
 @register_family("ppg", PpgConfig, PRESETS)
 class PpgModel(LossModel):
-    """Encodes each topic and the text so far. Writes one chunk from each topic."""
+    """Encode each topic and the text so far. Write one chunk from each topic."""
 
     capabilities = Capabilities(adds_losses=True)
 

@@ -1,4 +1,4 @@
-"""Encoders that embed the words of a source and run a recurrent network over them.
+"""Encoders that embed the words of a source and run a recurrent network over the embeddings.
 
 Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden width, ``L`` layers, ``D`` directions.
 """
@@ -13,7 +13,7 @@ from .base import SourceEncoder
 
 
 class WordEncoder(SourceEncoder):
-    """An encoder with word embeddings, to which dropout is applied."""
+    """An encoder that embeds words and applies dropout to the embeddings."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, dropout: float = 0.0) -> None:
         super().__init__(dictionary)
@@ -55,7 +55,10 @@ class GruEncoder(WordEncoder):
         self.gru = gru(embed_tokens.embedding_dim, hidden_size, batch_first=True, bidirectional=True)
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Encode a batch (B, S): ``encoder_out`` (B, S, 2 H), zero at padding, and ``encoder_padding_mask`` (B, S)."""
+        """Encode a batch (B, S).
+
+        The result has ``encoder_out`` (B, S, 2 H), zero at padding, and ``encoder_padding_mask``.
+        """
         return self.read(self.gru, src_tokens)[0]
 
 

@@ -1,6 +1,6 @@
-"""``residual_lstm``: stacked residual LSTM networks for paraphrases (Prakash et al., COLING 2016, C16-1275).
+"""``residual_lstm``: stacked residual LSTM networks for paraphrasing (Prakash et al., COLING 2016, C16-1275).
 
-The decoder starts from the encoder's final state, without attention. The defaults are the paper's sizes.
+The decoder starts from the final state of the encoder and has no attention. The defaults are the paper's sizes.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``E`` embedding width, ``H`` hidden
 width, ``L`` layers, ``V`` words.
@@ -48,7 +48,7 @@ class ResidualLstmConfig(OutputLayerConfig):
     )
 
 
-# The paper's baseline "Sequence to Sequence": the same layers without residuals.
+# The paper's baseline "Sequence to Sequence": the same layers without residual connections.
 PRESETS = {"stacked_lstm": {"residual_every": 0}}
 
 
@@ -58,7 +58,7 @@ def _build_stack(cfg: ResidualLstmConfig) -> ResidualLstm:
 
 
 class ResidualLstmEncoder(WordEncoder):
-    """A residual LSTM, E -> H, over the words of the source."""
+    """A residual LSTM, E -> H, that reads the words of the source."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ResidualLstmConfig) -> None:
         super().__init__(dictionary, embed_tokens)
@@ -71,7 +71,10 @@ class ResidualLstmEncoder(WordEncoder):
 
 
 class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
-    """A residual LSTM, E -> H, over the words written so far. Words are scored from the top layer's output."""
+    """A residual LSTM, E -> H, that reads the words written so far.
+
+    Words are scored from the output of the top layer.
+    """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ResidualLstmConfig) -> None:
         super().__init__(dictionary)
@@ -93,7 +96,7 @@ class ResidualLstmDecoder(StepDecoder[LstmStart, LstmState]):
 
 @register_family("residual_lstm", ResidualLstmConfig, PRESETS)
 class ResidualLstmModel(LossModel):
-    """An LSTM encoder and decoder of equal depth, with residuals every few layers and without attention."""
+    """An LSTM encoder and decoder of equal depth, with residual connections every few layers and without attention."""
 
     encoder: ResidualLstmEncoder
     decoder: ResidualLstmDecoder

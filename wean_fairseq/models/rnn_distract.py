@@ -30,7 +30,7 @@ from .word_layers import build_output_layer, word_embedding
 
 @dataclass
 class RnnDistractConfig(GruAttentionConfig):
-    """Options of the model. The paper was not available. The equations follow the authors' code."""
+    """Options of the model. The paper was not available. The equations therefore follow the authors' code."""
 
     distract_attention: float = option(
         0.0,
@@ -54,12 +54,12 @@ class RnnDistractConfig(GruAttentionConfig):
 
 @dataclass(frozen=True)
 class ReadBefore(State):
-    """The earlier steps of each hypothesis in a search with distraction."""
+    """The previous steps of each hypothesis in a search with distraction."""
 
     attention: Tensor  # (N, P, S)
     content: Tensor  # (N, P, M)
     hidden: Tensor  # (N, P, H)
-    preference: Tensor  # preference for the last step, included in the sum of log-probabilities, (N,)
+    preference: Tensor  # preference for the last step, which is part of the hypothesis score, (N,)
 
 
 @dataclass(frozen=True)
@@ -67,21 +67,22 @@ class DistractState(State):
     """State after a step, which the next step reads."""
 
     hidden: Tensor  # s_t, (N, H)
-    content: Tensor  # sum of the contents so far, (N, M)
-    coverage: Tensor  # sum of the attention so far, (N, S)
+    content: Tensor  # sum of the contents c_t so far, (N, M)
+    coverage: Tensor  # sum of the attention weights so far, (N, S)
     before: ReadBefore | None  # None if the search does not use distraction
 
 
 class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
-    """s'_t = GRU(e(y_{t-1}), s_{t-1}); distracted attention from s'_t to c_t; s_t = GRU(c_t, s'_t).
+    """s'_t = GRU(e(y_{t-1}), s_{t-1}); c_t is the context of distracted attention from s'_t; s_t = GRU(c_t, s'_t).
 
-    The attention has coverage, which distracts it. Words are scored from the readout of width E. Dropout is applied to
-    embeddings and readout.
+    The coverage distracts the attention from positions that were attended to before. Words are scored from a readout of
+    width E. Dropout is applied to embeddings and readout.
     """
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: RnnDistractConfig) -> None:
         hidden, embed_dim, memory_dim = cfg.hidden_size, cfg.embed_dim, 2 * cfg.hidden_size
-        # Created before the other modules, so that a seed still gives the same initial weights.
+        # These are created before the other modules, so that a seed still gives the same initial weights as in earlier
+        # versions.
         attention = AdditiveAttention(hidden, memory_dim, cfg.attention_dim or hidden, coverage=True, query_bias=True)
         output = build_output_layer(cfg, embed_dim, embed_dim, dictionary)
         super().__init__(dictionary, embed_tokens, hidden)
@@ -113,8 +114,8 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
         features, weights = [], []
         preferred = state.hidden.new_zeros(len(words), dtype=torch.float)
         for embedded in self.dropout(self.embed_tokens(words)).unbind(dim=1):
-            # There are two cells per step. The first reads the word, the second the distracted context of the first
-            # state.
+            # A step has two cells. The first cell reads the word, and the second cell reads the distracted context of
+            # the first cell's state.
             hidden = self.word_cell(embedded, state.hidden)  # s'_t
             scores = self.attention.scores(hidden, memory.keys, state.coverage)
             attended = attention_weights(scores, memory.padding_mask)  # alpha_t, (N, S)
@@ -135,14 +136,14 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
     def finish(self, step: Step, memory: GruMemory, scores: WordScores, log_sum: Tensor) -> Tensor:
         """See ``StepDecoder``.
 
-        Hypotheses are also ranked by the difference between the last step and all previous steps.
+        Hypotheses are also ranked by how much the last step differs from all previous steps.
         """
         return log_sum - step.extra["prefer"]
 
     def _look_back(self, before: ReadBefore, attention: Tensor, content: Tensor, hidden: Tensor) -> ReadBefore:
-        """Add a step to the history, and weight its distances to the previous steps.
+        """Add a step to the history, and compute its preference from its distances to the previous steps.
 
-        The preference in the result replaces the preference for the previous step.
+        The result contains the preference for this step, which replaces the preference for the previous step.
         """
         preference = torch.zeros_like(before.preference)
         if before.hidden.size(1):
@@ -161,7 +162,7 @@ class RnnDistractDecoder(GruAttentionDecoder[DistractState]):
 
 @register_family("rnn_distract", RnnDistractConfig)
 class RnnDistractModel(LossModel):
-    """A bidirectional GRU encoder, and a decoder that is distracted from the contents that it has read."""
+    """A bidirectional GRU encoder, and a decoder that is distracted from contents that it has already read."""
 
     encoder: GruEncoder
     decoder: RnnDistractDecoder

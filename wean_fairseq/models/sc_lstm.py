@@ -2,11 +2,11 @@
 
 Keywords replace dialogue acts.
 
-It has several layers and writes essays from topic words, as in the paper of MTA-LSTM (Feng et al., IJCAI 2018).
+It has several layers and writes essays from topic words, as in the MTA-LSTM paper (Feng et al., IJCAI 2018).
 
-The consumption of keywords depends on the layers' last outputs, so training loops over the essay step by step. The
-words' terms of the first layer's gates and of the reading gate, and the scores of the vocabulary, are computed for all
-steps at once.
+The keywords are consumed depending on the last outputs of the layers, so training loops over the essay step by step.
+For all steps at once, it computes the words' part of the first layer's gates and of the reading gate, and the scores of
+the vocabulary.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``k`` topic slots, ``E`` embedding width, ``H`` hidden
 width, ``L`` layers, ``S`` source length.
@@ -41,7 +41,7 @@ from .word_layers import word_embedding
 
 @dataclass
 class ScLstmConfig(TopicConfig):
-    """Options of the model. All families that write from topics share sizes, dropout and initialisation."""
+    """Options of the model. All families that write essays from topics share sizes, dropout and initialisation."""
 
     num_layers: int = option(2, "number of LSTM layers; the output layer reads all of them", least=1)
     control_loss_weight: float = option(
@@ -52,12 +52,12 @@ class ScLstmConfig(TopicConfig):
     )
 
 
-PRESETS = {"sc_lstm_small": {"embed_dim": 128, "hidden_size": 256}}  # trains on a CPU
+PRESETS = {"sc_lstm_small": {"embed_dim": 128, "hidden_size": 256}}  # small enough to train on a CPU
 
 
 @dataclass(frozen=True)
 class KeywordMemory(Memory):
-    """Encoded keywords in the form that the decoder steps read."""
+    """The encoded keywords in the form that decoder steps read."""
 
     rows: KeywordRows
     first: Tensor  # d_0, float32, (B, k)
@@ -74,16 +74,17 @@ class KeywordState(State):
 
 
 class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
-    """LSTM layers with keywords added to their cells. Words are scored from all layers.
+    """LSTM layers with the keywords added to their cells. Words are scored from the outputs of all layers.
 
-    ``lstm`` contains the weights of the layers, E -> H. ``gate`` reads the keywords. Dropout is applied to the input
-    words and to the output of every layer.
+    ``lstm`` contains the weights of the layers, E -> H. ``gate`` decides which keywords are consumed. Dropout is
+    applied to the input words and to the output of every layer.
     """
 
     traced = ("keywords",)
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, cfg: ScLstmConfig) -> None:
-        # Created before the output layer, so that a seed still gives the same initial weights.
+        # These are created before the output layer, so that a seed still gives the same initial weights as in earlier
+        # versions.
         lstm = nn.LSTM(cfg.embed_dim, cfg.hidden_size, cfg.num_layers, batch_first=True)
         gate = KeywordGate(embed_tokens.num_embeddings, cfg.embed_dim, cfg.num_layers, cfg.hidden_size)
         super().__init__(dictionary, embed_tokens, cfg.num_layers * cfg.hidden_size)
@@ -107,8 +108,8 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         layers = LstmLayers(self.lstm)
         hidden, cell = list(state.hidden.unbind(dim=1)), list(state.cell.unbind(dim=1))
         outputs, keywords = [state.outputs], [state.keywords]
-        # The reading gate decides from the word and the previous outputs which keywords are consumed. The consumed
-        # vector is added to every layer's cell, and all layers' outputs are features.
+        # The reading gate decides which keywords are consumed, given the word and the previous outputs. A vector of the
+        # remaining keywords is added to the cell of every layer, and the outputs of all layers are the features.
         for gates, word_part in zip(layers.given(embedded).unbind(dim=1), word_parts.unbind(dim=1), strict=True):
             keywords_left, added = self.gate.step(keywords[-1], word_part, outputs[-1], memory.rows)
             keywords.append(keywords_left)
@@ -120,7 +121,7 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
         return Step(torch.stack(outputs[1:], dim=1), None, extra=extra), state
 
     def step_loss(self, step: Step, memory: KeywordMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Return the loss sums against ``target`` (B, T). The loss of Wen et al. is logged as ``control``."""
+        """Return the summed losses against ``target`` (B, T). The loss of Wen et al. is logged as ``control``."""
         sums = super().step_loss(step, memory, target, label_smoothing)
         if not self.control_loss_weight:
             return sums
@@ -129,10 +130,10 @@ class ScLstmDecoder(TopicDecoder[KeywordMemory, KeywordState]):
 
 
 class ScLstmEncoder(SourceEncoder):
-    """An encoder that finds the topic words. It has no weights."""
+    """An encoder that only finds the topic words. It has no weights."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """Find the topics of a batch: ``topic_tokens`` (B, k), ``first_keywords`` d_0 (B, k), float32."""
+        """Find the topics of a batch, and return ``topic_tokens`` (B, k) and ``first_keywords`` d_0 (B, k), float32."""
         words = topic_words(src_tokens, self.padding_idx, self.eos_idx)
         return {
             "topic_tokens": words.tokens,
@@ -142,7 +143,10 @@ class ScLstmEncoder(SourceEncoder):
 
 @register_family("sc_lstm", ScLstmConfig, PRESETS)
 class ScLstmModel(LossModel):
-    """An LSTM language model with a vector of keywords, which is added to its cells until the keywords are used."""
+    """An LSTM language model with a vector of keywords.
+
+    The vector is added to its cells until the keywords are used.
+    """
 
     capabilities = Capabilities(adds_losses=True)
 

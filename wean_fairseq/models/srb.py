@@ -1,6 +1,6 @@
-"""``srb``: improves the relevance of a summary to its source (Ma et al., ACL 2017, arXiv 1706.02459).
+"""``srb``: improve the relevance of a summary to its source (Ma et al., ACL 2017, arXiv 1706.02459).
 
-The defaults are the sizes of the authors' code, for LCSTS.
+The defaults are the sizes in the authors' code for LCSTS.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``T`` target length, ``V`` words, ``E`` embedding width,
 ``H`` hidden width.
@@ -42,7 +42,7 @@ class SrbConfig(OutputLayerConfig):
 
 
 class SrbDecoder(AttentiveLstmDecoder):
-    """An LSTM whose initial state is the final state of the encoder. Words are scored from tanh(W_o [c_t; s_t] + b_o).
+    """An LSTM that starts from the final state of the encoder. Words are scored from tanh(W_o [c_t; s_t] + b_o).
 
     ``relevance_weight`` is lambda of sec. 3.4.
     """
@@ -61,11 +61,14 @@ class SrbDecoder(AttentiveLstmDecoder):
         self.relevance_weight = cfg.relevance_weight
 
     def attend(self, states: Tensor, memory: AttentiveMemory) -> Step:
-        """Attend to the source. ``extra`` contains the decoder states as ``states`` (N, T, H)."""
+        """Attend to the source. ``extra`` contains the states of the decoder as ``states`` (N, T, H)."""
         return replace(super().attend(states, memory), extra={"states": states})
 
     def step_loss(self, step: Step, memory: AttentiveMemory, target: Tensor, label_smoothing: float) -> LossSums:
-        """Subtract lambda cos(V_s, V_t) per sentence, with V_t = h_n of the source and V_s = s_m - h_n."""
+        """Subtract lambda cos(V_s, V_t) from the loss of each sentence.
+
+        V_t is h_n of the source, and V_s = s_m - h_n.
+        """
         sums = super().step_loss(step, memory, target, label_smoothing)
         position = torch.arange(target.size(1), device=target.device)
         end = (target.ne(self.padding_idx) * position).amax(dim=1)  # (B,)
@@ -79,7 +82,7 @@ class SrbDecoder(AttentiveLstmDecoder):
 class SrbModel(LossModel):
     """A gated LSTM encoder and an LSTM decoder with attention.
 
-    The loss includes the cosine similarity of source and summary.
+    The loss includes the cosine similarity between source and summary.
     """
 
     capabilities = Capabilities(adds_losses=True)

@@ -1,6 +1,7 @@
 """Common parts of the recurrent models that write an essay from topic words: options, decoder and initialisation.
 
-The source is a list of topic words and the end symbol (task ``topic_essay``). Source and target share one dictionary.
+The source is a list of topic words followed by the end symbol (task ``topic_essay``). Source and target share one
+dictionary.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` dictionary size, ``D`` width of the features.
 """
@@ -23,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class TopicConfig(FairseqDataclass):
-    """Common options. The defaults are the sizes of MTA-LSTM (Feng et al., IJCAI 2018)."""
+    """Options that these models share. The defaults are the sizes of MTA-LSTM (Feng et al., IJCAI 2018)."""
 
     embed_dim: int = option(300, "width of the word embeddings, including those of topics", least=1)
     hidden_size: int = option(800, "units of every recurrent layer", least=1)
@@ -35,7 +36,7 @@ class TopicConfig(FairseqDataclass):
 
 
 class TopicDecoder(StepDecoder[MemoryT, StateT]):
-    """A decoder with an untied linear output layer, from features of width ``D``."""
+    """A decoder with an untied linear output layer, which reads features of width ``D``."""
 
     def __init__(self, dictionary: Dictionary, embed_tokens: nn.Embedding, feature_dim: int) -> None:
         super().__init__(dictionary)
@@ -46,6 +47,9 @@ class TopicDecoder(StepDecoder[MemoryT, StateT]):
 
 
 def initialise(model: LossModel, cfg: TopicConfig) -> None:
-    """Initialise the weights uniformly, padding with 0, and the words in the optional file with its vectors."""
+    """Initialise the weights uniformly and padding with 0.
+
+    Words in the optional file are initialised with its vectors.
+    """
     init_uniform_(model, cfg.init_range)
     start_from_vectors(model.decoder.embed_tokens, cfg.topic_vectors, model.decoder.dictionary)

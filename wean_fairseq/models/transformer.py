@@ -1,6 +1,6 @@
-"""Common parts of every Transformer family: its options, its encoder and the decoder without copying.
+"""Common parts of all Transformer families: the options, the encoder, and the decoder without copying.
 
-The network itself is in ``modules/transformer.py``. A family passes the layers that its paper changes.
+The network itself is in ``modules/transformer.py``. A family passes its own layers if its paper changes them.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``D`` width, ``A`` heads, ``V`` base vocabulary, ``K``
 slots, ``L`` layers of BERT, ``H`` its width.
@@ -48,9 +48,10 @@ from .word_layers import (
 
 @dataclass
 class TransformerConfig(OutputLayerConfig, WordVectorsConfig):
-    """Options of the C-DNPG table's network.
+    """Options of the network in the C-DNPG table.
 
-    Its paper states layers, width and heads. The other values are from its released code.
+    The C-DNPG paper states the numbers of layers and heads, and the width. The other values are taken from its released
+    code.
     """
 
     embed_dim: int = option(450, "width of embeddings and states", least=1)
@@ -72,7 +73,7 @@ class TransformerConfig(OutputLayerConfig, WordVectorsConfig):
 
 
 class Network(NamedTuple):
-    """The modules of a Transformer, which the classes below wrap for fairseq."""
+    """The modules of a Transformer. The classes below wrap them for fairseq."""
 
     encoder: TransformerEncoder
     decoder: TransformerDecoder
@@ -126,10 +127,10 @@ def _output_layer(cfg: TransformerConfig, dictionary: Dictionary) -> TiedOutput 
 
 
 class TransformerSourceEncoder(SourceEncoder):
-    """A Transformer encoder. It reads slots as ``<unk>``, and passes them on to a decoder that copies.
+    """A Transformer encoder. It reads slots as ``<unk>`` and passes the slots themselves on to a decoder that copies.
 
     Args:
-        bert_states: module that adds BERT's states of the words to the input.
+        bert_states: module that adds BERT's states of the words to the encoder's input.
     """
 
     def __init__(
@@ -165,11 +166,11 @@ class TransformerSourceEncoder(SourceEncoder):
         }
 
     def describe(self, states: list[Tensor]) -> dict[str, Tensor]:
-        """Return a family's entries of ``encoder_out``, batch first, from states (B, S, D) of the network."""
+        """Return further entries of ``encoder_out``, batch first, computed from the network's states (B, S, D)."""
         return {}
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Raise ``UserError`` if only one of checkpoint and model reads BERT's features."""
+        """Raise ``UserError`` if only the checkpoint or only the model reads BERT's features."""
         check_trained_with_bert(f"{name}.bert_states.digest" in state_dict, is_read=self.bert_states is not None)
 
     def max_positions(self) -> int:
@@ -179,17 +180,17 @@ class TransformerSourceEncoder(SourceEncoder):
 
 @dataclass(frozen=True)
 class TransformerMemory(CopyMemory):
-    """Encoder output in the form that the decoder steps read."""
+    """The encoder's output in the form that decoder steps read."""
 
     network: SourceMemory
-    copy_keys: Tensor | None = None  # only for families with copy keys, (B, S, D)
+    copy_keys: Tensor | None = None  # keys of the copy scores, for families that have them, (B, S, D)
 
 
 class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
     """A Transformer decoder without copying. Subclasses add copying."""
 
     copies = False
-    loss_needs_attention = False  # attention weights prevent the use of the fused kernel
+    loss_needs_attention = False  # the fused kernel cannot be used if attention weights are needed
 
     def __init__(
         self, dictionary: Dictionary, network: TransformerDecoder, output_layer: TiedOutput | QueryEmbedding
@@ -213,28 +214,28 @@ class TransformerTargetDecoder(CopyingDecoder[TransformerMemory, DecoderState]):
     def step(self, words: Tensor, memory: TransformerMemory, state: DecoderState) -> tuple[Step, DecoderState]:
         """See ``StepDecoder``. The features are the states of the last layer, (N, T, D).
 
-        ``attention`` is the mean over heads of the last layer's attention to the source.
+        ``attention`` is the last layer's attention to the source, averaged over heads.
         """
         return self._step(words, memory, state, with_weights=True)
 
     def copying(
         self, decoded: Decoded, log_attention: Tensor | None, previous: Tensor, memory: TransformerMemory
     ) -> Copying | None:
-        """Return the scores of copying.
+        """Return the scores of copying, or ``None`` if the decoder does not copy.
 
         Args:
-            decoded: outputs of the network for the words ``previous``.
-            log_attention: log of the last layer's attention (mean over heads), (N, T, S). ``None`` if the loss does not
-                need it.
+            decoded: outputs of the network for the words in ``previous``.
+            log_attention: log of the last layer's attention, averaged over heads, (N, T, S). ``None`` if the loss does
+                not need it.
             previous: the word before each step, with slots as ``<unk>``, (N, T).
-            memory: as for ``step``.
+            memory: see ``step``.
         """
         return None
 
     def loss(
         self, prev_output_tokens: Tensor, encoder_out: dict[str, Tensor], target: Tensor, label_smoothing: float
     ) -> LossSums:
-        """Return the loss sums against ``target`` (B, T), including slots."""
+        """Return the summed losses against ``target`` (B, T), which may contain slots."""
         memory = self.remember(encoder_out)
         step, _ = self._step(prev_output_tokens, memory, self.begin(memory), with_weights=self.loss_needs_attention)
         return self.step_loss(step, memory, target, label_smoothing)

@@ -1,6 +1,6 @@
 """``wean_lstm``: WEAN, the word embedding attention network (Ma et al., NAACL 2018, arXiv 1803.01465), and Seq2seq.
 
-The defaults are the paper's PWKP / EW-SEW setting.
+The defaults are the paper's settings for PWKP and EW-SEW.
 
 Legend: ``B`` batch, ``S`` source length, ``L`` layers, ``H`` hidden width, ``E`` embedding width, ``V`` words.
 """
@@ -58,7 +58,8 @@ class WeanLstmConfig(WordVectorsConfig):
     )
 
 
-# Sec. 3.2.3. The paper uses 2 encoder layers and 1 decoder layer. The tanh is from the authors' LCSTS setting.
+# Sec. 3.2.3. The paper uses 2 encoder layers and 1 decoder layer. The tanh is taken from the authors' settings for
+# LCSTS.
 _LCSTS = {"embed_dim": 512, "hidden_size": 512, "decoder_layers": 1, "dropout": 0.0, "attention_tanh": True}
 PRESETS = {
     "wean_lstm_pwkp": {},
@@ -70,10 +71,10 @@ PRESETS = {
 
 
 class WeanLstmEncoder(LstmEncoder):
-    """An LSTM in one direction, or a forward and a backward LSTM whose outputs and final states are added."""
+    """An LSTM in one direction, or two LSTMs in opposite directions whose outputs and final states are added."""
 
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_unused: Any) -> dict[str, Tensor]:
-        """See ``LstmEncoder``. Here D is 1."""
+        """See ``LstmEncoder``. ``D`` is 1."""
         encoded = super().forward(src_tokens)
         if not self.lstm.bidirectional:
             return encoded
@@ -87,7 +88,7 @@ class WeanLstmEncoder(LstmEncoder):
 
 @register_family("wean_lstm", WeanLstmConfig, PRESETS)
 class WeanLstmModel(LossModel):
-    """An LSTM encoder and decoder with attention, and an output layer that queries the word embeddings."""
+    """An LSTM encoder and decoder with attention. The output layer queries the word embeddings."""
 
     encoder: WeanLstmEncoder
     decoder: AttentiveLstmDecoder
@@ -101,7 +102,7 @@ class WeanLstmModel(LossModel):
                 f"--num-candidates must be at most {words} (the words of the dictionary) or 0 for all, "
                 f"but is {cfg.num_candidates}."
             )
-        embed_tokens = word_embedding(dictionary, cfg.embed_dim)  # N(0, 1), as in both releases of the authors
+        embed_tokens = word_embedding(dictionary, cfg.embed_dim)  # N(0, 1), as in both code releases of the authors
         start_from_vectors(embed_tokens, cfg.embedding_file, dictionary)
         sizes = (cfg.embed_dim, cfg.hidden_size)
         lstm = stacked_lstm(*sizes, cfg.encoder_layers, cfg.dropout, bidirectional=cfg.encoder_bidirectional)

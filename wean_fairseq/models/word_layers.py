@@ -1,7 +1,7 @@
-"""The layers over the base words: the embedding that reads words and the output layer that scores words.
+"""The layers over the base words: an embedding that reads words, and an output layer that scores words.
 
-Slots, the ids from ``V`` on, never reach an embedding. They are read as ``<unk>``, and no parameter's size depends on
-their number.
+Slots are the ids from ``V`` on. They never reach an embedding and are read as ``<unk>``. No parameter's size depends on
+the number of slots.
 
 Legend: ``V`` base vocabulary.
 """
@@ -38,7 +38,7 @@ class OutputLayerConfig(FairseqDataclass):
 
 @dataclass
 class WordVectorsConfig(FairseqDataclass):
-    """The option of families whose word embeddings can start from vectors trained elsewhere."""
+    """The option of families whose word embeddings can start from vectors that were trained elsewhere."""
 
     embedding_file: Optional[str] = option(  # fairseq cannot read `str | None`
         None,
@@ -50,7 +50,10 @@ class WordVectorsConfig(FairseqDataclass):
 def build_output_layer(
     cfg: OutputLayerConfig, query_dim: int, embed_dim: int, dictionary: Dictionary
 ) -> QueryEmbedding:
-    """Return the layer that scores generated words. Raises ``ValueError`` if the score does not match the widths."""
+    """Return the layer that scores generated words.
+
+    Raise ``ValueError`` if the score function does not match the widths.
+    """
     is_query_embedding = str(cfg.output_layer) == "query_embedding"
     return QueryEmbedding(
         str(cfg.query_score) if is_query_embedding else "linear",
@@ -68,7 +71,7 @@ def word_embedding(dictionary: Dictionary, width: int) -> nn.Embedding:
 
 @torch.no_grad()
 def start_from_vectors(words: nn.Embedding, path: str | None, dictionary: Dictionary) -> None:
-    """Copy the vectors of a file, if any, into the embeddings of its words. Other words keep their embeddings.
+    """Copy the vectors of a file, if one is given, into the embeddings of its words. Other words keep their embeddings.
 
     Raises:
         UserError: if the file cannot be used (see ``load_word_vectors``).
@@ -83,7 +86,7 @@ def required_word(dictionary: Dictionary, word: str, needed: str, advice: str) -
     """Return the id of a word that a model requires.
 
     Args:
-        needed: beginning of the error message, which says which model needs which word.
+        needed: start of the error message, which says which model needs which word.
         advice: end of the error message, which says how to get the word.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Mechanisms of the papers in plain PyTorch, without fairseq or configuration objects.
+"""Mechanisms of the papers in plain PyTorch. They use neither fairseq nor configuration objects.
 
 Each equation is implemented once.
 """

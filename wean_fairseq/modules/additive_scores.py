@@ -1,15 +1,15 @@
 """Additive scores of queries against a large vocabulary: s = v . tanh(a + b) (WEAN, NAACL 2018, eq. 5, concat).
 
-There are tokens x candidates x H hidden units, each with its own tanh. They are computed block by block, and recomputed
-in the backward pass, so that memory never contains more than one block. With A = exp(2a) and B = exp(2b), which are
-computed once,
+There are tokens x candidates x H hidden units, and each has a different tanh. They are computed block by block, and
+recomputed in the backward pass, so that at most one block is in memory. A = exp(2a) and B = exp(2b) are computed once.
+Then
 
     r = 1 / (1 + A B),    tanh(a + b) = 1 - 2 r,    s = sum_h v_h - 2 sum_h v_h r_h,
 
-so that a unit costs a product, a sum and a reciprocal, which take a small fraction of the time of a tanh. The error is
-a few roundings of 1, about 1e-7. Only the gradient of v would need more digits, and only if nearly every a + b is below
-0.01. A B stays within float32 while |a| and |b| are at most 20. For larger values, r is computed as the sigmoid of -2
-(a + b). The slope of s is v_h (1 - tanh^2) = 4 v_h (1/4 - c^2) with c = r - 1/2.
+so that each unit costs a product, a sum and a reciprocal. These take a small fraction of the time of a tanh. The error
+is a few rounding errors of 1, about 1e-7. Only the gradient of v would need more digits, and only if nearly all a + b
+are below 0.01. A B fits into float32 as long as |a| and |b| are at most 20. For larger values, r is computed as the
+sigmoid of -2 (a + b). The slope of s is v_h (1 - tanh^2) = 4 v_h (1/4 - c^2) with c = r - 1/2.
 
 Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``H`` hidden width.
 """
@@ -21,11 +21,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Hidden units in memory at a time. 4 MiB of float32 fit in the cache of a CPU. A GPU needs large operations.
+# Maximum number of hidden units in memory at a time. 4 MiB of float32 fit in the cache of a CPU. A GPU needs large
+# operations.
 BLOCK_UNITS = {"cpu": 2**20, "cuda": 2**26}
-# Tokens per block on a CPU: enough for an efficient sum, few enough to leave room for many candidates.
+# Tokens per block on a CPU. This is enough for an efficient sum, and leaves room for many candidates.
 BLOCK_ROWS = 16
-# exp(2 (20 + 20)) is 5.5e34, below the largest number of float32.
+# exp(2 (20 + 20)) is 5.5e34, which is below the largest number of float32.
 LARGEST_PART = 20.0
 
 
@@ -40,12 +41,12 @@ def additive_scores(query_part: Tensor, candidate_part: Tensor, vector: Tensor) 
 
 
 class AdditiveScorer:
-    """Scores of any subset of the tokens, and the sums of their gradients, in float32.
+    """Computes scores for any subset of the tokens, and sums of their gradients, in float32.
 
     Args:
-        query_part: projected queries, a in the module docstring, (N, H).
-        candidate_part: projected candidates, b, (V, H).
-        vector: v, (H,).
+        query_part: projected queries (a in the module docstring), (N, H).
+        candidate_part: projected candidates (b), (V, H).
+        vector: the vector v, (H,).
         wants_grad: allocate memory for gradients.
     """
 
@@ -53,7 +54,7 @@ class AdditiveScorer:
         self.vector = vector.float()
         self.candidate_part = candidate_part
         self.small_candidates = _is_narrow(candidate_part)
-        self.narrow: bool | None = None  # whether A and B are stored, or a and b themselves
+        self.narrow: bool | None = None  # True if A and B are stored, False if a and b are stored
         self.set_queries(query_part)
         self.grads = (
             tuple(torch.zeros_like(tensor) for tensor in (self.query, self.candidates, self.vector))
@@ -62,12 +63,12 @@ class AdditiveScorer:
         )
 
     def set_queries(self, query_part: Tensor) -> None:
-        """Score other queries (N, H) from now on. Terms that depend only on the candidates are not recomputed.
+        """Score other queries (N, H) from now on. Terms that depend only on the candidates are kept.
 
-        Use it only for a scorer without gradients whose candidates and vector have not changed.
+        Use this only for a scorer without gradients, whose candidates and vector have not changed.
         """
         query = query_part.float()
-        # The fast formula needs both |a| and |b| to be small. A query may change the formula, so the candidates are
+        # The fast formula needs both |a| and |b| to be small. A new query may change the formula. The candidates are
         # converted again only in that case.
         narrow = self.small_candidates and _is_narrow(query)
         if narrow != self.narrow:
@@ -76,7 +77,7 @@ class AdditiveScorer:
         self.query = _factor(query, narrow)
 
     def scores(self, rows: slice) -> Tensor:
-        """Return the scores of some tokens: (n, V)."""
+        """Return the scores (n, V) of some tokens."""
         query = self.query[rows]
         scores = query.new_empty(query.size(0), self.candidates.size(0))
         weights = -2.0 * self.vector
@@ -88,7 +89,7 @@ class AdditiveScorer:
         return scores.add_(self.vector.sum())
 
     def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
-        """Backpropagate the gradient at these tokens' scores, (n, V), and add the results to the three gradients."""
+        """Backpropagate the gradient (n, V) at these tokens' scores, and add the results to the three gradients."""
         query = self.query[rows]
         grad_query, grad_candidates, grad_vector = self.grads
         quarter = query.new_full((), 0.25)
@@ -103,9 +104,9 @@ class AdditiveScorer:
             grad_candidates[columns] += slope.sum(dim=0)
 
     def gradients(self) -> tuple[Tensor, ...]:
-        """Return the gradients of query part, candidate part and vector, or an empty tuple.
+        """Return the gradients of query part, candidate part and vector, or an empty tuple if there are none.
 
-        Call it once, after all tokens.
+        Call this once, after all tokens.
         """
         if not self.grads:
             return ()
@@ -114,7 +115,7 @@ class AdditiveScorer:
         return grad_query.mul_(factor), grad_candidates.mul_(factor), grad_vector
 
     def _units(self, query: Tensor, columns: slice) -> Tensor:
-        """Return r of the module docstring for every query (m, H) and some candidates: (m, v, H)."""
+        """Return r of the module docstring for every query (m, H) and some of the candidates: (m, v, H)."""
         candidates = self.candidates[columns]
         if self.narrow:
             return torch.addcmul(query.new_ones(()), query.unsqueeze(1), candidates).reciprocal_()
@@ -126,7 +127,8 @@ class AdditiveScorer:
         The blocks cover all ``num_rows`` tokens and all candidates.
         """
         device = self.query.device.type
-        # On a CPU a block is a few tokens high and as wide as the cache allows. On a GPU, it contains all tokens.
+        # On a CPU, a block contains a few tokens, and as many candidates as fit into the cache. On a GPU, it contains
+        # all tokens.
         height = max(1, min(num_rows, BLOCK_ROWS) if device == "cpu" else num_rows)
         width = max(1, BLOCK_UNITS.get(device, BLOCK_UNITS["cuda"]) // (height * max(1, self.vector.numel())))
         for start in range(0, self.candidates.size(0), width):
@@ -135,12 +137,12 @@ class AdditiveScorer:
 
 
 def _is_narrow(projected: Tensor) -> bool:
-    """Return True if the product A B of this part with another small part stays within float32."""
+    """Return True if the product A B of this part and another small part fits into float32."""
     return not projected.numel() or bool(projected.abs().amax() <= LARGEST_PART)
 
 
 def _factor(part: Tensor, narrow: bool) -> Tensor:
-    """Return exp(2 part), or the part unchanged if a product might leave float32."""
+    """Return exp(2 part), or the part itself if a product might exceed float32."""
     return (2.0 * part).exp_() if narrow else part
 
 
@@ -154,7 +156,7 @@ class _AdditiveScores(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_scores: Tensor) -> tuple[Tensor, ...]:
         inputs: tuple[Tensor, Tensor, Tensor] = ctx.saved_tensors
-        with torch.autocast(grad_scores.device.type, enabled=False):  # backward may be called inside it
+        with torch.autocast(grad_scores.device.type, enabled=False):  # backward may be called inside autocast
             scorer = AdditiveScorer(*inputs, True)
             scorer.add_gradients(slice(None), grad_scores.float())
         return tuple(grad.to(tensor.dtype) for grad, tensor in zip(scorer.gradients(), inputs, strict=True))

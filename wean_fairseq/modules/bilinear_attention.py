@@ -1,4 +1,4 @@
-"""Bilinear ("general") attention: Luong et al., EMNLP 2015, eq. 8, as used by WEAN (Ma et al., NAACL 2018, eq. 1-2).
+"""Bilinear ("general") attention (Luong et al., EMNLP 2015, eq. 8), as used by WEAN (NAACL 2018, eqs. 1 and 2).
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``Q`` query width, ``K`` key width.
 """
@@ -14,7 +14,7 @@ class BilinearAttention(nn.Module):
 
     Args:
         tanh: apply tanh to the projected query, as in the LCSTS setting of the authors' code.
-        project_keys: score against tanh(W_h h_i + b_h) instead of h_i, as SRB does (Ma et al., ACL 2017).
+        project_keys: compare with tanh(W_h h_i + b_h) instead of h_i, as SRB does (Ma et al., ACL 2017).
     """
 
     def __init__(self, query_dim: int, key_dim: int, *, tanh: bool = False, project_keys: bool = False) -> None:
@@ -29,7 +29,7 @@ class BilinearAttention(nn.Module):
         Args:
             query: decoder states, (B, T, Q).
             keys: encoder outputs, (B, S, K).
-            padding_mask: ``True`` at source padding, (B, S). ``None`` lets padding receive weight.
+            padding_mask: ``True`` at source padding, (B, S). ``None`` = padding receives weight, too.
 
         Returns:
             Context vectors, (B, T, K), and attention weights, (B, T, S).

@@ -1,4 +1,4 @@
-"""The bridge from the final LSTM states of an encoder to a decoder, which may have a different number of layers.
+"""The bridge from the final LSTM states of an encoder to a decoder, whose number of layers may differ.
 
 Legend: ``B`` batch, ``L`` encoder layers, ``D`` decoder layers, ``H`` hidden width.
 """

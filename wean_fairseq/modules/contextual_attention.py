@@ -1,15 +1,15 @@
-"""Decoder layers whose self-attention queries include the context (PC-SAN, section 3.3, after Yang et al., AAAI 2019).
+"""Decoder layers whose self-attention queries include a context (PC-SAN, section 3.3, after Yang et al., AAAI 2019).
 
-In the self-attention, with input h_1..h_T:
+In the self-attention over the inputs h_1..h_T:
 
     C_i = U (1 / (i - 1)) sum_{j < i} h_j, C_1 = 0                       (eq. 8, 9)
     lambda_i = sigmoid(V_Q Q_i + V_C C_i), one number per position        (eq. 11)
     Q^_i = (1 - lambda_i) Q_i + lambda_i C_i, before the split into heads (eq. 10)
 
-Keys and values are unchanged. If positions are rows, the paper's upper triangular mask would sum the future. If
-positions are columns, it sums the strict past, as the text of the paper requires. The mean is computed over the summed
-positions, not over all positions, because otherwise the value would depend on the final length of the essay. Eq. 10 as
-printed mixes a symbol with itself. Here Q and C are mixed, as in Yang et al.
+Keys and values are unchanged. If rows are positions, the upper triangular mask in the paper would sum the future. If
+columns are positions, the mask sums only the past, as the text of the paper requires. The mean is computed over the
+summed positions instead of all positions. Otherwise, the value would depend on the final length of the essay. Eq. 10,
+as printed, mixes a symbol with itself. Here Q and C are mixed, as in Yang et al.
 
 Legend: ``B`` batch, ``R`` hypotheses, ``T`` target length, ``Q`` queries of a sentence, ``S`` source length, ``N``
 memories, ``D`` width, ``M`` width of the memories, ``X`` width of the vectors whose mean is the context.
@@ -25,10 +25,12 @@ from .transformer_decoder import DecoderLayer
 
 
 class TargetContext(nn.Module):
-    """The mean of the states before each position (eq. 8, 9, without U), 0 at the first position. It has no parameters.
+    """The mean of the states before each position (eqs. 8 and 9, without U). It is 0 at the first position.
+
+    The module has no parameters.
 
     Args:
-        inclusive: also include the position itself, whose input is the previous word.
+        inclusive: include the position itself, whose input is the previous word.
     """
 
     def __init__(self, *, inclusive: bool = False) -> None:
@@ -40,11 +42,11 @@ class TargetContext(nn.Module):
 
         Args:
             states: (R, T, D).
-            sums: sums over the previous words, empty at the first word: ``context_sum`` (R, 1, D) and ``context_count``
-                (R, 1, 1), both float32.
+            sums: sums over the previous words: ``context_sum`` (R, 1, D) and ``context_count`` (R, 1, 1), both float32.
+                It is empty at the first word.
 
         Returns:
-            Shape (R, T, D), in the dtype of ``states``, and the sums after these words.
+            The means (R, T, D), in the dtype of ``states``, and the sums including these words.
         """
         rows, length, width = states.shape
         previous = sums or {
@@ -55,7 +57,8 @@ class TargetContext(nn.Module):
         total = previous["context_sum"] + states.float().cumsum(dim=1)  # (R, T, D), up to each position
         count = previous["context_count"] + steps  # (R, T, 1)
         new_sums = {"context_sum": total[:, -1:], "context_count": count[:, -1:]}
-        if not self.inclusive:  # shifted, not subtracted, so that no rounding error of a later state reaches this mean
+        # shifted instead of subtracted, so that the rounding error of a later state cannot reach this mean
+        if not self.inclusive:
             total = torch.cat([previous["context_sum"], total[:, :-1]], dim=1)
             count = (count - 1).clamp(min=1)
         return (total / count).to(states.dtype), new_sums
@@ -65,13 +68,17 @@ class SourceContext(nn.Module):
     """The mean of the layer's source memory, which is the same at every step (the ablation "-Source-context")."""
 
     def forward(self, memory: Tensor, memory_bias: Tensor) -> Tensor:
-        """Return the mean (B, 1, M) of a memory (B, S, M). Its bias (B, 1, 1, S) is -inf at unread positions."""
-        shares = torch.softmax(memory_bias[:, 0], dim=-1).to(memory.dtype)  # 1 / number of positions each: (B, 1, S)
+        """Return the mean (B, 1, M) of a memory (B, S, M).
+
+        Its bias (B, 1, 1, S) is -inf at positions that are not read.
+        """
+        # each position has the share 1 / number of positions: (B, 1, S)
+        shares = torch.softmax(memory_bias[:, 0], dim=-1).to(memory.dtype)
         return shares @ memory
 
 
 class ContextualQuery(nn.Linear):
-    """Q^ = (1 - lambda) Q + lambda C (eq. 10). Replaces W_Q, the attention's map from states to queries."""
+    """Q^ = (1 - lambda) Q + lambda C (eq. 10). This map replaces W_Q, the attention's map from states to queries."""
 
     def __init__(self, dim: int, context_dim: int) -> None:
         super().__init__(dim, dim)
@@ -80,7 +87,7 @@ class ContextualQuery(nn.Linear):
         self.context_gate = nn.Linear(dim, 1, bias=False)  # V_C
 
     def forward(self, states_and_context: Tensor) -> Tensor:
-        """Return the queries of states (B, T, D), each concatenated with the input of its context, (B, T, D + X)."""
+        """Return the queries for states (B, T, D), each concatenated with its context input, (B, T, D + X)."""
         query = super().forward(states_and_context[..., : self.in_features])  # (B, T, D)
         context = self.context_proj(states_and_context[..., self.in_features :])  # (B, T, D)
         share = torch.sigmoid(self.query_gate(query) + self.context_gate(context))  # (B, T, 1), eq. (11)
@@ -88,13 +95,13 @@ class ContextualQuery(nn.Linear):
 
 
 class ContextualDecoderLayer(DecoderLayer):
-    """A layer of PC-SAN's decoder, with ReLU, its own memory, and queries that include the context.
+    """A layer of PC-SAN's decoder. It has ReLU, its own memory, and queries that include a context.
 
     Args:
-        sizes: further arguments of ``DecoderLayer``.
-        memory_index: index of the memory that this layer reads, below ``N``.
+        sizes: the other arguments of ``DecoderLayer``.
+        memory_index: index (below ``N``) of the memory that this layer reads.
         memory_dim: ``M``.
-        context: computes the mean for the queries' context. ``None`` for plain self-attention.
+        context: computes the mean that is the context of the queries. ``None`` = plain self-attention.
     """
 
     def __init__(
@@ -107,7 +114,7 @@ class ContextualDecoderLayer(DecoderLayer):
     ) -> None:
         super().__init__(dim, *sizes)
         self.memory_index = memory_index
-        self.feed_forward[1] = nn.ReLU()  # AIAYN, eq. 2
+        self.feed_forward[1] = nn.ReLU()  # "Attention Is All You Need", eq. 2
         self.cross_attention.with_source_widths(memory_dim, memory_dim)
         self.context = context
         if context is not None:
@@ -116,7 +123,7 @@ class ContextualDecoderLayer(DecoderLayer):
             )
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
-        """See ``DecoderLayer``. The source contains the memories of all layers, (B, N, S, M).
+        """See ``DecoderLayer``. The source contains the memories of all layers, shape (B, N, S, M).
 
         The result includes the context if it comes from the source.
         """

@@ -1,10 +1,10 @@
-"""Generating and copying in one distribution, shared by CopyNet, Pointer-generator and Transformer+Copy.
+"""Combine generating and copying in one distribution, for CopyNet, Pointer-generator and Transformer+Copy.
 
 At each step, a copy model computes the log-probabilities of generating each word of the base vocabulary and of copying
-from each source position. All these probabilities sum to 1. A word's probability is the sum over all ways to write it
-(Gu et al., ACL 2016, eq. 4-8; See et al., ACL 2017, eq. 9). Ids from ``V`` on are slots. The k-th distinct word of a
-source sentence that is not in the base vocabulary has id ``V + k`` in that sentence. All values are float32 and stay in
-log space, so that a word that is very unlikely to be copied still gets a gradient.
+from each source position. Together, the probabilities of a step sum to 1. A word's probability is the sum over all ways
+to write it (Gu et al., ACL 2016, eqs. 4 to 8; See et al., ACL 2017, eq. 9). Ids from ``V`` on are slots. The k-th
+distinct word of a source sentence that is not in the base vocabulary has id ``V + k`` in that sentence. All values are
+float32 logarithms, so that a word that is very unlikely to be copied still gets a gradient.
 
 Legend: ``B`` batch, ``T`` target length, ``S`` source length, ``V`` base vocabulary, ``K`` slots, ``A`` heads, ``N``
 hypotheses.
@@ -20,14 +20,20 @@ NEVER = float("-inf")
 
 
 class CopyDistribution(NamedTuple):
-    """Log-probabilities of the choices at each step, float32. The probabilities of generating and copying sum to 1."""
+    """Log-probabilities of the choices at each step, in float32.
+
+    The probabilities of generating and copying sum to 1.
+    """
 
     generate: Tensor  # log-probabilities of generating each base word, (B, T, V)
     copy: Tensor  # log-probabilities of copying each position, (B, T, S). -inf where copying is not allowed
-    source: Tensor  # ids of the source words, slots included, (B, S)
+    source: Tensor  # ids of the source words, including slots, (B, S)
 
     def log_probs(self, num_slots: int) -> Tensor:
-        """Return the log-probabilities of all words, (B, T, V + K). A slot that the sentence does not use gets -inf."""
+        """Return the log-probabilities of all words, (B, T, V + K).
+
+        Slots that do not occur in the sentence get -inf.
+        """
         base = self.generate.size(-1)
         copied = scatter_logsumexp(self.copy, self.source, base + num_slots)
         return torch.cat([log_add(self.generate, copied[..., :base]), copied[..., base:]], dim=-1)
@@ -36,28 +42,28 @@ class CopyDistribution(NamedTuple):
 class Copying(NamedTuple):
     """Scores of copying at each step."""
 
-    scores: Tensor  # scores of source positions, (N, T, S). With a gate, log-weights up to a constant per step
+    scores: Tensor  # scores of source positions, (N, T, S). With a gate, they are log-weights up to a constant per step
     gate: Tensor | None  # logit of generating, (N, T). ``None`` if one softmax covers words and positions
 
 
 class CopyMixture(NamedTuple):
-    """The common normaliser of words and copies."""
+    """The common normaliser of words and copies, and the probabilities of copying."""
 
-    normaliser: Tensor  # subtracted from the words' scores to get log-probabilities of generating, (N, T)
+    normaliser: Tensor  # subtracted from the scores of words to get the log-probabilities of generating them, (N, T)
     copy: Tensor  # log-probabilities of copying each position, float32, (N, T, S). -inf where copying is not allowed
 
 
 def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
-    """Combine generating and copying without reading the scores of single words.
+    """Combine generating and copying without reading the scores of individual words.
 
     With a gate g, p = g P_generate + (1 - g) P_copy (See et al., eq. 9; DNPG, eq. 8). Without a gate, one softmax
-    covers V words and S positions (CopyNet, eq. 4-8; the sum is over positions).
+    covers V words and S positions (CopyNet, eqs. 4 to 8, with a sum over positions).
 
     Args:
         copying: the ``Copying`` of N hypotheses.
-        log_sum: log of the summed exponentials of the words' scores, float32, (N, T).
-        no_copy: ``True`` at positions that must not be copied (padding, sentence boundaries), (N, S). If no position
-            can be copied, words are only generated.
+        log_sum: log of the summed exponentials of the scores of all words, float32, (N, T).
+        no_copy: ``True`` at positions that must not be copied (padding, sentence boundaries), (N, S). If all positions
+            are masked, words are only generated.
     """
     hidden = no_copy.unsqueeze(1)  # (N, 1, S)
     copy = copying.scores.float().masked_fill(hidden, NEVER)
@@ -66,7 +72,8 @@ def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
         normaliser = log_add(log_sum, logsumexp(copy))
         return CopyMixture(normaliser, copy - normaliser.unsqueeze(-1))
     # With a gate, each of the two softmaxes is normalised separately and weighted by the gate. If no position can be
-    # copied, the gate's factor is 1, and the masked softmax, which would be NaN, is computed over zeros and discarded.
+    # copied, the factor of the gate is 1. The masked softmax, which would be NaN, is then computed over zeros and
+    # discarded.
     gate = copying.gate.float()
     only_generates = no_copy.all(dim=-1, keepdim=True)  # (N, 1)
     normaliser = log_sum - nn.functional.logsigmoid(gate).masked_fill(only_generates, 0.0)
@@ -76,7 +83,7 @@ def mix(copying: Copying, log_sum: Tensor, no_copy: Tensor) -> CopyMixture:
 
 
 def words_to_read(target: Tensor, source: Tensor, num_base: int) -> Tensor:
-    """Return the word ids for ``mixture_sums`` (slots become 0): targets (N,), sources (N, S) -> (N, 1 + S)."""
+    """Return the word ids that ``mixture_sums`` needs: targets (N,), sources (N, S) -> (N, 1 + S). Slots become 0."""
     return base_ids(torch.cat([target.unsqueeze(1), source], dim=1), num_base, 0)
 
 
@@ -89,7 +96,7 @@ def mixture_sums(
     num_base: int,
     smoothing: float,
 ) -> Tensor:
-    """Return the summed losses of tokens (one hypothesis with one step each), and the values to log.
+    """Return the summed losses of tokens and the values to log. Each token is one hypothesis with one step.
 
     A word outside the base vocabulary can only be copied (CopyNet, eq. 7). A base word of the source can be generated
     or copied.
@@ -101,8 +108,8 @@ def mixture_sums(
         target: targets including slots, (N,).
         source: source words including slots, (N, S).
         num_base: ``V``.
-        smoothing: mass spread evenly over the other words of the base vocabulary. Slots get no mass, because they
-            represent different words in each sentence.
+        smoothing: probability mass that is spread evenly over the other words of the base vocabulary. Slots get no
+            mass, because they represent different words in each sentence.
 
     Returns:
         Sums over the tokens: the loss, the negative log-likelihood, and the expected copied words, (3,).
@@ -117,11 +124,11 @@ def mixture_sums(
     loss = nll
     if smoothing:
         assert total is not None
-        # The smoothed loss needs the sum of log P over all base words. Most of these can only be generated, so their
-        # sum follows from ``total`` and the normaliser. Words of the source also have copies. ``more`` adds their
-        # difference.
+        # The smoothed loss needs the sum of log P over all base words. Most words can only be generated, so their sum
+        # follows from ``total`` and the normaliser. Words of the source can also be copied. ``more`` adds the
+        # difference that this makes.
         each = smoothing / (num_base - 1)
-        # Each distinct source word is counted once, with all of its positions.
+        # Each distinct source word is counted once, for all of its positions.
         same = source.unsqueeze(1).eq(source.unsqueeze(2))  # (N, S, S)
         once = ~same.tril(-1).any(dim=2) & (source < num_base)
         ways = logsumexp(copy.unsqueeze(1).masked_fill(~same, NEVER))  # (N, S)
@@ -132,7 +139,7 @@ def mixture_sums(
 
 
 def word_numbers(source: Tensor) -> Tensor:
-    """Return numbers from 0 that identify the distinct words in each row of the source, (B, S) -> (B, S)."""
+    """Return numbers (B, S), counted from 0, that identify the distinct words in each row of the source (B, S)."""
     words, order = source.sort(dim=1)
     number = nn.functional.pad(words.diff(dim=1).ne(0).cumsum(dim=1), (1, 0))
     return torch.empty_like(number).scatter_(1, order, number)
@@ -141,7 +148,7 @@ def word_numbers(source: Tensor) -> Tensor:
 class CopyGate(nn.Linear):
     """rho_t = sigmoid(w [o_t; c_t; e(y_{t-1})] + b), the probability of copying (DNPG, Li et al. 2019, eq. 8).
 
-    States o_t, contexts c_t and the previous word's embedding have the same width.
+    The states o_t, the contexts c_t and the embedding of the previous word have the same width.
     """
 
     def __init__(self, dim: int) -> None:
@@ -150,17 +157,17 @@ class CopyGate(nn.Linear):
     def generating(self, states: Tensor, context: Tensor, previous_words: Tensor) -> Tensor:
         """Return the gate's logit (B, T) for generating instead of copying. All inputs are (B, T, dim)."""
         copying: Tensor = self(torch.cat([states, context, previous_words], dim=-1))  # (B, T, 1)
-        return -copying.squeeze(-1)  # 1 - sigmoid(x) = sigmoid(-x)
+        return -copying.squeeze(-1)  # because 1 - sigmoid(x) = sigmoid(-x)
 
 
 def mean_over_heads(log_weights: Tensor) -> Tensor:
-    """Return the log of the heads' mean attention: log-weights (B, A, T, S) -> (B, T, S)."""
+    """Return the log of the attention averaged over heads: log-weights (B, A, T, S) -> (B, T, S)."""
     heads = log_weights.size(1)
     return logsumexp(log_weights.float().movedim(1, -1)) - math.log(heads)
 
 
 def base_ids(tokens: Tensor, num_base: int, unk_index: int) -> Tensor:
-    """Return ids of any shape for the embedding lookup, in which slots become ``unk_index``."""
+    """Replace slots by ``unk_index`` in ids of any shape, for the embedding lookup."""
     return tokens.masked_fill(tokens >= num_base, unk_index)
 
 
@@ -188,18 +195,19 @@ def scatter_logsumexp(values: Tensor, index: Tensor, width: int) -> Tensor:
     Returns:
         Shape (B, T, ``width``). -inf where no position has the index.
     """
-    # log sum exp(x) = m + log sum exp(x - m), with the maximum m of each index, not of the row. With a common maximum
-    # the sum of an unlikely word would underflow to 0 and its gradient would vanish. An index without a position has
-    # m = -inf, which is replaced by 0, because -inf - -inf is NaN.
+    # log sum exp(x) = m + log sum exp(x - m), where m is the maximum of each index instead of the whole row. With a
+    # common maximum, the sum of an unlikely word would underflow to 0 and its gradient would vanish. An index without a
+    # position has m = -inf. It is replaced by 0, because -inf - -inf is NaN.
     where = index.unsqueeze(1).expand_as(values)
     empty = values.new_full((*values.shape[:2], width), NEVER)
-    top = empty.scatter_reduce(-1, where, values.detach(), "amax")  # of each index, so that none underflows
+    # the maximum of each index, so that no sum underflows
+    top = empty.scatter_reduce(-1, where, values.detach(), "amax")
     top = top.masked_fill(top == NEVER, 0.0)
     sums = torch.zeros_like(empty).scatter_add(-1, where, (values - top.gather(-1, where)).exp())
     return _log(sums) + top
 
 
 def _log(values: Tensor) -> Tensor:
-    """Return the log of values >= 0. For 0, the result is -inf with gradient 0."""
+    """Return the log of values that are at least 0. The log of 0 is -inf with gradient 0."""
     tiny = torch.finfo(values.dtype).tiny
     return values.clamp_min(tiny).log().masked_fill(values == 0, NEVER)

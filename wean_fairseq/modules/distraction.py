@@ -1,4 +1,4 @@
-"""Distraction (Chen et al., IJCAI 2016) makes contents and hypotheses differ from earlier steps.
+"""Distraction (Chen et al., IJCAI 2016) makes contents and hypotheses different from previous steps.
 
 Legend: ``N`` hypotheses, ``P`` previous steps, ``S`` source length, ``D`` any width.
 """
@@ -22,12 +22,12 @@ class ContentDistraction(nn.Module):
 
 
 def least_divergence(weights: Tensor, before: Tensor) -> Tensor:
-    """Return min_j KL(alpha_j || alpha_t): weights (N, S), and weights (N, P, S) of P >= 1 earlier steps -> (N,)."""
+    """Return min_j KL(alpha_j || alpha_t) (N,): weights (N, S), and the weights (N, P, S) of P >= 1 previous steps."""
     tiny = torch.finfo(torch.float32).tiny
     ratio = (before.float() + tiny).log() - (weights.float() + tiny).log().unsqueeze(1)
     return (before.float() * ratio).sum(dim=-1).amin(dim=1)
 
 
 def greatest_likeness(vectors: Tensor, before: Tensor) -> Tensor:
-    """Return max_j cos(v_j, v_t): vectors (N, D), and vectors (N, P, D) of P >= 1 earlier steps -> (N,)."""
+    """Return max_j cos(v_j, v_t) (N,), for vectors (N, D) and the vectors (N, P, D) of P >= 1 previous steps."""
     return cosine_similarity(vectors.float().unsqueeze(1), before.float(), dim=-1).amax(dim=1)

@@ -1,12 +1,12 @@
 """The decoders, the aggregator and the mixture of DNPG (Li et al., ACL 2019, sections 2.2 and 2.3).
 
 Both levels read the words written so far. The aggregator reads their context vectors and predicts to which level the
-next word belongs. From the next step on, that label weights the word for the sentence level. Therefore the sentence
-level and the aggregator run step by step, in training and in generation. The phrase level needs no labels and runs over
-all steps at once.
+next word belongs. From the next step on, the predicted label weights the word for the sentence level. Therefore the
+sentence level and the aggregator run step by step, both in training and in generation. The phrase level needs no labels
+and runs over all steps at once.
 
 The words of both levels form one distribution, P(y_t) = P(z_t = 0) P_0(y_t) + P(z_t = 1) P_1(y_t). Only the phrase
-level copies, so here P_0 is only its generating part g P_gen.
+level copies. Here P_0 is only its generating part g P_gen.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``W`` words stored per sentence, ``T`` target length, ``S`` source length,
 ``D_0``, ``D_1`` widths of the phrase and the sentence level, ``H`` hidden width of the aggregator, ``V`` base
@@ -45,7 +45,7 @@ HiddenCell = tuple[Tensor, Tensor]
 
 
 class DecodedLevels(NamedTuple):
-    """Results of both levels at each step, and the labels of the words to be written, (B, T, 2)."""
+    """The results of both levels at each step, and the labels (B, T, 2) of the words to be written."""
 
     phrase: Decoded
     sentence: Decoded
@@ -62,12 +62,12 @@ class LevelsMemory(Memory):
 
 @dataclass(frozen=True)
 class LevelsState(State):
-    """State after a step, read by the next step."""
+    """State after a step, which the next step reads."""
 
     read: WordsRead
     phrase: tuple[LayerState, ...]
     sentence: tuple[LayerState, ...]
-    labels: SharedWords  # log P(z = 1) of the words read, under the name ``keys``, (B, W)
+    labels: SharedWords  # log P(z = 1) of the words that were read, under the name ``keys``, (B, W)
     last: Tensor  # log P(z) of the next word, (N, 2)
     position: Tensor  # current position in the sentence level, (N,)
     aggregator: HiddenCell  # tensors of shape (N, H)
@@ -83,15 +83,15 @@ class LevelAggregator(nn.Module):
         self.label_proj = nn.Linear(hidden_size, LEVELS)  # W_v
 
     def forward(self, features: Tensor, state: HiddenCell) -> tuple[Tensor, HiddenCell]:
-        """Return one step: features (B, input) and the previous state -> logits (B, 2) and the new state."""
+        """Run one step: features (B, input) and the previous state -> logits (B, 2) and the new state."""
         state = self.cell(self.merge(features), state)
         return self.label_proj(state[0]), state
 
 
 class LevelsDecoder(nn.Module):
-    """Two decoders and the aggregator, which reads the embeddings of the phrase level.
+    """Two decoders, and the aggregator. The aggregator reads the embeddings of the phrase level.
 
-    The phrase level reads words whose distance is less than ``window``.
+    In the phrase level, a word attends to words whose distance is less than ``window``.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class LevelsDecoder(nn.Module):
         self.window = window
 
     def remember(self, encoded: EncodedLevels, padding_mask: Tensor) -> LevelsMemory:
-        """Prepare the source for all steps. ``padding_mask`` (B, S) is ``True`` at padding."""
+        """Prepare the encoded source for all steps. ``padding_mask`` (B, S) is ``True`` at padding."""
         phrase, sentence = (source_bias(encoded.labels.used[..., level], padding_mask) for level in (PHRASE, SENTENCE))
         return LevelsMemory(
             remember(self.phrase.layers, encoded.phrase, phrase),
@@ -112,7 +112,7 @@ class LevelsDecoder(nn.Module):
         )
 
     def begin(self, memory: LevelsMemory) -> LevelsState:
-        """Return the state before the first step: no words, and the label z_0 for the start symbol."""
+        """Return the state before the first step, with no words and the label z_0 of the start symbol."""
         bias = memory.phrase.bias
         last = even_labels(len(bias), bias.device)
         hidden = self.aggregator.merge.weight.new_zeros(len(bias), self.aggregator.cell.hidden_size)
@@ -136,35 +136,36 @@ class LevelsDecoder(nn.Module):
         noisy: bool,
         given_labels: Tensor | None = None,
     ) -> tuple[DecodedLevels, LevelsState]:
-        """Read more words.
+        """Read more words, and return the results of both levels.
 
         Args:
-            tokens: one word, or all words from the first on, (N, T), with padding only on the right.
+            tokens: either one word, or all words from the first on, (N, T), with padding only on the right.
             memory: result of ``remember``.
             state: state after the previous words.
             temperature: temperature of the labels.
             noisy: sample labels instead of using their probabilities.
-            given_labels: labels of the words to be written, 0, 1 or negative for none, shape (N, T). If they are given,
-                the sentence level reads them instead of the aggregator's labels and computes all steps at once. Its
-                state is then not returned.
+            given_labels: labels of the words to be written, (N, T): 0, 1, or a negative number for no label. If they
+                are given, the sentence level reads them instead of the aggregator's labels and computes all steps at
+                once. In that case, its state is not returned.
 
         Returns:
-            Both levels, each of shape (N, T, ...), and the state after these words.
+            The results of both levels, of shape (N, T, ...), and the state after these words.
         """
         read = state.read.append(torch.ones_like(tokens, dtype=torch.bool), len(memory.phrase.bias))
         state = replace(state, read=read)
-        # Embed all words at once: each embedding lookup has a gradient as large as the embedding matrix.
+        # Embed all words at once, because each embedding lookup has a gradient of the size of the embedding matrix.
         words = [embedding.words(tokens) for embedding in (self.phrase_embedding, self.sentence_embedding)]
         length = tokens.size(1)
-        # The phrase level depends on no label, so it reads all words in one pass.
+        # The phrase level does not depend on labels, so it reads all words in one pass.
         positions = torch.arange(read.length - length + 1, read.length + 1, device=tokens.device).expand(tokens.shape)
         bias = past_neighbour_bias(read.place, length, self.window)  # (T, W)
         phrase, layers = self._read_words(PHRASE, words[PHRASE], positions, memory, state, bias)
         if given_labels is not None:
             sentence, logits = self._given_labels(words, memory, phrase, state, given_labels)
             return DecodedLevels(phrase, sentence, both_labels(logits, temperature, noisy=noisy)), state
-        # The sentence level of a step needs the label that the aggregator predicted at the previous step, and the
-        # aggregator needs the sentence level's context of this step. Therefore the two alternate, one word at a time.
+        # The sentence level of a step needs the label that the aggregator predicted at the previous step. The
+        # aggregator needs the sentence level's context of the current step. Therefore the two run alternately, one word
+        # at a time.
         steps = []
         for phrase_word, word, context in zip(
             *(torch.split(tensor, 1, dim=1) for tensor in (*words, phrase.context)), strict=True
@@ -180,18 +181,18 @@ class LevelsDecoder(nn.Module):
     def _read_words(
         self, level: int, words: Tensor, positions: Tensor, memory: LevelsMemory, state: LevelsState, bias: Tensor
     ) -> tuple[Decoded, tuple[LayerState, ...]]:
-        """Read embedded words (N, T, D), the latest ones, at positions (N, T) with the layers of a level.
+        """Read the latest embedded words (N, T, D), at positions (N, T), with the layers of a level.
 
-        The ``bias`` of the self-attention broadcasts to (B, A, K * T, W). The result's states and context are (N, T,
-        ...). Its weights, which only the phrase level returns, are (B, A, K * T, S).
+        The ``bias`` of the self-attention broadcasts to (B, A, K * T, W). The states and the context in the result have
+        shape (N, T, ...). Only the phrase level returns weights, of shape (B, A, K * T, S).
         """
         embedding, layers, source, layer_states = (
             (self.phrase_embedding, self.phrase.layers, memory.phrase, state.phrase)
             if level == PHRASE
             else (self.sentence_embedding, self.sentence.layers, memory.sentence, state.sentence)
         )
-        # Hypotheses of one sentence share its keys, so they are folded into the time dimension for the layers. A bias
-        # hides the words of other hypotheses.
+        # Hypotheses of one sentence share its keys, so they are folded into the time dimension. A bias hides the words
+        # of the other hypotheses.
         sentences = len(source.bias)
         hidden_words = state.read.bias(sentences)
         if hidden_words is not None:
@@ -204,9 +205,9 @@ class LevelsDecoder(nn.Module):
         return Decoded(states, context, decoded.log_weights), new_layer_states
 
     def _sentence_step(self, word: Tensor, memory: LevelsMemory, state: LevelsState) -> tuple[Decoded, LevelsState]:
-        """Read one more word, (N, 1, D_1), whose label is ``state.last``.
+        """Read one more word, (N, 1, D_1), with the label ``state.last``.
 
-        The word advances the position by its probability of belonging to the sentence level.
+        The position advances by the word's probability of belonging to the sentence level.
         """
         sentence_level = state.last[:, SENTENCE]  # (N,)
         labels = state.labels.append({"keys": sentence_level.view(len(memory.sentence.bias), -1)})
@@ -218,9 +219,9 @@ class LevelsDecoder(nn.Module):
     def _given_labels(
         self, words: list[Tensor], memory: LevelsMemory, phrase: Decoded, state: LevelsState, target_labels: Tensor
     ) -> tuple[Decoded, Tensor]:
-        """Return the steps of the sentence level with given labels, and the aggregator's logits (B, T, 2)."""
-        # A known label is a probability of 0 or 1, shifted by one step because it weights the next step's input. With
-        # all labels known, the sentence level runs over all steps at once.
+        """Return the steps of the sentence level for given labels, and the logits (B, T, 2) of the aggregator."""
+        # A known label is a probability of 0 or 1. The labels are shifted by one step, because a label weights the
+        # input of the next step. If all labels are known, the sentence level runs over all steps at once.
         sentence_level = nn.functional.pad(
             target_labels[:, :-1].ne(PHRASE).float(), (1, 0), value=1.0 / LEVELS
         )  # (B, T)
@@ -243,7 +244,7 @@ def _stack(phrase: Decoded, steps: list[tuple[Decoded, Labels]]) -> DecodedLevel
 
 
 class LevelOutputs:
-    """P(z = 0) g P_gen(y) + P(z = 1) P_1(y), from both levels' output layers and embeddings, (V, D_0) and (V, D_1).
+    """P(z = 0) g P_gen(y) + P(z = 1) P_1(y), computed from the output layers and embeddings, (V, D_0) and (V, D_1).
 
     Its features are the states of both levels and two log-weights, (N, D_0 + D_1 + 2). Its scores are
     log-probabilities.
@@ -253,7 +254,8 @@ class LevelOutputs:
         self.outputs = outputs
         self.embeddings = embeddings
         self.num_candidates = outputs[0].num_candidates
-        self.by_product = all(output.by_product for output in outputs)  # see ``OutputLayer``, of both levels
+        # see ``OutputLayer``; true if it is true for both levels
+        self.by_product = all(output.by_product for output in outputs)
 
     def scores(self, features: Tensor, _embeddings: Tensor) -> Tensor:
         """Return the log-probabilities of the words, (..., V), float32."""
@@ -277,5 +279,5 @@ class LevelOutputs:
 
 
 def mix_levels(log_probs: Sequence[Tensor], weights: Tensor) -> Tensor:
-    """Return the log of the sum of both levels' probabilities (..., M), weighted by exp(``weights``), (..., 2)."""
+    """Return the log of the sum over both levels of probabilities (..., M) times exp(``weights``), (..., 2)."""
     return log_add(*(level_log_probs + weights[..., level, None] for level, level_log_probs in enumerate(log_probs)))

@@ -1,4 +1,4 @@
-"""The encoder of DNPG (Li et al., ACL 2019, sections 2.1 and 2.2): the separator, and one encoder per level.
+"""The encoder of DNPG (Li et al., ACL 2019, sections 2.1 and 2.2): a separator, and one encoder for each level.
 
 Legend: ``B`` batch, ``S`` source length, ``V`` words, ``E`` embedding width and ``H`` hidden width of the separator,
 ``D_0``, ``D_1`` widths of the phrase and the sentence level.
@@ -28,7 +28,7 @@ class LevelSeparator(nn.Module):
     """h = BiLSTM(x); g_l = LSTM([h_l; z_{l-1}], g_{l-1}); P(z_l | X) = GumbelSoftmax(W_g g_l).
 
     Args:
-        hidden_size: ``H``, the width of both directions together, and of the second LSTM.
+        hidden_size: ``H``: the width of both directions together, and the width of the second LSTM.
 
     Raises:
         ValueError: if ``hidden_size`` is odd.
@@ -53,7 +53,7 @@ class LevelSeparator(nn.Module):
             noisy: sample labels instead of using their probabilities.
 
         Returns:
-            Labels. Their values at padding are undefined.
+            The labels. Their values are undefined at padding.
         """
         word_states, _ = run_over_words(self.reader, self.words(tokens), padding_mask)  # (B, S, H)
         hidden = cell = torch.zeros_like(word_states[:, 0])
@@ -65,7 +65,7 @@ class LevelSeparator(nn.Module):
             logits = self.label_proj(new_hidden)  # (B, 2)
             labels = both_labels(logits, temperature, noisy=noisy)
             step_labels.append(labels)
-            # Padding on the left must not change the initial state.
+            # Padding on the left must not change the state.
             skip = padding.unsqueeze(1)
             hidden, cell = torch.where(skip, hidden, new_hidden), torch.where(skip, cell, new_cell)
             last = torch.where(skip, last, labels.used)
@@ -73,15 +73,15 @@ class LevelSeparator(nn.Module):
 
 
 def label_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
-    """Return -log P(z*), summed over the words with a label (DN-P, eq. 10).
+    """Return -log P(z*), summed over the words that have a label (DN-P, eq. 10).
 
-    Log-probabilities are (B, S, 2), labels 0, 1 or -1 for none, (B, S).
+    Log-probabilities have shape (B, S, 2). Labels (B, S) are 0, 1, or -1 for no label.
     """
     return functional.nll_loss(log_probs.flatten(0, 1), labels.flatten(), ignore_index=-1, reduction="sum")
 
 
 class EncodedLevels(NamedTuple):
-    """``phrase`` (B, S, D_0) and ``sentence`` (B, S, D_1) states, undefined at padding, and the words' labels."""
+    """The states ``phrase`` (B, S, D_0) and ``sentence`` (B, S, D_1), undefined at padding, and the words' labels."""
 
     phrase: Tensor
     sentence: Tensor
@@ -89,9 +89,9 @@ class EncodedLevels(NamedTuple):
 
 
 class LevelsEncoder(nn.Module):
-    """Label the words, then encode them once per level.
+    """Label the words, then encode them once for each level.
 
-    The phrase level reads words whose distance is less than ``window``.
+    In the phrase level, a word attends to words whose distance is less than ``window``.
     """
 
     def __init__(self, separator: LevelSeparator, phrase: EmbeddedLevel, sentence: EmbeddedLevel, window: int) -> None:
@@ -111,6 +111,6 @@ class LevelsEncoder(nn.Module):
             self.phrase_embedding(tokens, words.cumsum(dim=1)), neighbour_bias(padding_mask, self.window)
         )
         sentence_level = labels.used[..., SENTENCE]  # (B, S)
-        positions = (sentence_level.exp() * words).cumsum(dim=1)  # p_l = sum of P(z_i = 1) up to l
+        positions = (sentence_level.exp() * words).cumsum(dim=1)  # p_l = sum of P(z_i = 1) for i up to l
         sentence = self.sentence(self.sentence_embedding(tokens, positions), source_bias(sentence_level, padding_mask))
         return EncodedLevels(phrase, sentence, labels)

@@ -1,8 +1,8 @@
-"""The two levels of DNPG (Li et al., ACL 2019, section 2.2): word labels, attention biases, and the layers of a level.
+"""The two levels of DNPG (Li et al., ACL 2019, section 2.2): word labels, attention biases, and layers.
 
 Every word has soft labels, a differentiable choice between classes (Jang et al., ICLR 2017, Gumbel softmax): class 0 =
-phrase level, class 1 = sentence level. Labels are float32 logarithms throughout, because they weight attention, where a
-weight that is rounded to 0 would stay 0.
+phrase level, class 1 = sentence level. Labels are always float32 logarithms. They weight attention, and a weight that
+was rounded to 0 would stay 0.
 
 The Transformer of the phrase level reads only neighbouring words. The Transformer of the sentence level reads all
 words, each weighted by its probability of belonging to the sentence level. Renormalising attention by P(z_l = k) is
@@ -28,8 +28,8 @@ LEVELS = 2
 class Labels(NamedTuple):
     """Log-probabilities of both levels, float32."""
 
-    used: Tensor  # with the noise of training, read by all later computations, (..., 2)
-    expected: Tensor  # without noise, compared with weak labels, (..., 2)
+    used: Tensor  # with the noise of training, used by all later computations, (..., 2)
+    expected: Tensor  # without noise, for the comparison with weak labels, (..., 2)
 
 
 def both_labels(logits: Tensor, temperature: Tensor | float, *, noisy: bool) -> Labels:
@@ -63,7 +63,7 @@ def stack_labels(step_labels: Sequence[Labels]) -> Labels:
 
 
 def even_labels(batch: int, device: torch.device) -> Tensor:
-    """Return z_0 = (1/2, 1/2), the label before the first word, as logarithms like ``soft_labels``, (B, 2)."""
+    """Return the label before the first word, z_0 = (1/2, 1/2), as logarithms like ``soft_labels``, (B, 2)."""
     return torch.full((batch, LEVELS), 1.0 / LEVELS, device=device).log()
 
 
@@ -82,14 +82,14 @@ class Level(nn.Module):
 
 
 class EmbeddedLevel(NamedTuple):
-    """A level with the embedding of its words."""
+    """A level, and the embedding of its words."""
 
     embedding: FractionalEmbedding
     level: Level
 
 
 def label_bias(log_probs: Tensor) -> Tensor:
-    """Return log-probabilities (B, S) of the keys' level as a renormalising attention bias (B, 1, 1, S)."""
+    """Return an attention bias (B, 1, 1, S) that renormalises with the log-probabilities (B, S) of the keys' level."""
     return log_probs[:, None, None, :]
 
 
@@ -99,9 +99,9 @@ def source_bias(log_probs: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 def neighbour_bias(padding_mask: Tensor, window: int) -> Tensor:
-    """Return 0 where |i - j| < window and j is not padding, otherwise -inf: (B, S) -> (B, 1, S, S).
+    """Return a bias that is 0 where |i - j| < window and j is not padding, otherwise -inf: (B, S) -> (B, 1, S, S).
 
-    Padding attends to itself, because no row may be empty. No word attends to padding.
+    Padding attends to itself, because every row needs a finite entry. No word attends to padding.
     """
     place = torch.arange(padding_mask.size(1), device=padding_mask.device)
     near = (place.unsqueeze(1) - place).abs() < window  # (S, S)
@@ -110,7 +110,7 @@ def neighbour_bias(padding_mask: Tensor, window: int) -> Tensor:
 
 
 def past_neighbour_bias(place: Tensor, queries: int, window: int) -> Tensor:
-    """Return 0 where 0 <= i - j < window, otherwise -inf: places (W,), ending with the T queries -> (T, W)."""
+    """Return a bias (T, W) for places (W,) that end with T queries: 0 where 0 <= i - j < window, otherwise -inf."""
     distance = place[-queries:].unsqueeze(1) - place
     return _bias((distance >= 0) & (distance < window))
 

@@ -1,8 +1,8 @@
-"""Fast dropout on CPUs: 16 random bits per number, and masks of one byte.
+"""Fast dropout for CPUs, with 16 random bits per number and masks of one byte.
 
-On a CPU, PyTorch samples a float32 mask number by number. That takes six times as long, needs four times the memory,
-and accounts for 4% of a Transformer's training step. Other devices, and probabilities of 0 and 1, use PyTorch's
-dropout.
+On a CPU, PyTorch samples a float32 mask number by number. That takes six times as long as this module, needs four times
+the memory, and accounts for 4% of a Transformer's training step. Other devices, and probabilities of 0 and 1, use
+PyTorch's dropout.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-DROP_LEVELS = 2**16  # probabilities are rounded to a multiple of 1 / LEVELS
+DROP_LEVELS = 2**16  # probabilities are rounded to a multiple of 1 / DROP_LEVELS
 
 
 class Dropout(nn.Dropout):
@@ -24,7 +24,7 @@ class Dropout(nn.Dropout):
 
 
 def dropout(values: Tensor, probability: float, training: bool) -> Tensor:
-    """Zero numbers of any shape with a probability, and divide the others by the probability of keeping them."""
+    """Set numbers of any shape to 0 with a probability, and divide the others by the probability of keeping them."""
     dropped = round(probability * DROP_LEVELS)
     if not training or not dropped:
         return values
@@ -35,7 +35,7 @@ def dropout(values: Tensor, probability: float, training: bool) -> Tensor:
 
 
 class _Dropout(torch.autograd.Function):
-    """Zero a number if its 16 random bits are among the ``dropped`` smallest of the 2^16 values."""
+    """Set a number to 0 if its 16 random bits are among the ``dropped`` smallest of the 2^16 values."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, dropped: int) -> Tensor:

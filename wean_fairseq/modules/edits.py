@@ -1,10 +1,11 @@
-"""FSET: rewrite a sentence in the way that a similar sentence was rewritten (Kazemnejad et al., ACL 2020).
+"""FSET: rewrite a sentence in the way in which a similar sentence was rewritten (Kazemnejad et al., ACL 2020).
 
-A source is a sentence x and a pair of paraphrases (p, q) that was retrieved for it. The equations follow the authors'
-research code, see docs/equations.md.
+A source consists of a sentence x and a pair of paraphrases (p, q) that was retrieved for it. The equations follow the
+authors' research code, see docs/equations.md.
 
-Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``X`` length of x, ``P`` of p and q, ``Q`` queries of a
-sentence, ``D`` width of embeddings and encoder states, ``Z`` of the edit vector, ``M`` of a micro edit vector.
+Legend: ``B`` batch, ``N`` hypotheses, ``S`` source length, ``X`` length of x, ``P`` length of p and q, ``Q`` queries of
+a sentence, ``D`` width of embeddings and encoder states, ``Z`` width of the edit vector, ``M`` width of a micro edit
+vector.
 """
 
 from collections.abc import Iterable
@@ -34,11 +35,11 @@ class PairedSource(NamedTuple):
     """The segments of a batch of sources, padded on the right.
 
     Attributes:
-        sentence: x, (B, X).
+        sentence: the sentence x, (B, X).
         place: positions of the sentence's tokens in the source, (B, X). The separator that is read as its end symbol
-            has the position of the source's end symbol, if there is one.
-        p: original of the pair, (B, P). It contains only the end symbol if there is no pair.
-        q: paraphrase of the pair, (B, P). It contains only the end symbol if there is no pair.
+            gets the position of the source's end symbol, if there is one.
+        p: original sentence of the pair, (B, P). If there is no pair, it contains only the end symbol.
+        q: paraphrase of the pair, (B, P). If there is no pair, it contains only the end symbol.
         unpaired: number of sources that do not have exactly two separators.
     """
 
@@ -50,23 +51,23 @@ class PairedSource(NamedTuple):
 
 
 def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> PairedSource:
-    """Split sources ``x <separator> p <separator> q``. Text after a further separator is ignored.
+    """Split sources of the form ``x <separator> p <separator> q``. Text after a further separator is ignored.
 
     Args:
         tokens: sources, padded on either side, (B, S).
         end: id of the end symbol. The separator after a sentence is read as this symbol.
         separator: id of the separator.
     """
-    # A token belongs to the segment whose number is the count of separators before it. The separators themselves end
-    # their segment, so they are read as end symbols.
+    # A token belongs to the segment whose number is the count of separators before it. A separator ends its segment, so
+    # it is read as an end symbol.
     separates = tokens.eq(separator)
     number = separates.cumsum(dim=1) - separates.long()  # index of the segment that a token belongs to, (B, S)
     member = torch.stack([tokens.ne(padding_idx) & number.eq(part) for part in range(3)])  # (3, B, S)
     count = member.sum(dim=2)  # (3, B)
-    # Copy all values that the host needs in one transfer from the device.
+    # Copy all values that the CPU needs in one transfer from the device.
     without = separates.sum(dim=1).ne(2).sum()
     longest, *of_pair, unpaired = torch.cat([count.amax(dim=1), without.unsqueeze(0)]).tolist()
-    # A stable sort moves each segment's tokens to the front, so that ``part`` only has to truncate them to a common
+    # A stable sort moves the tokens of each segment to the front. Then ``part`` only has to truncate them to a common
     # length and pad them. An empty segment becomes a single end symbol.
     order = member.byte().sort(dim=2, descending=True, stable=True).indices  # each segment's tokens first
     ended = tokens.masked_fill(separates, end)
@@ -78,7 +79,7 @@ def split_pairs(tokens: Tensor, padding_idx: int, end: int, separator: int) -> P
         return rows.masked_fill((place == 0) & count[which].eq(0).unsqueeze(1), end)
 
     sentence, pair = part(0, longest), max(1, *of_pair)
-    # The sentence's last token was a separator, but attention to it must be shown at the source's own end symbol.
+    # The last token of the sentence was a separator, but attention to it must be shown at the end symbol of the source.
     place, ends = order[0, :, :longest], tokens.eq(end)
     behind = count[0].unsqueeze(1) - 1  # index of the sentence's last token, (B, 1)
     shown = torch.where(ends.any(dim=1, keepdim=True), ends.byte().argmax(dim=1, keepdim=True), place.gather(1, behind))
@@ -90,16 +91,16 @@ class Edits(NamedTuple):
 
     vector: Tensor  # z, (B, Z)
     micro: Tensor  # m_i, (B, P, M)
-    keys: Tensor  # h^p_i, the keys of the attention to them, (B, P, D)
+    keys: Tensor  # h^p_i, the keys of the attention to micro edits, (B, P, D)
     padding_mask: Tensor  # ``True`` at padding of p, (B, P)
 
 
 class EditProvider(nn.Module):
-    """Micro edit vectors of a pair, and the vector of the whole edit.
+    """Computes the micro edit vectors of a pair, and the vector of the whole edit.
 
-    h^q = Encoder(q); [o_0; o] = Decoder([start; p], h^q), which sees all of p; m_i = tanh(W_m o_i + b_m). The same
-    weights are applied in the other direction, from q to p; z = W_z [tanh(W_0 o_0^{pq} + b_0); tanh(W_0 o_0^{qp} +
-    b_0)], with dropout. ``start`` is the word before p whose state summarises the edit.
+    h^q = Encoder(q); [o_0; o] = Decoder([start; p], h^q), where every position attends to all of p; m_i = tanh(W_m o_i
+    + b_m). The same weights are applied in the other direction, from q to p. Then z = W_z [tanh(W_0 o_0^{pq} + b_0);
+    tanh(W_0 o_0^{qp} + b_0)], with dropout. ``start`` is a word before p. Its state summarises the edit.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class EditProvider(nn.Module):
     def forward(self, p: Tensor, q: Tensor, embedding: PositionedEmbedding) -> Edits:
         """Compute the edits of pairs p and q, both of shape (B, P) and padded on the right."""
         originals, rewrites = torch.cat([p, q]), torch.cat([q, p])  # both directions at once, (2B, P)
-        # Encode the rewritten side, then let a decoder read the original side with attention to it. The decoder has no
+        # Encode the rewritten side. Then a decoder reads the original side with attention to it. The decoder has no
         # causal mask, because both sides are known.
         after_bias = padding_bias(rewrites.eq(embedding.padding_idx))
         encoded = embedding(rewrites)
@@ -140,7 +141,8 @@ class EditProvider(nn.Module):
             WordsRead.empty(originals).append(~padding_mask, len(originals)),
             padding_bias(padding_mask),
         )
-        # The state of the start word summarises the edit of each direction. Micro edits and keys are computed from p.
+        # The state of the start word summarises the edit of each direction. Micro edits and keys are computed only from
+        # p.
         both = torch.tanh(self.pool(decoded.states[:, 0])).chunk(2)
         vector = self.dropout(self.edit_proj(torch.cat(both, dim=-1)))
         micro = torch.tanh(self.micro_proj(decoded.states[: len(p), 1:]))
@@ -148,9 +150,9 @@ class EditProvider(nn.Module):
 
 
 class EditedDecoderLayer(DecoderLayer):
-    """A layer that attends to the micro edit vectors after the source, with keys h^p and values m.
+    """A layer that, after the source, also attends to the micro edit vectors, with keys h^p and values m.
 
-    It has the arguments of ``DecoderLayer``, whose states have width D + Z, and the arguments ``D`` and ``M``.
+    It has the arguments of ``DecoderLayer``, whose states have width D + Z, followed by ``D`` and ``M``.
     """
 
     def __init__(self, *sizes: Any, source_dim: int, micro_dim: int) -> None:
@@ -175,13 +177,16 @@ class EditedDecoderLayer(DecoderLayer):
 
 @dataclass(frozen=True)
 class EditedMemory(SourceMemory):
-    """The source and its edits, prepared for the layers."""
+    """The source and the edits, prepared for the layers."""
 
     vector: Tensor  # z, (B, Z)
 
 
 class EditedDecoder(TransformerDecoder):
-    """A decoder that reads z with each word. Its input is [e(y_t); z]. Its output states have the embeddings' width."""
+    """A decoder that reads z together with each word. Its input is [e(y_t); z].
+
+    Its output states have the width of the embeddings.
+    """
 
     def __init__(self, embedding: PositionedEmbedding, layers: Iterable[DecoderLayer], edit_dim: int) -> None:
         super().__init__(embedding, layers)
@@ -189,7 +194,7 @@ class EditedDecoder(TransformerDecoder):
         self.project_back = nn.Linear(width + edit_dim, width)
 
     def remember_edits(self, memory: SourceMemory, edits: Edits) -> EditedMemory:
-        """Return the memory of the source and of the edits."""
+        """Add the edits to the memory of the source."""
         bias = padding_bias(edits.padding_mask)
         edit_layers = [
             layer.remember_edits(edits, bias) for layer in self.layers if isinstance(layer, EditedDecoderLayer)

@@ -1,7 +1,8 @@
 """One step of an LSTM or a GRU, for loops that cannot call a fused layer.
 
 The caller computes the inputs of the gates. The gates have PyTorch's order, so that the weights of ``nn.LSTM`` and
-``nn.GRUCell`` can be used. On a GPU, each step calls the kernel of PyTorch's cells. CPUs have no such kernel.
+``nn.GRUCell`` can be used. On a GPU, each step calls the kernel that PyTorch's cells use. On a CPU, there is no such
+kernel.
 
 Legend: ``B`` batch, ``T`` steps, ``E`` width of words, ``H`` hidden width.
 """
@@ -30,7 +31,7 @@ def lstm_update(
         h_t and c_t, each of shape (B, H).
     """
     if gates.is_cuda and hidden_gates is not None:
-        if added is not None:  # the output gate is needed again after the kernel, so the kernel gets the sum
+        if added is not None:  # the output gate is needed after the kernel, so the kernel gets the sum of the gates
             gates, hidden_gates = gates + hidden_gates, gates.new_zeros(1, 1).expand_as(gates)
         hidden, new_cell, _ = torch.ops.aten._thnn_fused_lstm_cell(gates, hidden_gates, cell)
         if added is None:
@@ -50,8 +51,8 @@ def gru_update(input_gates: Tensor, hidden_gates: Tensor, hidden: Tensor) -> Ten
     """h_t = (1 - z) * n + z * h_{t-1}, n = tanh(input term + r * hidden term).
 
     Args:
-        input_gates: the input's terms of r, z and n, in this order, (B, 3H).
-        hidden_gates: the terms of h_{t-1}, in the same order, (B, 3H).
+        input_gates: terms of the input in r, z and n, in this order, (B, 3H).
+        hidden_gates: terms of h_{t-1}, in the same order, (B, 3H).
         hidden: h_{t-1}, (B, H).
     """
     if hidden.is_cuda:
@@ -72,7 +73,7 @@ class LoopedCell:
         self.is_lstm = isinstance(cell, nn.LSTMCell)
 
     def advance(self, inputs: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Advance one step, from inputs (B, I), h and c (B, H) to the next h and c. A GRU returns c unchanged."""
+        """Advance one step: inputs (B, I), h and c (B, H) -> the next h and c. A GRU returns c unchanged."""
         gates, hidden_gates = self.of_input(inputs), self.of_hidden(hidden)
         if self.is_lstm:
             return lstm_update(gates, cell, hidden_gates=hidden_gates)
@@ -80,9 +81,9 @@ class LoopedCell:
 
 
 class EarlyResetCell:
-    """A GRU cell for a loop over steps, n = tanh(W x + U (r * h_{t-1}) + b): the reset comes before the linear map.
+    """A GRU cell for a loop over steps, with n = tanh(W x + U (r * h_{t-1}) + b): it resets before the linear map.
 
-    PyTorch's GRU, and ``gru_update``, reset after it: n = tanh(W x + r * (U h_{t-1})). ``gru`` contains the weights.
+    PyTorch's GRU and ``gru_update`` reset after the map: n = tanh(W x + r * (U h_{t-1})). ``gru`` contains the weights.
     """
 
     def __init__(self, gru: nn.Module, suffix: str = "") -> None:
@@ -103,7 +104,7 @@ class EarlyResetCell:
 
 
 class LstmLayers:
-    """The layers of an LSTM for a loop over steps in which parts of the input are known only inside the loop.
+    """The layers of an LSTM, for a loop over steps in which part of the input is known only inside the loop.
 
     ``lstm`` contains the weights.
     """
@@ -125,13 +126,13 @@ class LstmLayers:
         dropout: Callable[[Tensor], Tensor],
         added: Sequence[Tensor | None] | None = None,
     ) -> list[Tensor]:
-        """Advance one step, and return the inputs of the layers above the first, each of shape (B, H).
+        """Advance one step, and return the inputs of all layers above the first, each of shape (B, H).
 
         Args:
-            given: the first layer's gates from its whole input, (B, 4H): one step of the result of the method
-                ``given``, plus the contribution of that layer's other inputs.
-            state: h and c of each layer, each of shape (B, H). They are replaced.
-            dropout: dropout on the output of each layer that another layer reads.
+            given: pre-activations of the first layer's gates, (B, 4H): one step of the result of the method ``given``,
+                plus the contribution of the layer's other inputs.
+            state: h and c of each layer, each of shape (B, H). The lists are updated in place.
+            dropout: dropout on the outputs that another layer reads.
             added: summand of the cells of each layer, each of shape (B, H).
         """
         hidden, cell = state

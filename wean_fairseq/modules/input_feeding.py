@@ -1,11 +1,11 @@
-"""Global attention, and a stacked LSTM with input feeding (Luong et al., EMNLP 2015, 3.1 and 3.3), as used by NTS.
+"""Global attention, and a stacked LSTM with input feeding (Luong et al., EMNLP 2015, 3.1 and 3.3), as in NTS.
 
 Terms that do not depend on the decoder are projected once per batch. W_a and the context's half of W_c are applied to
-the encoder outputs, because a mean of projections is the projection of the mean.
+the encoder outputs, because the projection of a mean is the mean of the projections.
 
 Each step reads the previous attentional state in addition to the word, so no fused call can run all steps. Training
-loops over the words as generation does. The words' contribution to the first layer's gates, and the attention's
-projections, are computed before the loop. The vocabulary is scored after it.
+loops over the words, like generation. The words' part of the first layer's gates and the projections of the attention
+are computed before the loop. The vocabulary is scored after the loop.
 
 Legend: ``B`` batch, ``N`` hypotheses, ``T`` target length, ``S`` source length, ``E`` embedding width, ``H`` width of
 decoder states and encoder outputs, ``L`` layers.
@@ -28,10 +28,10 @@ GLOBAL_SCORES = ("dot", "general")
 
 @dataclass(frozen=True)
 class AttentionMemory(Memory):
-    """Encoder output in the form that the decoder steps read."""
+    """The encoder's output in the form that decoder steps read."""
 
     keys: Tensor  # W_a h_i, or h_i for the score dot, (B, S, H)
-    values: Tensor  # contribution of h_i to W_c [c_t; h_t] at weight 1, (B, S, H)
+    values: Tensor  # contribution of h_i to W_c [c_t; h_t] if its attention weight is 1, (B, S, H)
     padding_mask: Tensor  # (B, S)
 
 
@@ -47,20 +47,23 @@ class GlobalAttention(nn.Module):
         self.combine = nn.Linear(2 * hidden_size, hidden_size, bias=False)  # W_c
 
     def remember(self, states: Tensor, padding_mask: Tensor) -> AttentionMemory:
-        """Prepare encoder outputs (B, S, H) for ``over``. ``padding_mask`` (B, S) is ``True`` at padding."""
+        """Prepare the encoder outputs (B, S, H) for ``over``. ``padding_mask`` (B, S) is ``True`` at padding."""
         keys = states if self.key_proj is None else self.key_proj(states)
         of_context = self.combine.weight[:, : states.size(-1)]
         return AttentionMemory(keys, linear(states, of_context), padding_mask)
 
     def over(self, memory: AttentionMemory) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """Return the attention to the source as a function. Create it before a loop over steps and call it inside.
+        """Return the attention to the source as a function.
+
+        Create the function before a loop over steps, and call it inside the loop.
 
         Returns:
-            A function from decoder states h_t, (N, T, H), to attentional states, (N, T, H), and attention weights, (N,
-            T, S). N is a multiple of B.
+            A function that maps decoder states h_t, (N, T, H), to attentional states, (N, T, H), and attention weights,
+            (N, T, S). N is a multiple of B.
         """
         of_keys, of_values = LoopedLinear(memory.keys), LoopedLinear(memory.values.transpose(1, 2))
-        of_state = LoopedLinear(self.combine.weight[:, self.combine.out_features :])  # the decoder state's half of W_c
+        # the half of W_c for the decoder state
+        of_state = LoopedLinear(self.combine.weight[:, self.combine.out_features :])
 
         def attend(query: Tensor) -> tuple[Tensor, Tensor]:
             queries = fold_hypotheses(query, len(memory.keys))  # (B, K * T, H)
@@ -73,18 +76,18 @@ class GlobalAttention(nn.Module):
 
 @dataclass(frozen=True)
 class FedState(State):
-    """State after a step, read by the next step."""
+    """State after a step, which the next step reads."""
 
     layers: LstmState
     fed: Tensor  # the attentional state, (N, H)
 
 
 class InputFeedingLstm(nn.Module):
-    """h_t = LSTM([e(y_{t-1}); a_{t-1}], h_{t-1}), where a_t is the attentional state of the top layer's h_t.
+    """h_t = LSTM([e(y_{t-1}); a_{t-1}], h_{t-1}), where a_t is the attentional state for the top layer's h_t.
 
-    Dropout is applied to the output of every layer that another layer reads, and to a_t before words are scored. The
-    next step reads the same a_t (OpenNMT, and so NTS). With ``dropout_input``, new dropout is applied to the whole
-    input of the first layer instead (the release of EncDecA). In that case the caller has already applied dropout to
+    Dropout is applied to the outputs that another layer reads, and to a_t before words are scored. The next step reads
+    the same a_t, as in OpenNMT and therefore in NTS. With ``dropout_input``, new dropout is applied to the whole input
+    of the first layer instead (the released code of EncDecA). In that case the caller has already applied dropout to
     the words.
     """
 
@@ -99,13 +102,14 @@ class InputFeedingLstm(nn.Module):
         dropout_input: bool,
     ) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(embed_dim + hidden_size, hidden_size, num_layers, batch_first=True)  # contains the weights
+        # only its weights are used
+        self.lstm = nn.LSTM(embed_dim + hidden_size, hidden_size, num_layers, batch_first=True)
         self.attention = attention
         self.dropout = nn.Dropout(dropout)
         self.dropout_input = dropout_input
 
     def start(self, hidden: Tensor, cell: Tensor) -> FedState:
-        """Return the state before the first step, from h and c of every layer, each (L, B, H).
+        """Return the state before the first step, from h and c of every layer, (L, B, H) each.
 
         The attentional state is 0.
         """

@@ -1,10 +1,11 @@
 """An output layer that mixes the logarithms of two models, as DRESS-LS does (Zhang and Lapata, EMNLP 2017).
 
 log P(y_t) = (1 - w_t) log P_base(y_t) + w_t log P_lexical(y_t) - log Z_t, where Z_t makes the probabilities sum to one.
-The normalisers of both models are part of Z_t, so that the mixture is a softmax of mixed scores, which are one matrix
+Z_t includes the normalisers of both models. Therefore the mixture is a softmax of mixed scores, which are one matrix
 product.
 
-Legend: ``N`` tokens, ``V`` words, ``D`` width of the base's features, ``L`` of the lexical model's.
+Legend: ``N`` tokens, ``V`` words, ``D`` width of the base model's features, ``L`` width of the lexical model's
+features.
 """
 
 import copy
@@ -17,12 +18,12 @@ from .query_embedding import LinearScore, Product, QueryEmbedding
 
 
 class LogLinearOutput(QueryEmbedding):
-    """Scores words from [h; c; w]: h of the base (N, D), c of the lexical model (N, L) and its share w (N, 1).
+    """Scores words from [h; c; w]: h of the base model (N, D), c of the lexical model (N, L) and its share w (N, 1).
 
-    The parameters of the base model's part have the same names as the parameters of a linear output layer.
+    The parameters of the base model's part have the names that they have in a linear output layer.
 
-    ``share`` is the usual w. A search may round a row of numbers relative to its largest number (int8). With the factor
-    w on the side of the weights, differences of biases do not exceed the weights in the same row.
+    ``share`` is the usual w. A search may round the numbers of a row relative to the largest number in it (int8). With
+    the factor w on the side of the weights, the differences of biases are not larger than the weights in the same row.
     """
 
     _joined: Tensor | None = None
@@ -45,7 +46,7 @@ class LogLinearOutput(QueryEmbedding):
         return prepared
 
     def _join(self) -> Tensor:
-        """[W; U; w (d - b)] with the usual w, (V, D + L + 1)."""
+        """Return [W; U; w (d - b)] with the usual w, (V, D + L + 1)."""
         base, lexical = _map(self), _map(self.lexical)
         bias_difference = self.usual_share * (lexical.bias - base.bias)
         return torch.cat([base.weight, lexical.weight, bias_difference.unsqueeze(1)], dim=1)

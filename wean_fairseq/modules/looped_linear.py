@@ -1,8 +1,8 @@
-"""Linear maps inside a loop over steps, with one matrix product for the weights' gradient over all steps.
+"""Linear maps for a loop over steps. One matrix product computes the weights' gradient over all steps.
 
-With plain autograd, each map computes a product for its weight's gradient at every step and launches a kernel to add
-it, and more kernels if the weight is a slice of another weight. On a GPU these launches, not the arithmetic, dominate
-the time of a decoder that loops over its steps.
+With plain autograd, every step computes a product for the gradient of each weight and launches a kernel to add it. If
+the weight is a slice of another weight, there are more kernels. On a GPU, these launches dominate the time of a decoder
+that loops over its steps, and not the arithmetic.
 
 Legend: ``N`` rows, ``B`` sentences, ``I`` width in, ``O`` width out.
 """
@@ -18,9 +18,9 @@ from torch.nn.functional import linear
 class LoopedLinear:
     """The map values @ weight.T + bias. Create it before a loop, and call it inside the loop any number of times.
 
-    The weight is (O, I), or one for each sentence, (B, O, I). The bias is (O,) or ``None``. Every backward pass through
-    the steps must also reach the weight, because otherwise its collected values would be added to the values of the
-    next pass.
+    The weight has shape (O, I), or (B, O, I) with one weight for each sentence. The bias has shape (O,) or is ``None``.
+    Every backward pass through the steps must also reach the weight. Otherwise, the values that it has collected would
+    be added to the values of the next pass.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -33,7 +33,7 @@ class LoopedLinear:
             self.weight, self.bias = weights
 
     def __call__(self, values: Tensor) -> Tensor:
-        """Map values (..., I) -> (..., O), or with a weight for each sentence (B, N, I) -> (B, N, O)."""
+        """Map values (..., I) -> (..., O). With one weight for each sentence, map (B, N, I) -> (B, N, O)."""
         if not self.collects:
             return _map(values, self.weight, self.bias)
         result: Tensor = _Product.apply(values, self.weight, self.bias, self.inputs, self.grads)  # type: ignore[no-untyped-call]
@@ -45,10 +45,12 @@ def _map(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class _Weights(torch.autograd.Function):
-    """Weight and bias for all steps. Its backward runs after the backward of all steps. It only stores the lists.
+    """The weight and the bias for all steps. Its backward runs after the backward of all steps.
 
-    A reference to the ``LoopedLinear``, which stores this function's results, would be a cycle that Python cannot
-    collect, and every batch would stay in memory.
+    Its context only stores the lists of collected values.
+
+    It does not refer to the ``LoopedLinear``, which stores the results of this function. That would be a cycle that
+    Python cannot collect, and every batch would stay in memory.
     """
 
     @staticmethod

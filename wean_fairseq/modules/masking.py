@@ -15,10 +15,10 @@ def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
 
     Args:
         scores: unnormalised scores, (B, T, S).
-        padding_mask: ``True`` at padding, (B, S). ``None`` for no mask.
+        padding_mask: ``True`` at padding, (B, S). ``None`` = no mask.
 
     Returns:
-        Weights in the dtype of ``scores``, (B, T, S). A row whose positions are all masked is all zero.
+        Weights in the dtype of ``scores``, (B, T, S). A row in which all positions are masked is zero.
     """
     if padding_mask is None:
         return torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype)
@@ -27,11 +27,14 @@ def masked_softmax(scores: Tensor, padding_mask: Tensor | None) -> Tensor:
 
 
 class _MaskedSoftmax(torch.autograd.Function):
-    """The softmax over unmasked positions. Its gradient is 0 where a weight is 0, so backward needs no mask."""
+    """The softmax over unmasked positions.
+
+    Its gradient is 0 where a weight is 0, so backward does not need the mask.
+    """
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, mask: Tensor) -> Tensor:
-        # A fully masked row is -inf throughout. Its softmax is NaN, so its weights are defined as 0.
+        # A fully masked row contains only -inf. Its softmax would be NaN, so its weights are set to 0.
         weights = torch.softmax(scores.masked_fill(mask, float("-inf")), dim=-1).masked_fill_(mask, 0.0)
         ctx.save_for_backward(weights)
         return weights

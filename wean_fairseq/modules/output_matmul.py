@@ -1,11 +1,11 @@
 """The three matrix products of an output layer: scores, gradient of the queries, gradient of the candidates' rows.
 
-These products and the products of the layers take most of the time of a training step, so it matters which library of
-PyTorch computes them. On a CPU, PyTorch uses MKL for float32 products, which is limited to AVX2 on AMD processors.
-oneDNN, which is also part of PyTorch, uses AVX-512 there. The documented way to select it is
-``torch.backends.mkldnn.matmul.fp32_precision = "bf16"``, which allows oneDNN to round the factors to bfloat16. oneDNN
-does so if it is faster, on processors with matrix instructions for bfloat16 (AMX, and some of ARM), and computes in
-full float32 on others. A probe with products of integers, once per process, shows whether it rounds.
+These products and the products of the layers take most of the time of a training step. Therefore it matters which
+library PyTorch uses for them. On a CPU, PyTorch uses MKL for float32 products. On AMD processors, MKL is limited to
+AVX2, while oneDNN, which is also part of PyTorch, uses AVX-512. The documented way to select oneDNN is
+``torch.backends.mkldnn.matmul.fp32_precision = "bf16"``, which also allows it to round the factors to bfloat16. oneDNN
+rounds if this is faster, on processors with matrix instructions for bfloat16 (AMX, and some of ARM), and computes in
+full float32 on others. Once per process, a probe with products of integers shows whether it rounds.
 
 Legend: ``N`` tokens, ``n`` tokens of a chunk, ``V`` candidates, ``D`` query width.
 """
@@ -20,34 +20,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Loss scale of the gradient at the scores in float16, whose largest number is 65,504 and whose smallest is 2^-24.
+# Factor for the gradient at the scores in float16, whose largest number is 65,504 and whose smallest is 2^-24.
 SCALE = 2.0**15
-# Tokens, query width and candidates of the probe, because a library may choose its kernel by the size of a product.
+# Numbers of tokens, query width and candidates in the probe. A library may choose its kernel by the size of a product.
 _PROBE_SIZES = (128, 256, 1024)
-# Sums of eight odd numbers below 2^20: exact in float32 in any order, and wrong if a factor loses a digit.
+# Number of summands, which are odd numbers below 2^20. The sum is exact in float32 in any order, and wrong if a factor
+# loses a digit.
 _PROBE_TERMS = 8
 
 _CPU = torch.device("cpu")
-_ROUNDED = "bf16"  # value of fp32_precision that lets oneDNN round
-# The dtype to which ``OutputProducts`` round the factors of products of float32 tensors.
+_ROUNDED = "bf16"  # value of fp32_precision that allows oneDNN to round
+# Dtype to which ``OutputProducts`` rounds the factors in products of float32 tensors.
 _rounded: ContextVar[torch.dtype | None] = ContextVar("rounded", default=None)
 
 
 def bf16_products(enabled: bool = True) -> AbstractContextManager[None]:
-    """Make ``OutputProducts`` of float32 tensors round the factors of their products to bfloat16 in this context.
+    """In this context, ``OutputProducts`` rounds the factors in products of float32 tensors to bfloat16.
 
-    The factors are the queries, the candidates' rows, and the gradient of the loss with respect to the scores. A
-    product is summed in float32 and its result is rounded to bfloat16. Softmax, loss, and the sums of gradients over
-    chunks are float32. With u = 2^-8, the error of a score is at most delta = 3.1 u sum_d |q_d w_d|. The error of a
-    token's negative log-likelihood is at most 2 max(delta), and a probability changes by at most the factor exp(2
-    max(delta)), with the maximum over the candidates.
+    The factors are the queries, the rows of the candidates, and the gradient of the loss with respect to the scores. A
+    product is summed in float32 and its result is rounded to bfloat16. The softmax, the loss, and the sums of gradients
+    over chunks are float32. With u = 2^-8, the error of a score is at most delta = 3.1 u sum_d |q_d w_d|. The error of
+    a token's negative log-likelihood is at most 2 max(delta), and a probability changes by at most the factor exp(2
+    max(delta)), where the maximum is over the candidates.
     """
     return _rounded_to(torch.bfloat16 if enabled else None)
 
 
 @contextmanager
 def outside_autocast(device: torch.device) -> Iterator[None]:
-    """Leave autocast, but let ``OutputProducts`` round factors as autocast does in other products.
+    """Leave autocast, but let ``OutputProducts`` round factors as autocast would round them.
 
     On a CPU, float32 products are ``exact_products``.
     """
@@ -67,9 +68,10 @@ def _rounded_to(dtype: torch.dtype | None) -> Iterator[None]:
 
 
 class _Onednn(AbstractContextManager[None]):
-    """Context in which oneDNN may round.
+    """A context in which oneDNN may round.
 
-    The setting is global to the process. It is restored when the last thread leaves, unless other code has changed it.
+    The setting is global to the process. It is restored when the last thread leaves the context, unless other code has
+    changed it in the meantime.
     """
 
     def __init__(self) -> None:
@@ -103,8 +105,8 @@ def exact_products(device: torch.device = _CPU) -> AbstractContextManager[None]:
 
     Whole training steps, including backward, run in this context.
 
-    The setting is global to the process, so products of other threads also use oneDNN in this time. They are also
-    exact.
+    The setting is global to the process, so products of other threads use oneDNN, too, as long as the context is
+    active. Those products are also exact.
     """
     return _onednn if device.type == "cpu" and onednn_is_exact() else nullcontext()
 
@@ -113,7 +115,7 @@ def exact_products(device: torch.device = _CPU) -> AbstractContextManager[None]:
 def onednn_is_exact() -> bool:
     """Return True if oneDNN is available on this machine and computes float32 products in full float32.
 
-    If it rounds, products of other threads are also rounded while this check runs, for a fraction of a second.
+    If it rounds, products of other threads are also rounded while this check runs. It takes a fraction of a second.
     """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
@@ -128,9 +130,9 @@ def _float_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _probes() -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield integer factors in float64 with the layouts of the three products.
+    """Yield integer factors in float64, in the layouts of the three products.
 
-    Each factor in turn has all the digits.
+    In each pair, another factor has all the digits.
     """
     tokens, width, candidates = _PROBE_SIZES
     query, weight, grad_scores = (tokens, width), (candidates, width), (tokens, candidates)
@@ -152,23 +154,23 @@ def _sparse_ones(rows: int, columns: int, terms: int) -> Tensor:
 
 
 def _row_and_column_numbers(rows: int, columns: int) -> tuple[Tensor, Tensor]:
-    """Return numbers of rows (rows, 1) and columns (1, columns) on the CPU, independent of the default device."""
+    """Return row numbers (rows, 1) and column numbers (1, columns) on the CPU, whatever the default device is."""
     return torch.arange(rows, device="cpu").unsqueeze(1), torch.arange(columns, device="cpu").unsqueeze(0)
 
 
 class OutputProducts:
-    """The products of all chunks of tokens, one after the other.
+    """The products for all chunks of tokens, which are processed one after the other.
 
-    The chunks share memory, because each fresh page costs a page fault. 16-bit factors are multiplied without
-    conversion, and a GPU sums in float32. In float16 the loss's gradient at a score, which is between -1 and 1, is
-    multiplied by ``SCALE`` first and its products are divided by it. Its error is 2^-11 of its value from 2^-29 on, and
-    2^-40 below.
+    All chunks use the same memory, because each new page of memory costs a page fault. 16-bit factors are multiplied
+    without conversion, and a GPU sums in float32. In float16, the gradient of the loss at a score, which is between -1
+    and 1, is first multiplied by ``SCALE``, and its products are divided by ``SCALE``. The error of the gradient is
+    2^-11 of its value from 2^-29 on, and 2^-40 below.
 
     Args:
         query: shape (N, D).
         weight: candidates' rows, shape (V, D).
         bias: shape (V,), or ``None``.
-        wanted: which of the three gradients to sum.
+        wanted: which of the three gradients are summed.
         chunk: maximum number of tokens in a chunk.
     """
 
@@ -178,7 +180,7 @@ class OutputProducts:
         self.query, self.weight, self.bias = query.to(self.dtype), weight.to(self.dtype), bias
         self.scale = SCALE if self.dtype == torch.float16 else 1.0
         self._size = chunk, weight.size(0)
-        make = torch.empty_like if query.size(0) else torch.zeros_like  # the first chunk overwrites them
+        make = torch.empty_like if query.size(0) else torch.zeros_like  # the first chunk overwrites the memory
         self._gradients = [
             make(tensor, dtype=torch.float32) if needed and tensor is not None else None
             for needed, tensor in zip(wanted, (query, weight, bias), strict=True)
@@ -186,20 +188,20 @@ class OutputProducts:
 
     @cached_property
     def _held(self) -> Tensor:
-        """Memory for scores in float32."""
+        """Memory for the scores in float32."""
         return self.query.new_empty(self._size, dtype=torch.float32)
 
     @cached_property
     def _low(self) -> Tensor:
-        """Memory for scores in the products' dtype."""
+        """Memory for the scores in the dtype of the products."""
         return self._held if self.dtype == torch.float32 else self.query.new_empty(self._size)
 
     def gradients(self) -> list[Tensor | None]:
-        """Return the gradients of ``query``, ``weight`` and ``bias`` in float32, and ``None`` if not required."""
+        """Return the gradients of ``query``, ``weight`` and ``bias`` in float32, or ``None`` for those not required."""
         return self._gradients
 
     def scores(self, rows: slice) -> Tensor:
-        """Return the scores of some tokens: (n, V) in float32."""
+        """Return the scores (n, V) of some tokens, in float32."""
         product = self._product(rows)
         scores = product if self._low is self._held else self._held[: product.size(0)].copy_(product)
         if self.bias is not None:
@@ -211,9 +213,9 @@ class OutputProducts:
         return torch.mm(query, self.weight.t(), out=self._low[: query.size(0)])
 
     def add_gradients(self, rows: slice, grad_scores: Tensor) -> None:
-        """Backpropagate the float32 gradient at these tokens' scores, (n, V), and add the results.
+        """Backpropagate the float32 gradient (n, V) at these tokens' scores, and add the results to the gradients.
 
-        The first call must be for the tokens from 0 on, because it overwrites the uninitialised memory.
+        The first call must be for the tokens from 0 on, because it overwrites uninitialised memory.
         """
         first = rows.start == 0
         factor, unscaled = grad_scores, 1.0 / self.scale
@@ -232,9 +234,9 @@ def _add_product_(total: Tensor, left: Tensor, right: Tensor, scale: float, firs
     """Compute ``total += scale * left @ right`` in float32, or ``total = ...`` for the ``first`` product."""
     if left.dtype == total.dtype:
         total.addmm_(left, right, beta=0 if first else 1, alpha=scale)
-    elif left.is_cuda:  # the only device with float32 results of 16-bit products
+    elif left.is_cuda:  # only a GPU can return float32 results for 16-bit factors
         _add_(total, torch.mm(left, right, out_dtype=total.dtype), scale, first)
-    elif left.dtype == torch.float16:  # sums of scaled factors would overflow
+    elif left.dtype == torch.float16:  # sums of scaled factors would overflow in float16
         total.addmm_(left.float(), right.float(), beta=0 if first else 1, alpha=scale)
     else:
         _add_(total, left @ right, scale, first)

@@ -1,7 +1,7 @@
-"""REINFORCE for sentences with a given prefix (Zhang and Lapata, EMNLP 2017; MIXER, ICLR 2016).
+"""REINFORCE for sentences whose beginning is given (Zhang and Lapata, EMNLP 2017; MIXER, ICLR 2016).
 
-The first L words of a target are given and trained by cross entropy. The remaining words are sampled from the model and
-trained by the reward of the whole sentence. L decreases from epoch to epoch.
+The first L words of a target are given, and trained by cross entropy. The remaining words are sampled from the model,
+and trained by the reward of the whole sentence. L decreases over the epochs.
 
 Legend: ``B`` sentences, ``T`` words.
 """
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def given_words(epoch: int, first: int, fewer: int, every: int) -> int:
-    """Return L of an epoch (counted from 1): ``first``, decreased by ``fewer`` every ``every`` epochs down to 0."""
+    """Return L of an epoch (counted from 1): ``first``, minus ``fewer`` after every ``every`` epochs, at least 0."""
     return max(0, first - fewer * ((epoch - 1) // every))
 
 
@@ -31,14 +31,14 @@ def policy_loss(lprobs: Tensor, rewards: Tensor, baseline: Tensor, given: Tensor
 
 
 def mean_of_others(rewards: Tensor, counts: Tensor) -> Tensor:
-    """Return the mean reward of the other valid sentences, a baseline that does not depend on the sentence's own words.
+    """Return the mean reward of the other valid sentences. This baseline does not depend on the sentence's own words.
 
     Args:
         rewards: (B,).
         counts: ``True`` for sentences with a reward, (B,).
 
     Returns:
-        b, (B,). 0 if there is no other valid sentence.
+        The baselines b, (B,). A baseline is 0 if there is no other valid sentence.
     """
     valid_rewards = rewards * counts
     others = (counts.sum() - counts.long()).clamp(min=1)

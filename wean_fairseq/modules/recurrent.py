@@ -15,24 +15,24 @@ from .gates import EarlyResetCell
 def stacked_lstm(
     input_dim: int, hidden_size: int, layers: int, dropout: float, *, bidirectional: bool = False
 ) -> nn.LSTM:
-    """Return an LSTM, ``batch_first``, with dropout between its layers.
+    """Return a ``batch_first`` LSTM with dropout between its layers.
 
-    With one layer the dropout is 0, because PyTorch warns about it.
+    For a single layer the dropout is set to 0, because PyTorch would print a warning.
     """
     between = dropout if layers > 1 else 0.0
     return nn.LSTM(input_dim, hidden_size, layers, batch_first=True, dropout=between, bidirectional=bidirectional)
 
 
 class EarlyResetGru(nn.GRU):
-    """A GRU of one layer, ``batch_first``, that resets the state before the linear map, see ``EarlyResetCell``."""
+    """A ``batch_first`` GRU with one layer that resets the state before the linear map, see ``EarlyResetCell``."""
 
     def forward(  # type: ignore[override]
         self, inputs: Tensor, state: Tensor | None = None, padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Read inputs (B, S, E) from ``state`` (D, B, H), by default 0.
+        """Read inputs (B, S, E), starting from ``state`` (D, B, H), which is 0 by default.
 
-        Return outputs (B, S, D * H) and the final state. The state is unchanged and outputs are 0 where
-        ``padding_mask`` (B, S) is ``True``.
+        Return the outputs (B, S, D * H) and the final state. Where ``padding_mask`` (B, S) is ``True``, the state does
+        not change and the outputs are 0.
         """
         outputs, finals = [], []
         for direction in range(2 if self.bidirectional else 1):
@@ -67,16 +67,17 @@ def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) 
             sentence's last word (backwards: after its first word), (L * D, B, H). For an LSTM it is the pair (h, c).
     """
     length = padding_mask.size(1)
-    # Packing requires the words on the left. The outputs are moved back to the words' positions, so that attention
-    # weights match the original source.
+    # Packing requires that the words are on the left. The outputs are moved back to the positions of the words, so that
+    # attention weights match the original source.
     position = torch.arange(length, device=padding_mask.device)
-    shift = padding_mask.long().cumprod(dim=1).sum(dim=1, keepdim=True)  # padding before the first word, (B, 1)
+    # number of padding tokens before the first word, (B, 1)
+    shift = padding_mask.long().cumprod(dim=1).sum(dim=1, keepdim=True)
     words = padding_mask.logical_not().sum(dim=1).clamp(min=1).cpu()
     on_the_left = _gather_positions(inputs, (position + shift) % length)  # (B, S, E)
     packed = pack_padded_sequence(on_the_left, words, batch_first=True, enforce_sorted=False)
     packed_outputs, state = rnn(packed)
-    # The outputs are still sorted by length here. They are reordered below, so that PyTorch does not have to copy the
-    # order from a GPU.
+    # The outputs are still sorted by length here. They are reordered below, so that PyTorch need not copy the order
+    # from a GPU.
     by_length = packed_outputs._replace(unsorted_indices=None)
     outputs, _ = pad_packed_sequence(by_length, batch_first=True, total_length=length)  # (B, S, D * H)
     assert packed.unsorted_indices is not None  # pack_padded_sequence has sorted them
@@ -84,7 +85,7 @@ def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) 
 
 
 def _gather_positions(values: Tensor, position: Tensor) -> Tensor:
-    """Return ``values`` (B, S, C) at each sentence's ``position`` (B, S)."""
+    """Return the ``values`` (B, S, C) at the ``position`` (B, S) of each sentence."""
     batch, length = position.shape
-    row = position + length * torch.arange(batch, device=position.device).unsqueeze(1)  # in (B * S, C)
+    row = position + length * torch.arange(batch, device=position.device).unsqueeze(1)  # row in (B * S, C)
     return values.flatten(0, 1).index_select(0, row.flatten()).view_as(values)

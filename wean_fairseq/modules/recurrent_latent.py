@@ -1,4 +1,4 @@
-"""One latent variable per step, whose value the next step reads: the generative part of DRGD (Li et al., EMNLP 2017).
+"""One latent variable per step, which the next step reads: the generative part of DRGD (Li et al., EMNLP 2017).
 
 Legend: ``N`` rows, ``T`` steps, ``I`` input width, ``H`` hidden width, ``Z`` latent width.
 """
@@ -32,14 +32,14 @@ class RecurrentLatent(nn.Module):
         self.gaussian_proj = nn.Linear(hidden_size, 2 * latent_dim)  # mu_t, log sigma_t^2
 
     def forward(self, inputs: Tensor, latent: Tensor) -> Latents:
-        """Run over all steps from their inputs x_t, (N, T, I), and the z before the first step, (N, Z)."""
+        """Run over all steps, given their inputs x_t, (N, T, I), and the z before the first step, (N, Z)."""
         latent_proj = LoopedLinear(self.latent_proj.weight)
         gaussian_proj = LoopedLinear(self.gaussian_proj.weight, self.gaussian_proj.bias)
         steps = []
         for projected in self.input_proj(inputs).unbind(dim=1):
             mean, log_variance = gaussian_proj(torch.sigmoid(projected + latent_proj(latent))).chunk(2, dim=-1)
             latent = mean
-            if self.training:  # exponential in float32, because half precision overflows
+            if self.training:  # the exponential is computed in float32, because half precision overflows
                 noise = torch.randn_like(mean, dtype=torch.float32)
                 latent = mean + (torch.exp(0.5 * log_variance.float()) * noise).to(mean.dtype)
             steps.append((latent, mean, log_variance))

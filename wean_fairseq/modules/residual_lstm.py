@@ -1,9 +1,9 @@
 """A stack of LSTM layers with residual connections between them (Prakash et al., COLING 2016, section 2.3).
 
-After every n layers the input of these n layers is added to their output. The sum goes only to the next layer. Within a
-layer the recurrence uses the layer's own output, as in the paper's figure 3, so the n layers between two sums run as
-one fused LSTM. The paper can also be read differently (``recurrent``): the residual is added to h_t itself, and the
-recurrence uses the sum at every step.
+After every n layers, the input of these n layers is added to their output. Only the next layer reads the sum. Within a
+layer, the recurrence uses the layer's own output, as in figure 3 of the paper. Therefore the n layers between two sums
+run as one fused LSTM. The paper can also be read differently (``recurrent``): the residual is added to h_t itself, and
+the recurrence uses the sum at every step.
 
 Legend: ``B`` batch, ``T`` steps, ``E`` input width, ``H`` hidden width, ``L`` layers.
 """
@@ -20,11 +20,11 @@ HiddenCells = tuple[Tensor, Tensor]
 class ResidualLstm(nn.Module):
     """h^(l) = LSTM_l(h^(l-1)) + x_(l-n) for l = n, 2n, ..., where x_l is the input of layer l + 1.
 
-    If E and H differ, the first min(E, H) units are added, as in the paper. Layers above the last multiple of n have no
-    residual.
+    If E and H differ, only the first min(E, H) units are added, as in the paper. Layers above the last multiple of n
+    have no residual connection.
 
     Args:
-        residual_every: n. 0 = no residuals.
+        residual_every: the number n. 0 = no residual connections.
         dropout: dropout after every layer, before the sum.
         recurrent: whether the recurrence uses the sum.
     """
@@ -53,12 +53,13 @@ class ResidualLstm(nn.Module):
     def forward(
         self, inputs: Tensor, start: HiddenCells | None = None, padding_mask: Tensor | None = None
     ) -> tuple[Tensor, HiddenCells]:
-        """Run over all steps of inputs (B, T, E).
+        """Run over all steps of the inputs (B, T, E).
 
         Args:
-            inputs: inputs of the lowest layer.
+            inputs: inputs of the first layer.
             start: h and c of every layer before the first step, each of shape (L, B, H). ``None`` = zero.
-            padding_mask: ``True`` at padding on either side, which is skipped, (B, T). These sentences start from zero.
+            padding_mask: ``True`` at padding on either side, which is skipped, (B, T). Sentences with padding start
+                from zero.
 
         Returns:
             The outputs (B, T, H), undefined at padding, and h and c of every layer after the last step, (L, B, H).
@@ -69,7 +70,8 @@ class ResidualLstm(nn.Module):
             assert isinstance(block, nn.LSTM)
             residual = None
             if layers == self.residual_every:
-                # Negative padding truncates. A wider input loses its last units, and a narrower input gets zeros.
+                # Padding by a negative number truncates. A wider input loses its last units, and a narrower input gets
+                # zeros.
                 residual = functional.pad(inputs, (0, block.hidden_size - inputs.size(-1)))  # (B, T, H)
             if residual is not None and self.recurrent:
                 outputs, final = _run_with_sums(block, inputs, residual, state, padding_mask)
@@ -86,7 +88,7 @@ class ResidualLstm(nn.Module):
 def _run_with_sums(
     block: nn.LSTM, inputs: Tensor, residual: Tensor, start: HiddenCells | None, padding_mask: Tensor | None
 ) -> tuple[Tensor, HiddenCells]:
-    """Run a block whose top layer recurs on output plus ``residual`` (B, T, H). Return outputs without it."""
+    """Run a block whose top layer recurs on the sum of output and ``residual`` (B, T, H). Return outputs without it."""
     if start is None:
         zeros = residual.new_zeros(block.num_layers, inputs.size(0), block.hidden_size)
         start = (zeros, zeros)
@@ -111,7 +113,7 @@ def _run_with_sums(
 
 
 def _block_sizes(num_layers: int, residual_every: int) -> list[int]:
-    """Return the number of layers of each block: n each, and the remainder."""
+    """Return the number of layers of each block: n layers each, and a block for the remaining layers."""
     if residual_every == 0:
         return [num_layers]
     full, rest = divmod(num_layers, residual_every)

@@ -1,8 +1,8 @@
-"""The input of the original Transformer: scaled word embeddings and sinusoidal positions (AIAYN, sections 3.4, 3.5).
+"""The input of the original Transformer: scaled word embeddings plus sinusoidal positions (AIAYN, 3.4 and 3.5).
 
-Positions need not be whole numbers (DNPG, Li et al., ACL 2019, section 2.2). Words of phrases are invisible to the
-sentence level and should not occupy a position there. Therefore a word's position is the number of sentence-level words
-up to it, each counted with its probability.
+Positions need not be whole numbers (DNPG, Li et al., ACL 2019, section 2.2). The sentence level does not see words of
+phrases, so they should not occupy positions there. Therefore a word's position is the number of sentence-level words up
+to it, where each word counts with its probability.
 
 Legend: ``B`` batch, ``T`` length, ``D`` width, ``V`` words.
 """
@@ -28,9 +28,9 @@ def check_length(length: int, most: int) -> None:
 
 
 class SinusoidalEmbedding(nn.Module):
-    """sqrt(D) e(word) + PE(position), followed by dropout. It is an alternative to ``PositionedEmbedding``.
+    """sqrt(D) e(word) + PE(position), followed by dropout. It can be used instead of ``PositionedEmbedding``.
 
-    Positions count from the first column, so padding must be on the right.
+    Positions are counted from the first column, so padding must be on the right.
     """
 
     positions: Tensor
@@ -41,12 +41,12 @@ class SinusoidalEmbedding(nn.Module):
         self.max_positions = max_positions
         self.padding_idx = -1 if words.padding_idx is None else words.padding_idx
         self.scale = math.sqrt(words.embedding_dim)
-        # The positions are constants, so checkpoints do not contain them.
+        # The positions are constants, so they are not stored in checkpoints.
         self.register_buffer("positions", sinusoid(torch.arange(max_positions), words.embedding_dim), persistent=False)
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None) -> Tensor:
-        """Embed tokens (N, T), which follow the words of ``read``: (N, T, D).
+        """Embed tokens (N, T) that follow the words of ``read``: (N, T, D).
 
         Raises:
             ValueError: if there are more tokens than positions.
@@ -59,14 +59,14 @@ class SinusoidalEmbedding(nn.Module):
 
 
 def sinusoid(positions: Tensor, dim: int) -> Tensor:
-    """Return sin(p / 10000^(2k / D)) in dimension 2k, cosine in 2k + 1 (AIAYN, section 3.5): (...) -> (..., D)."""
+    """Return sin(p / 10000^(2k / D)) in dimension 2k, and the cosine in 2k + 1 (AIAYN, 3.5): (...) -> (..., D)."""
     twice_k = torch.arange(0, dim, 2, device=positions.device)
     angles = positions.float().unsqueeze(-1) * LONGEST_WAVE ** (-twice_k / dim)  # (..., D / 2, rounded up)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)[..., :dim]
 
 
 class FractionalEmbedding(nn.Module):
-    """sqrt(D) word + sinusoid(position), with dropout (Vaswani et al., sections 3.4 and 5.4).
+    """sqrt(D) e(word) + sinusoid(position), followed by dropout (AIAYN, sections 3.4 and 5.4).
 
     Args:
         words: embedding (V, D), which is initialised here.
@@ -92,7 +92,7 @@ class FractionalEmbedding(nn.Module):
         return self.place(self.words(tokens), positions)
 
     def place(self, words: Tensor, positions: Tensor) -> Tensor:
-        """Apply ``forward`` to words that are already embedded, (B, T, D)."""
+        """Apply ``forward`` to words (B, T, D) that are already embedded."""
         words = words * self.scale
         embedded: Tensor = self.dropout(words + sinusoid(positions, words.size(-1)).to(words.dtype))
         return embedded

@@ -1,4 +1,4 @@
-"""Softmax cross entropy of tokens whose scores are already computed, and its gradient in the memory of the scores.
+"""Softmax cross entropy of tokens whose scores are known, and its gradient, which overwrites the scores.
 
 Label smoothing follows fairseq's ``label_smoothed_cross_entropy``: with V candidates and eps_i = eps / (V - 1), loss =
 (1 - eps - eps_i) * nll - eps_i * sum_j log p_j, whose gradient with respect to score j is p_j - (1 - eps - eps_i) * [j
@@ -10,7 +10,7 @@ Legend: ``n`` tokens, ``V`` candidates.
 import torch
 from torch import Tensor
 
-# Below this probability -log(p) is computed from the scores, because p loses digits near float32's smallest number.
+# Below this probability, -log(p) is computed from the scores, because p loses digits near the smallest float32 number.
 TINY_PROBABILITY = 1e-30
 
 
@@ -22,7 +22,7 @@ def loss_of_scores(scores: Tensor, target: Tensor, eps: float) -> tuple[Tensor, 
 
 
 def smooth(nll: Tensor, lse: Tensor, score_sum: Tensor | None, num_candidates: int, eps: float) -> Tensor:
-    """Return the summed smoothed loss from terms of every token (n,): -sum_j log p_j = V * lse - sum_j score_j."""
+    """Return the summed smoothed loss of terms (n,), one for each token: -sum_j log p_j = V * lse - sum_j score_j."""
     if score_sum is None:
         return nll.sum()
     eps_i = eps / (num_candidates - 1)
@@ -30,21 +30,22 @@ def smooth(nll: Tensor, lse: Tensor, score_sum: Tensor | None, num_candidates: i
 
 
 def softmax_gradient_(scores: Tensor, target: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Overwrite float32 scores (n, V) with the loss's gradient at them. Return the same sums as ``loss_of_scores``."""
+    """Overwrite float32 scores (n, V) with the gradient of the loss. Return the same sums as ``loss_of_scores``."""
     num_candidates = scores.size(1)
     column = target.unsqueeze(1)
     target_score = scores.gather(1, column).squeeze(1)
     score_sum = scores.sum(dim=1) if eps else None
-    # A GPU returns the position of the maximum at no cost. On a CPU, that takes longer than reading the score again.
+    # A GPU returns the position of the maximum at no extra cost. On a CPU, this takes longer than reading the score
+    # again.
     row_max, place = scores.max(dim=1, keepdim=True) if scores.is_cuda else (scores.amax(dim=1, keepdim=True), None)
     torch.softmax(scores, dim=1, out=scores)
     target_prob = scores.gather(1, column).squeeze(1)
     nll, lse = -target_prob.log(), target_score
     tiny = target_prob <= TINY_PROBABILITY
-    # The log-sum-exp is needed only in these cases. Asking whether a probability is tiny would make the host wait for a
-    # GPU.
+    # The log-sum-exp is needed only in these cases. On a GPU, asking whether a probability is tiny would make the CPU
+    # wait.
     if eps or place is not None or tiny.any():
-        # The largest probability is exp(max - lse) and never tiny, so it yields the log-sum-exp without a second
+        # The largest probability is exp(max - lse). It is never tiny, so it yields the log-sum-exp without a second
         # exponential.
         largest = scores.amax(dim=1, keepdim=True) if place is None else scores.gather(1, place)
         lse = (row_max - largest.log()).squeeze(1)

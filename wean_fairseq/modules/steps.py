@@ -1,10 +1,10 @@
 """One step of a decoder: the ``Memory`` that it reads, the ``State`` that it returns, and the ``Step`` itself.
 
-The memory is the source in the form that steps read. It has one row per sentence, independent of the number of
-hypotheses. The hypotheses of a sentence are next to each other and share its row, so that no part of the source is
-repeated for a beam. The state has one row per hypothesis.
+The memory is the source in the form that steps read. It has one row per sentence, however many hypotheses there are.
+The hypotheses of a sentence are next to each other and share its row, so the source need not be repeated for a beam.
+The state has one row per hypothesis.
 
-Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` steps, ``S`` source length, ``D`` width of the
+Legend: ``B`` sentences, ``N`` hypotheses (K of each sentence), ``T`` steps, ``S`` source length, ``D`` width of the
 features.
 """
 
@@ -23,16 +23,16 @@ from .masking import masked_softmax
 class Rows:
     """Tensors with one row per sentence or hypothesis. A field may be ``None``."""
 
-    row_axis: ClassVar[int] = 0  # dimension of the tensors that contains the rows
+    row_axis: ClassVar[int] = 0  # the dimension that contains the rows
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
-        """Select the rows (R,) of every tensor. A field that is itself ``Rows`` gets all the arguments."""
+        """Select the rows (R,) of every tensor. A field that is itself of type ``Rows`` gets all the arguments."""
         return self._change(
             lambda tensor: tensor.index_select(self.row_axis, rows), lambda inner: inner.select(rows, *more)
         )
 
     def contiguous(self) -> Self:
-        """Store every tensor without gaps, so that products of its slices need no copies."""
+        """Store every tensor in contiguous memory, so that products of its slices need no copies."""
         return self._change(Tensor.contiguous, Rows.contiguous)
 
     def _change(self, change: Callable[[Tensor], Tensor], change_rows: Callable[["Rows"], "Rows"]) -> Self:
@@ -50,15 +50,18 @@ class Rows:
 
 @dataclass(frozen=True)
 class Memory(Rows):
-    """The source tensors that every step reads, each of shape (B, ...). A search selects the remaining sentences."""
+    """The source tensors that every step reads, each of shape (B, ...).
+
+    A search selects the rows of the remaining sentences.
+    """
 
 
 @dataclass(frozen=True)
 class State(Rows):
-    """State after a step, which the next step reads, as tensors of shape (N, ...).
+    """State after a step, which the next step reads. Its tensors have shape (N, ...).
 
-    A search selects the remaining hypotheses (N',), grouped by sentence. The second argument contains their sentences
-    (B',), as for ``Memory``. ``None`` = all sentences, in place.
+    A search selects the remaining hypotheses (N',), grouped by sentence. The second argument of ``select`` contains
+    their sentences (B',), as for ``Memory``. ``None`` = all sentences remain at their place.
     """
 
 
@@ -74,19 +77,20 @@ class LstmState(State):
 
 @dataclass(frozen=True)
 class LstmStart(Memory):
-    """A source of which steps only use the first state."""
+    """A source from which steps only use the initial state."""
 
     start: LstmState
 
 
 @dataclass(frozen=True)
 class Step:
-    """The result of steps before the words of the vocabulary are scored."""
+    """The result of one or more steps, before the words of the vocabulary are scored."""
 
     features: Tensor  # inputs of the output layer, which scores the words, (N, T, D)
     attention: Tensor | None  # weights of the source positions, (N, T, S). ``None`` for models without attention
     copying: Copying | None = None  # scores of copying. ``None`` for models that do not copy
-    extra: Mapping[str, Tensor] = field(default_factory=dict)  # tensors for a family's display or loss, by name
+    # further tensors of a family, for display or for its loss, by name
+    extra: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def fold_hypotheses(values: Tensor, sentences: int) -> Tensor:
@@ -95,7 +99,7 @@ def fold_hypotheses(values: Tensor, sentences: int) -> Tensor:
 
 
 def repeat_for_hypotheses(values: Tensor, hypotheses: int) -> Tensor:
-    """Repeat a small tensor for the hypotheses of each sentence: (B, ...) -> (N, ...)."""
+    """Repeat a small tensor for each hypothesis of each sentence: (B, ...) -> (N, ...)."""
     count = hypotheses // len(values)
     return values if count == 1 else values.repeat_interleave(count, dim=0)
 
@@ -106,5 +110,5 @@ def attention_weights(scores: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 def weighted_sum(weights: Tensor, values: Tensor) -> Tensor:
-    """Return the weighted sum over the source for one step: weights (N, S), values (B, S, D) -> (N, D)."""
+    """Return the weighted sum over the source in one step: weights (N, S), values (B, S, D) -> (N, D)."""
     return torch.bmm(fold_hypotheses(weights.unsqueeze(1), len(values)), values).flatten(0, 1)

@@ -1,7 +1,7 @@
-"""Split a text into chunks, each ended by a separator, with one row per chunk, and join them again.
+"""Split texts into chunks that end with a separator, with one row per chunk, and join them again.
 
-A chunk that is planned separately (Wang et al., COLING 2016) depends on the previous text only through its words, so
-that training can process all chunks of a batch at once.
+A separately planned chunk (Wang et al., COLING 2016) depends on the previous text only through its words. Therefore
+training can process all chunks of a batch at once.
 
 Legend: ``B`` batch, ``T`` length of the text, ``R`` chunks of all texts, ``L`` length of the longest chunk, ``M``
 longest text before a chunk.
@@ -14,18 +14,18 @@ from torch import Tensor
 
 
 class Chunks(NamedTuple):
-    """The positions of the chunks of a batch of texts."""
+    """Positions of the chunks in a batch of texts."""
 
-    text: Tensor  # index of each chunk's text, (R,)
+    text: Tensor  # index of the text that contains each chunk, (R,)
     number: Tensor  # index of each chunk in its text, from 0, (R,)
     start: Tensor  # first step of each chunk, (R,)
-    row: Tensor  # index of each step's chunk, (B, T)
-    real: Tensor  # ``True`` at steps that are not padding, (B, T)
+    row: Tensor  # index of the chunk that contains each step, (B, T)
+    real: Tensor  # True at steps that are not padding, (B, T)
     length: int  # length of the longest chunk, ``L``
     before: int  # maximum number of steps before the last chunk of a text
 
     def split(self, values: Tensor) -> Tensor:
-        """Give each chunk its own row: (B, T, ...) -> (R, L, ...), zero after a chunk's end."""
+        """Give each chunk its own row: (B, T, ...) -> (R, L, ...), with zeros after the end of a chunk."""
         text = self.text.unsqueeze(1)
         step = self.start.unsqueeze(1) + torch.arange(self.length, device=values.device)  # (R, L)
         inside = step < self.row.size(1)
@@ -34,7 +34,7 @@ class Chunks(NamedTuple):
         return _zero_outside(values[text, step], own & inside & self.real[text, step])
 
     def join(self, rows: Tensor) -> Tensor:
-        """Invert ``split``: (R, L, ...) -> (B, T, ...), zero at padding."""
+        """Invert ``split``: (R, L, ...) -> (B, T, ...), with zeros at padding."""
         offset = torch.arange(self.row.size(1), device=rows.device) - self.start[self.row]  # (B, T)
         return _zero_outside(rows[self.row, offset.clamp(max=self.length - 1)], self.real)
 
@@ -45,22 +45,22 @@ def _zero_outside(values: Tensor, inside: Tensor) -> Tensor:
 
 
 def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
-    """Find the chunks among the words that a decoder reads, (B, T).
+    """Find the chunks among the words (B, T) that a decoder reads.
 
-    The decoder reads a start symbol, then words and separators, then padding. The very first step, and every step that
-    reads a separator, starts a new chunk.
+    The decoder reads a start symbol, then words and separators, then padding. The first step and every step that reads
+    a separator start a new chunk.
     """
     real = words.ne(padding_idx)
     real[:, 0] = True
     begins = words.eq(separator)
     begins[:, 0] = True
     place = torch.arange(words.size(1), device=words.device)
-    # The distance of each step to the last beginning of a chunk before it.
+    # Distance between each step and the start of its chunk.
     offset = place - (place * begins).cummax(dim=1).values
-    # Copy all values that the host needs in one transfer from the device.
+    # Copy all values that the CPU needs in one transfer from the device.
     sizes = torch.stack([begins.sum(), (offset * real).max() + 1, (place * begins).max()]).tolist()
     count, length, before = map(int, sizes)
-    # Each beginning gets one row of the result. Sorting the flags lists their positions.
+    # Each start of a chunk gets one row in the result. Sorting the flags lists their positions.
     first = begins.flatten().byte().sort(descending=True, stable=True).indices[:count]  # sorted by text, then by step
     row = begins.flatten().cumsum(dim=0).view_as(words) - 1
     number = begins.cumsum(dim=1).flatten()[first] - 1
@@ -69,8 +69,8 @@ def find_chunks(words: Tensor, padding_idx: int, separator: int) -> Chunks:
 
 def text_before(words: Tensor, chunks: Chunks, padding_idx: int) -> Tensor:
     """Return the text before each chunk, without the start symbol: (B, T) -> (R, M), padded on the right."""
-    # Return at least one word, even if it is padding, so that the module that reads the text is used in every batch of
-    # distributed training.
+    # Return at least one word, even if it is padding, because distributed training requires that every batch uses the
+    # module that reads the text.
     longest = max(1, chunks.before)
     previous_text = words[:, 1 : longest + 1][chunks.text]  # (R, M)
     place = torch.arange(previous_text.size(1), device=words.device)

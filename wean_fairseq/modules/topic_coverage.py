@@ -1,7 +1,7 @@
 """Multi-topic-aware attention: a coverage vector tracks how much of each topic is left (Feng et al., IJCAI 2018).
 
-A topic's attention score is multiplied by its coverage, which starts at 1 and decreases by alpha_tj / phi_j at every
-step. phi_j is the number of the essay's N steps reserved for topic j. All values are float32.
+The attention score of a topic is multiplied by its coverage, which starts at 1 and decreases by alpha_tj / phi_j at
+every step. phi_j is the number of the essay's N steps that are reserved for topic j. All values are float32.
 
 Legend: ``B`` batch, ``T`` steps, ``k`` topic slots, ``E`` embedding width, ``N`` length of an essay.
 """
@@ -13,7 +13,7 @@ from .masking import masked_softmax
 
 
 class TopicImportance(nn.Module):
-    """phi = N sigmoid([T_1; ...; T_k] U_f), the number of the essay's steps reserved for each topic.
+    """phi = N sigmoid([T_1; ...; T_k] U_f), the number of steps of the essay that are reserved for each topic.
 
     A slot without a topic is treated as a zero vector.
     """
@@ -26,7 +26,7 @@ class TopicImportance(nn.Module):
         """Return phi.
 
         Args:
-            topics: the topics' embeddings T_j, zero in slots without a topic, (B, k, E).
+            topics: embeddings T_j of the topics, zero in slots without a topic, (B, k, E).
             lengths: N of each essay, (B,).
 
         Returns:
@@ -42,7 +42,7 @@ def attend_uncovered(
     """Return alpha_t = softmax_j(C_{t-1,j} g_tj) and C_t = C_{t-1} - alpha_t / phi.
 
     Args:
-        scores: g_t without coverage, v . tanh(W h_{t-1} + U T_j), (B, k).
+        scores: scores g_t without coverage, v . tanh(W h_{t-1} + U T_j), (B, k).
         coverage: C_{t-1}, (B, k).
         importance: phi, (B, k).
         padding_mask: ``True`` at slots without a topic, (B, k).

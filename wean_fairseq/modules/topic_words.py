@@ -1,4 +1,4 @@
-"""The topic words of a source as a list of slots. Topic j is in slot j, independent of padding.
+"""The topic words of a source, arranged in slots. Topic j is always in slot j, whatever the padding is.
 
 Legend: ``B`` batch, ``S`` source length, ``T`` target length, ``k`` topic slots.
 """
@@ -12,13 +12,13 @@ from torch import Tensor
 class TopicWords(NamedTuple):
     """The topics of a batch."""
 
-    tokens: Tensor  # the topic in each slot, ``padding_idx`` in empty slots, (B, k)
+    tokens: Tensor  # topic in each slot, or ``padding_idx`` in empty slots, (B, k)
     padding_mask: Tensor  # ``True`` at empty slots, (B, k)
-    slot: Tensor  # slot of each source position's topic, -1 for other positions, (B, S)
+    slot: Tensor  # slot of the topic at each source position, or -1 at other positions, (B, S)
 
 
 def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: int | None = None) -> TopicWords:
-    """Put the words of each source, without end symbol and padding, into slots.
+    """Put the words of each source into slots, without end symbols and padding.
 
     Args:
         src_tokens: topic words and end symbols, padded on either side, (B, S).
@@ -33,18 +33,18 @@ def topic_words(src_tokens: Tensor, padding_idx: int, eos_idx: int, num_slots: i
     if length > slots and (most := int(is_topic.sum(dim=1).max())) > slots:
         raise ValueError(f"a source has {most} topic words, but there are only {slots} slots for them.")
     slot = (is_topic.cumsum(dim=1) - 1).masked_fill(~is_topic, -1)
-    # An additional column receives all tokens that are not topics, and is removed again.
+    # An additional column receives all tokens that are not topics. It is removed afterwards.
     tokens = src_tokens.new_full((batch, slots + 1), padding_idx)
     tokens = tokens.scatter(1, slot.masked_fill(~is_topic, slots), src_tokens)[:, :slots]
     return TopicWords(tokens, tokens.eq(padding_idx), slot)
 
 
 def scatter_to_source(values: Tensor, slot: Tensor) -> Tensor:
-    """Move values from topic slots to the topics' source positions. Other positions are zero.
+    """Move values from topic slots to the source positions of the topics. Other positions are zero.
 
     Args:
         values: one value per step and slot, (B, T, k).
-        slot: the slots of ``TopicWords``, (B, S).
+        slot: see ``TopicWords``, (B, S).
 
     Returns:
         Shape (B, T, S).

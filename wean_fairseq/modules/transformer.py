@@ -1,9 +1,9 @@
-"""The Transformer of the C-DNPG table: post-norm layers in the shape of BERT, learned positions, a tied output layer.
+"""The Transformer of the C-DNPG table: post-norm layers as in BERT, learned positions, and a tied output layer.
 
-After Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention accepts an additive bias for
-masks and for the terms that a paper adds to the scores. A layer of such a paper overrides ``forward`` and adds its own
-term to the ``bias``, or it gets an ``attention`` with more inputs (``Keyed``). Attention weights are returned as
-float32 logarithms, so that positions with almost no weight still get a gradient.
+It follows Vaswani et al. (NeurIPS 2017, "AIAYN") and Devlin et al. (NAACL 2019). Attention accepts an additive bias,
+for masks and for terms that a paper adds to the scores. A layer of such a paper overrides ``forward`` and adds its term
+to the ``bias``, or it gets an ``attention`` with more inputs (``Keyed``). Attention weights are returned as float32
+logarithms, so that positions with very small weights still get a gradient.
 
 Legend: ``B`` batch, ``T`` queries (target length), ``S`` keys (source length), ``D`` width, ``A`` heads, ``d`` = D / A,
 ``F`` inner width of the feed-forward part, ``V`` words.
@@ -25,8 +25,8 @@ from .words_read import WordsRead
 NORM_EPS = 1e-12
 INIT_STD = 0.02
 
-# States (B, S, D) in the form that attention reads: ``keys`` and ``values``, each of shape (B, A, S, d), and the
-# additional tensors of a paper, whose words are in the same dimension.
+# States (B, S, D) in the form that attention reads: ``keys`` and ``values``, each of shape (B, A, S, d), and additional
+# tensors of a paper with the words in the same dimension.
 Keyed = dict[str, Tensor]
 
 
@@ -58,13 +58,13 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(dim, dim)
 
     def with_source_widths(self, key_dim: int, value_dim: int) -> Self:
-        """Compute keys and values from states of other widths, and return itself."""
+        """Compute keys and values from states of other widths, and return this module."""
         self.key_proj = nn.Linear(key_dim, self.key_proj.out_features)
         self.value_proj = nn.Linear(value_dim, self.value_proj.out_features)
         return self
 
     def project(self, states: Tensor, values: Tensor | None = None) -> Keyed:
-        """Return keys of states (B, S, D), and values of the same or of other states (B, S, value_dim)."""
+        """Return the keys of states (B, S, D), and the values of the same or of other states (B, S, value_dim)."""
         values = states if values is None else values
         return {"keys": self._split_heads(self.key_proj(states)), "values": self._split_heads(self.value_proj(values))}
 
@@ -73,12 +73,12 @@ class MultiHeadAttention(nn.Module):
 
         Args:
             states: inputs of the queries, shape (B, T, D).
-            memory: ``project`` of the states (B, S, D) to attend to.
-            bias: added to the scores, broadcast to (B, A, T, S). -inf at positions that must not be read. No row may be
-                all -inf.
-            with_weights: return the weights, before dropout. The fused kernel cannot be used then.
+            memory: result of ``project`` for the states (B, S, D) to attend to.
+            bias: is added to the scores, broadcast to (B, A, T, S). It is -inf at positions that must not be read.
+                Every row needs a finite entry.
+            with_weights: also return the weights before dropout. In that case, the fused kernel cannot be used.
         """
-        # A CPU's fused kernel has no dropout, and multiplies the small matrices of the heads one by one.
+        # On a CPU, the fused kernel has no dropout, and multiplies the small matrices of the heads one by one.
         if with_weights or states.device.type == "cpu":
             return self.read(self.log_weights(states, memory, bias), memory["values"], with_weights=with_weights)
         query = self._split_heads(self.query_proj(states))  # (B, A, T, d)
@@ -94,13 +94,16 @@ class MultiHeadAttention(nn.Module):
         return Attended(self._output(heads), None)
 
     def log_weights(self, states: Tensor, memory: Keyed, bias: Tensor | None) -> Tensor:
-        """Return the logarithms of the attention weights, (B, A, T, S), float32, given the arguments of ``forward``."""
+        """Return the logarithms of the attention weights, (B, A, T, S), float32.
+
+        The arguments are those of ``forward``.
+        """
         return attention_log_weights(self._split_heads(self.query_proj(states)), memory["keys"], bias)
 
     def read(self, log_weights: Tensor, values: Tensor, *, with_weights: bool) -> Attended:
-        """Return the sum of the values (B, A, S, d), weighted by (B, A, T, S), with dropout on the weights.
+        """Return the sum of the values (B, A, S, d), weighted with dropout by the weights (B, A, T, S).
 
-        Without ``with_weights``, ``log_weights`` may be overwritten.
+        Unless ``with_weights`` is set, ``log_weights`` may be overwritten.
         """
         kept = with_weights or torch.is_grad_enabled()
         weights = dropout(log_weights.exp() if kept else log_weights.exp_(), self.dropout, self.training)
@@ -125,7 +128,7 @@ class FeedForward(nn.Sequential):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention and feed-forward, each followed by dropout, the residual and layer normalisation.
+    """Self-attention and feed-forward part, each followed by dropout, residual connection and layer normalisation.
 
     Args:
         dim: ``D``.
@@ -161,9 +164,9 @@ class EncoderLayer(nn.Module):
 
 
 class PositionedEmbedding(nn.Module):
-    """LayerNorm(word + position + segment), with dropout, as in BERT with one segment.
+    """LayerNorm(word + position + segment), followed by dropout, as in BERT with one segment.
 
-    Positions count from the first token that is not padding, so that padding on either side changes nothing.
+    Positions are counted from the first token that is not padding, so padding on either side changes nothing.
     """
 
     def __init__(self, words: nn.Embedding, max_positions: int, dropout: float) -> None:
@@ -177,9 +180,9 @@ class PositionedEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, tokens: Tensor, read: WordsRead | None = None, added: Tensor | None = None) -> Tensor:
-        """Embed tokens (N, T), which follow the words of ``read``: (N, T, D).
+        """Embed tokens (N, T) that follow the words of ``read``: (N, T, D).
 
-        ``added`` (N, T, D) is included in the sum.
+        ``added`` (N, T, D) is added to the embeddings.
 
         Raises:
             ValueError: if there are more tokens than positions.
@@ -189,7 +192,7 @@ class PositionedEmbedding(nn.Module):
         if read is not None and read.length:
             place, length = place + read.count.unsqueeze(1), length + read.length
         position = place.clamp(min=0)
-        if length > self.max_positions:  # check whether a sentence is longer without padding
+        if length > self.max_positions:  # check whether a sentence is still longer without padding
             check_length(int(position.max()) + 1, self.max_positions)
         summed = self.words(tokens) + self.positions(position) + self.segment
         embedded: Tensor = self.dropout(self.norm(summed if added is None else summed + added))
@@ -210,7 +213,7 @@ class TransformerEncoder(nn.Module):
         Args:
             tokens: shape (B, S), padded on either side.
             padding_mask: ``True`` at padding, shape (B, S).
-            added: included in the embedding of the tokens, shape (B, S, D).
+            added: added to the embeddings of the tokens, shape (B, S, D).
 
         Returns:
             States (B, S, D), undefined at padding: the input of each layer, from bottom to top, and finally the output
@@ -224,7 +227,7 @@ class TransformerEncoder(nn.Module):
 
 
 class TiedOutput(OutputLayer):
-    """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, with E the embedding of the decoder."""
+    """Scores of words as in BERT: E LayerNorm(GELU(W h + b)) + b_V, where E is the embedding of the decoder."""
 
     def __init__(self, dim: int, num_embeddings: int, unk_index: int) -> None:
         super().__init__(num_embeddings, unk_index=unk_index)
@@ -243,19 +246,19 @@ def attention_log_weights(query: Tensor, keys: Tensor, bias: Tensor | None) -> T
 
 
 def padding_bias(padding_mask: Tensor) -> Tensor:
-    """Return -inf at padding, except in rows of only padding, and 0 elsewhere: (B, S) -> (B, 1, 1, S), float32."""
+    """Return a bias (B, 1, 1, S) that is -inf at padding and 0 elsewhere. Rows that contain only padding are 0."""
     hidden = padding_mask & ~padding_mask.all(dim=1, keepdim=True)
     bias = torch.zeros(hidden.shape, device=hidden.device).masked_fill(hidden, float("-inf"))
     return bias[:, None, None, :]
 
 
 def causal_bias(length: int, like: Tensor) -> Tensor:
-    """Return -inf where the key comes after the query and 0 elsewhere: (T, T), float32, on the device of ``like``."""
+    """Return a bias (T, T), float32, on the device of ``like``: -inf where the key follows the query, otherwise 0."""
     return torch.full((length, length), float("-inf"), device=like.device).triu(diagonal=1)
 
 
 def init_transformer(network: nn.Module) -> None:
-    """Initialise as in BERT: N(0, 0.02) for maps, embeddings and segments. Biases and the padding word start at 0."""
+    """Initialise as in BERT: maps, embeddings and segments from N(0, 0.02). Biases and the padding word start at 0."""
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=INIT_STD)

@@ -1,6 +1,6 @@
 """The decoder of the Transformer in ``transformer.py``: layers that read the previous words and the source.
 
-The hypotheses of a sentence are queries of one attention, so that the source and the hypotheses' words (see
+The hypotheses of a sentence are queries of one attention. Therefore the source and the words of the hypotheses (see
 ``words_read.py``) are projected and stored only once.
 
 Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` words, ``Q`` = K T queries of a sentence, ``W``
@@ -30,7 +30,7 @@ from .words_read import SharedWords, WordsRead
 
 
 class Decoded(NamedTuple):
-    """Result of a decoder or of one of its layers."""
+    """Result of a decoder, or of one of its layers."""
 
     states: Tensor  # (B, Q, D)
     context: Tensor  # result of the cross-attention, (B, Q, D)
@@ -39,11 +39,11 @@ class Decoded(NamedTuple):
 
 @dataclass(frozen=True)
 class LayerState(State):
-    """A layer's tensors of the words read so far.
+    """The tensors that a layer has computed for the words read so far.
 
     Attributes:
         words: keys and values of the self-attention.
-        sums: sums over the words of each hypothesis, each of shape (N, ...). Only some papers need sums.
+        sums: sums over the words of each hypothesis, each of shape (N, ...). Only the layers of some papers need sums.
     """
 
     words: SharedWords = field(default_factory=lambda: SharedWords({}))
@@ -67,9 +67,9 @@ class DecoderState(State):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, attention to the source and feed-forward, each with dropout, residual and normalisation.
+    """Self-attention, attention to the source and feed-forward part, each with dropout, residual and normalisation.
 
-    It has the arguments of ``EncoderLayer``. ``cross_attention`` creates the attention to the source.
+    Its arguments are those of ``EncoderLayer``. ``cross_attention`` creates the attention to the source.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def remember(self, source: Tensor, bias: Tensor) -> Keyed:
-        """Project encoder states (B, S, D) for all steps. ``bias`` is the bias of the attention to them."""
+        """Project encoder states (B, S, D) for all steps. ``bias`` is the bias of the attention to these states."""
         return self.cross_attention.project(source)
 
     def forward(
@@ -110,7 +110,7 @@ class DecoderLayer(nn.Module):
 
         Args:
             states: (B, Q, D).
-            source: from ``remember``.
+            source: result of ``remember``.
             state: state of this layer after the previous words.
             read: all words read, including the current ones.
             self_bias: bias of the self-attention, broadcast to (B, A, Q, W).
@@ -119,26 +119,29 @@ class DecoderLayer(nn.Module):
         """
         query_input, sums = self.query_input(states, source, state.sums)
         # The keys and values of the current words are appended to the stored tensors, so each word is projected only
-        # once. The self-attention reads them in the order in which all hypotheses of the sentence wrote them, which is
-        # why it also needs ``place``, each word's position in its own hypothesis.
+        # once. The self-attention reads the words of all hypotheses of a sentence, in the order in which they were
+        # written. Therefore it also needs ``place``, the position of each word in its own hypothesis.
         words = state.words.append(self.self_attention.project(states))
         attended = self.self_attention(query_input, words.kept | {"place": read.place}, self_bias)
         states = self.self_norm(states + self.dropout(attended.output))
-        # The context is returned in addition to the states, because copying and DNPG's aggregator use it.
+        # The context is also returned, because copying and the aggregator of DNPG use it.
         attended_source = self.cross_attention(states, source, cross_bias, with_weights=with_weights)
         states = self.read_more(self.cross_norm(states + self.dropout(attended_source.output)), source)
         states = self.output_norm(states + self.dropout(self.feed_forward(states)))
         return Decoded(states, attended_source.output, attended_source.log_weights), LayerState(words, sums)
 
     def query_input(self, states: Tensor, source: Keyed, sums: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the input of the self-attention's queries, and the sums after these words.
+        """Return the input for the queries of the self-attention, and the sums including these words.
 
-        By default, the input is the states. Subclasses may concatenate further features.
+        By default, this input is the states. Subclasses may concatenate further features.
         """
         return states, sums
 
     def read_more(self, states: Tensor, source: Keyed) -> Tensor:
-        """Return new states (B, Q, D), by default unchanged. Subclasses read more than the source here."""
+        """Return new states (B, Q, D). By default, they are unchanged.
+
+        Subclasses read other inputs than the source here.
+        """
         return states
 
 
@@ -161,26 +164,26 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, tokens: Tensor, memory: SourceMemory, state: DecoderState, *, with_weights: bool = False
     ) -> tuple[Decoded, DecoderState]:
-        """Return the outputs of the last layer for more words, and the state after them.
+        """Return the outputs of the last layer for further words, and the state after them.
 
         Args:
-            tokens: one word, or all words from the first on, (N, T), with padding only on the right.
+            tokens: either one word, or all words from the first on, (N, T), with padding only on the right.
             memory: result of ``remember``.
             state: state after the previous words.
             with_weights: return the weights of the last layer's attention to the source.
         """
         sentences = len(memory.bias)
         read = state.read.append(tokens.ne(self.embedding.padding_idx), sentences)
-        # The embedding needs the previous words to compute positions.
+        # The embedding needs the previous words to compute the positions.
         states = self.embed(tokens, memory, state.read)
-        # A single word reads all previous words. Several words need a causal mask. No mask hides padding, because it
-        # comes after all words that read it.
+        # A single word reads all previous words. Several words need a causal mask. Padding need not be masked, because
+        # it comes after all words that could read it.
         bias = read.bias(sentences) if tokens.size(1) == 1 else causal_bias(tokens.size(1), states)
         decoded, layers = run_layers(self.layers, states, memory, state.layers, read, bias, with_weights=with_weights)
         return decoded, DecoderState(read, layers)
 
     def embed(self, tokens: Tensor, memory: SourceMemory, read: WordsRead) -> Tensor:
-        """Return the input of the first layer, (B, Q, D), for tokens (N, T) after the words of ``read``.
+        """Return the input of the first layer, (B, Q, D), for tokens (N, T) that follow the words of ``read``.
 
         Subclasses may extend it.
         """
@@ -188,7 +191,10 @@ class TransformerDecoder(nn.Module):
 
 
 def remember(layers: nn.ModuleList, source: Tensor, bias: Tensor) -> SourceMemory:
-    """Project encoder states (B, S, D) for decoder layers, with the bias of the attention to them, (B, 1, 1, S)."""
+    """Project encoder states (B, S, D) for decoder layers.
+
+    ``bias`` (B, 1, 1, S) is the bias of the attention to them.
+    """
     projected = [layer.remember(source, bias) for layer in layers if isinstance(layer, DecoderLayer)]
     return SourceMemory(tuple(projected), bias)
 
@@ -209,7 +215,7 @@ def run_layers(
         layers: ``DecoderLayer`` modules, from bottom to top.
         states: embedded words, (B, Q, D).
         memory: memory of the source.
-        kept: the states of the layers.
+        kept: states of the layers after the previous words.
         read: all words read, including the current ones.
         self_bias: bias of the self-attention, broadcast to (B, A, Q, W).
         with_weights: return the weights of the last layer's attention to the source.

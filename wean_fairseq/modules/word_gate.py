@@ -1,4 +1,4 @@
-"""An LSTM with a gate on its inputs that depends on the previous words: the encoder of SRB (Ma et al., ACL 2017, 3.2).
+"""An LSTM whose inputs are weighted by a gate that depends on the previous words: SRB's encoder (Ma et al., ACL 2017).
 
 Legend: ``B`` batch, ``S`` source length, ``E`` embedding width, ``H`` hidden width.
 """
@@ -13,9 +13,9 @@ class GatedLstm(nn.Module):
     Args:
         input_dim: ``E``.
         hidden_size: ``H``.
-        gate_input: ``state-and-word`` is the equation of this class. ``state`` is beta_t = sigmoid(v . h_(t-1) + a).
-            ``release`` is the same with beta_1 = 1, as in the authors' code, which computes the gate after a step for
-            the next word.
+        gate_input: ``state-and-word`` is the equation of this class. ``state`` means beta_t = sigmoid(v . h_(t-1) + a).
+            ``release`` is ``state`` with beta_1 = 1, as in the authors' code, which computes the gate for the next word
+            after each step.
     """
 
     def __init__(self, input_dim: int, hidden_size: int, gate_input: str) -> None:
@@ -33,8 +33,8 @@ class GatedLstm(nn.Module):
             padding_mask: ``True`` at padding, on either side, (B, S).
 
         Returns:
-            h_t at words and zero at padding, (B, S, H), and the state (h, c) after the last word, (1, B, H) each, as
-            for ``nn.LSTM``.
+            The outputs h_t (B, S, H), zero at padding, and the state (h, c) after the last word, (1, B, H) each, as for
+            ``nn.LSTM``.
         """
         hidden = cell = embedded.new_zeros(len(embedded), self.cell.hidden_size)
         outputs = []
@@ -52,7 +52,7 @@ class GatedLstm(nn.Module):
         return torch.stack(outputs, dim=1).masked_fill(padding_mask.unsqueeze(2), 0.0), final
 
     def _importance(self, hidden: Tensor, word: Tensor) -> Tensor:
-        """Return beta_t (B, 1), given states (B, H) and words (B, E)."""
+        """Return beta_t (B, 1) for states (B, H) and words (B, E)."""
         if self.gate_hidden is not None:
             hidden = torch.relu(self.gate_hidden(torch.cat([hidden, word], dim=-1)))
         return torch.sigmoid(self.gate(hidden))

@@ -1,9 +1,9 @@
 """The words that the hypotheses of a beam search have read, stored once for all hypotheses of a sentence.
 
-Hypotheses branch off from each other. The self-attention's keys and values of a word stay at the same place during the
-whole search of its sentence, together with the words of all other hypotheses. A mask shows which words belong to a
-hypothesis. Therefore reordering hypotheses copies nothing, and the queries of a sentence read the same keys in one
-product.
+During the search, hypotheses branch off from each other. The keys and values of a word stay at the same place during
+the whole search, together with the words of all other hypotheses of the sentence. A mask shows which of these words
+belong to a hypothesis. Therefore reordering hypotheses copies no keys or values, and all queries of a sentence read the
+same keys in one product.
 
 Legend: ``B`` sentences, ``N`` hypotheses: K of each sentence, ``T`` words read at a step, ``W`` words read so far by
 all hypotheses of a sentence.
@@ -20,7 +20,7 @@ from .steps import State
 
 @dataclass
 class _Room:
-    """Memory with spare capacity, so that stored words do not move when words are added."""
+    """Memory with spare capacity. Stored words need not be moved when words are added."""
 
     buffers: dict[str, Tensor]  # (B, ..., capacity, ...)
     filled: int  # number of stored words
@@ -28,22 +28,22 @@ class _Room:
 
 @dataclass(frozen=True)
 class SharedWords(State):
-    """Stored tensors of the words of a sentence, by name: (B, ..., W, ...), the words in dimension ``axis``."""
+    """Tensors of the words of a sentence, by name: (B, ..., W, ...), with the words in dimension ``axis``."""
 
     kept: dict[str, Tensor]
     axis: int = 2
-    appended: bool = False  # the last change was appending words, not selecting sentences
-    room: _Room | None = None  # memory that begins with the tensors
+    appended: bool = False  # True if the last change appended words, False if it selected sentences
+    room: _Room | None = None  # memory whose first part contains the tensors
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
-        """Select sentences. No tensor is moved if all sentences remain."""
+        """Select sentences. If all sentences remain, no tensor is moved."""
         sentences = more[0] if more else rows
         if sentences is None:
             return self
         return type(self)({name: tensor.index_select(0, sentences) for name, tensor in self.kept.items()}, self.axis)
 
     def append(self, new: dict[str, Tensor]) -> "SharedWords":
-        """Add words. Repeated calls append in place."""
+        """Add words. When words are added repeatedly, this happens in place."""
         if not self.kept:
             return SharedWords(new, self.axis, appended=True)
         if torch.is_grad_enabled() or not self.appended:
@@ -58,7 +58,7 @@ class SharedWords(State):
         return SharedWords(tensors, self.axis, appended=True, room=room)
 
     def _room_for(self, length: int, added: int) -> _Room:
-        """Return the same memory if it has enough free space at its end, otherwise twice the required size."""
+        """Return the current memory if it has enough free space at its end, otherwise twice the required size."""
         if self.room is not None and self.room.filled == length:
             capacity = next(iter(self.room.buffers.values())).size(self.axis)
             if capacity >= length + added:
@@ -88,13 +88,13 @@ class WordsRead(State):
         return cls(count.new_zeros(len(like), 0, dtype=torch.bool), count[:0], count, 0)
 
     def select(self, rows: Tensor, *more: Tensor | None) -> Self:
-        """See ``State``. All hypotheses share the places."""
+        """See ``State``. All hypotheses share the places, so ``place`` is unchanged."""
         return type(self)(self.seen.index_select(0, rows), self.place, self.count.index_select(0, rows), self.length)
 
     def append(self, words: Tensor, sentences: int) -> "WordsRead":
-        """Add words, ``True`` where they are not padding, (N, T).
+        """Add words (N, T), which are ``True`` if they are not padding.
 
-        T is 1, or any number if nothing was read yet and N = B.
+        T is 1, unless no word was read before and N = B.
         """
         length, together = words.size(1), len(words) // sentences
         if length > 1:
@@ -109,9 +109,9 @@ class WordsRead(State):
         return WordsRead(seen, place, self.count + words.sum(dim=1), self.length + length)
 
     def bias(self, sentences: int) -> Tensor | None:
-        """Return a bias for one query per hypothesis, -inf at words of other hypotheses, (B, 1, K, W).
+        """Return a bias (B, 1, K, W) for one query per hypothesis, which is -inf at words of other hypotheses.
 
-        ``None`` if there are no such words.
+        Return ``None`` if there are no such words.
         """
         if len(self.seen) == sentences:
             return None

@@ -1,6 +1,6 @@
 """``adagrad_accumulator``: Adagrad with non-zero initial accumulators, as in See et al. (ACL 2017).
 
-fairseq's ``adagrad`` initialises them with zero, so that the first update moves every weight by the whole learning
+fairseq's ``adagrad`` initialises them with zero. With it, the first update changes every weight by the whole learning
 rate.
 """
 
@@ -17,7 +17,7 @@ from ..fields import check_values, option
 
 @dataclass
 class AccumulatorAdagradConfig(FairseqDataclass):
-    """Options of the optimiser. The default is the value of the paper."""
+    """Options of the optimiser. The default is the value in the paper."""
 
     initial_accumulator_value: float = option(0.1, "initial value of the sum of squared gradients (sec. 5)", least=0)
     weight_decay: float = option(0.0, "weight decay")
@@ -26,7 +26,7 @@ class AccumulatorAdagradConfig(FairseqDataclass):
 
 @register_optimizer("adagrad_accumulator", dataclass=AccumulatorAdagradConfig)
 class AccumulatorAdagrad(FairseqOptimizer):
-    """``torch.optim.Adagrad`` with an initial accumulator. Raises ``UserError`` if the accumulator is below zero."""
+    """``torch.optim.Adagrad`` with an initial accumulator. Raise ``UserError`` if it is below zero."""
 
     def __init__(self, cfg: AccumulatorAdagradConfig, params: Any) -> None:
         super().__init__(cfg)
@@ -37,10 +37,10 @@ class AccumulatorAdagrad(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments of torch's optimiser. A resumed training uses the values in its checkpoint."""
+        """Arguments for torch's optimiser. A resumed training uses the values in its checkpoint instead."""
         return {"lr": self.cfg.lr[0], "weight_decay": self.cfg.weight_decay}
 
     @property
     def supports_flat_params(self) -> bool:
-        """Return True: every number is updated in the same way, so ``--fp16`` may flatten all parameters."""
+        """Return True. Every number is updated in the same way, so ``--fp16`` may flatten all parameters."""
         return True

@@ -1,6 +1,6 @@
-"""``adamw``: AdamW (Loshchilov and Hutter, ICLR 2019), used for BERT and C-DNPG, in torch's fused implementation.
+"""``adamw``: AdamW (Loshchilov and Hutter, ICLR 2019), as used for BERT and C-DNPG, in torch's fused implementation.
 
-fairseq's ``adam`` decays every parameter, and computes each parameter's update separately in Python.
+fairseq's ``adam`` applies weight decay to every parameter, and updates the parameters one by one in Python.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from ..fields import check_values, option
 
 @dataclass
 class AdamWConfig(FairseqDataclass):
-    """Options of the optimiser. The defaults are C-DNPG's (Gu et al., COLING 2022)."""
+    """Options of the optimiser. The defaults are the values of C-DNPG (Gu et al., COLING 2022)."""
 
     beta1: float = option(0.9, "decay of the mean of gradients", is_share=True)
     beta2: float = option(0.999, "decay of the mean of squared gradients", is_share=True)
@@ -28,7 +28,7 @@ class AdamWConfig(FairseqDataclass):
 
 @register_optimizer("adamw", dataclass=AdamWConfig)
 class AdamW(FairseqOptimizer):
-    """``torch.optim.AdamW``, fused. Parameters with one dimension do not decay.
+    """``torch.optim.AdamW`` in its fused version. Weight decay is not applied to parameters with one dimension.
 
     Raises:
         UserError: if an option is out of range.
@@ -48,7 +48,10 @@ class AdamW(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments of torch's optimiser for every group. A resumed training uses the values in its checkpoint."""
+        """Arguments for torch's optimiser and all parameter groups.
+
+        A resumed training uses the values in its checkpoint instead.
+        """
         return {
             "lr": self.cfg.lr[0],
             "betas": (self.cfg.beta1, self.cfg.beta2),
@@ -66,5 +69,5 @@ class AdamW(FairseqOptimizer):
 
     @property
     def supports_flat_params(self) -> bool:
-        """Return False: a flat vector hides which parameters are matrices. --fp16 needs --fp16-no-flatten-grads."""
+        """Return False. A flat vector hides which parameters are matrices. --fp16 needs --fp16-no-flatten-grads."""
         return False

@@ -1,9 +1,9 @@
-"""``fused_adam``: fairseq's ``adam``, equal up to rounding, computed by PyTorch's fused kernel.
+"""``fused_adam``: fairseq's ``adam``, computed by PyTorch's fused kernel. The results are equal up to rounding.
 
-fairseq's ``adam`` loops over the parameters in Python, with a dozen passes over each. The fused kernel needs one pass.
-Epsilon has different positions in the two. With v the mean of squared gradients and c = 1 - beta2^t, fairseq divides by
-(sqrt(v) + eps) / sqrt(c), the kernel by sqrt(v) / sqrt(c) + eps. Both are equal if the kernel's epsilon is eps /
-sqrt(c), which is the value used here.
+fairseq's ``adam`` loops over the parameters in Python and makes a dozen passes over each of them. The fused kernel
+makes a single pass. The two add epsilon at different places. With v the mean of squared gradients and c = 1 - beta2^t,
+fairseq divides by (sqrt(v) + eps) / sqrt(c), and the kernel divides by sqrt(v) / sqrt(c) + eps. Both are equal if the
+epsilon of the kernel is eps / sqrt(c). This value is used here.
 """
 
 import ast
@@ -26,7 +26,7 @@ from ..fields import check_values, option
 
 @dataclass
 class FusedAdamConfig(FairseqDataclass):
-    """The options and defaults of fairseq's ``adam``."""
+    """Options and defaults of fairseq's ``adam``."""
 
     adam_betas: str = option("(0.9, 0.999)", "betas for Adam optimizer")
     adam_eps: float = option(1e-8, "epsilon for Adam optimizer", least=0)
@@ -37,7 +37,7 @@ class FusedAdamConfig(FairseqDataclass):
 class FairseqRuleAdam(torch.optim.Optimizer):
     """Adam with decoupled weight decay and fairseq's epsilon. Its state has the layout of fairseq's ``adam``.
 
-    The parameters are in float32. Epsilon is added before the bias of the mean of squared gradients is corrected.
+    The parameters are in float32. Epsilon is added before the bias correction of the mean of squared gradients.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class FairseqRuleAdam(torch.optim.Optimizer):
 
     @property
     def supports_flat_params(self) -> bool:
-        """Return True: every number is updated in the same way, so fairseq may flatten all parameters."""
+        """Return True. Every number is updated in the same way, so fairseq may flatten all parameters."""
         return True
 
     @torch.no_grad()
@@ -58,7 +58,7 @@ class FairseqRuleAdam(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            # A parameter that was unused in some batch has its own step count.
+            # A parameter that some batch did not use has a different step count.
             groups_by_count = defaultdict(list)
             for parameter in group["params"]:
                 if parameter.grad is not None:
@@ -97,7 +97,7 @@ class FairseqRuleAdam(torch.optim.Optimizer):
 
 
 def _gradient_of(parameter: Tensor) -> Tensor:
-    """Return the gradient with the parameter's memory layout, which the CPU kernel assumes without checking."""
+    """Return the gradient in the memory layout of the parameter, which the CPU kernel assumes without checking."""
     grad = parameter.grad
     assert grad is not None
     if grad.stride() == parameter.stride():
@@ -120,7 +120,7 @@ class FusedAdam(FairseqOptimizer):
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Arguments of the optimiser. A resumed training uses the values in its checkpoint."""
+        """Arguments for the optimiser. A resumed training uses the values in its checkpoint instead."""
         return {
             "lr": self.cfg.lr[0],
             "betas": read_betas(self.cfg.adam_betas),

@@ -1,4 +1,4 @@
-"""Figures computed from checkpoints: layers of BERT, attention, and neighbours of words."""
+"""Draw figures that are computed from checkpoints: layers of BERT, attention, and neighbours of words."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,15 +17,15 @@ from .document import Block, ListBlock, Write
 from .dumps import Attention
 from .runs import Run
 
-_ATTENDING = 30  # maximum number of output words in the figure of attention
-_WORDS = 8  # number of words with neighbours
+_ATTENDING = 30  # the figure of attention shows at most this number of output words
+_WORDS = 8  # number of words whose neighbours are shown
 _NEIGHBOURS = 4  # number of neighbours of each word
-_FREQUENT = 300  # number of frequent words from which the words are chosen
+_FREQUENT = 300  # the words are chosen from this number of the most frequent words
 _DICTIONARY = "dict.src.txt"
 
 
 def from_checkpoints(run: Run, seed: str, write: Write) -> Iterator[Block]:
-    """Yield figures of checkpoints: layers of BERT, attention in one sentence, neighbours of some words."""
+    """Yield figures from checkpoints: layers of BERT, attention in one sentence, and neighbours of some words."""
     checkpoints = {system.name: file for system in run.systems.values() if (file := system.checkpoint) is not None}
     for name, file in checkpoints.items():
         weights = _mixture(str(file))
@@ -57,10 +57,10 @@ def _mixture(checkpoint: str) -> list[list[float]]:
 
 
 def find_example(run: Run) -> tuple[Path, str] | None:
-    """Return the data directory of a run, and a short sentence of its first test set, or None without dictionaries.
+    """Return the data directory of a run and a short sentence from its first test set, or None without dictionaries.
 
-    Recipes store the decoded data in ``bin-SET``, in the word pieces that the models read. The sentence is empty if
-    there is no text.
+    Recipes store the decoded data in ``bin-SET``, in the word pieces that the models read. The sentence is empty if the
+    text is missing.
     """
     likely = [run.path / f"bin-{name}" for name in run.sets]
     folders = [*likely, *sorted(run.path.glob("bin*")), *sorted(run.path.parent.glob("bin*"))]
@@ -116,15 +116,15 @@ def _neighbours(
 
 
 def _hide_path(error: Exception, file: Path) -> str:
-    """Return the message of an error without the directory, because other people read a report."""
+    """Return an error message without directories, because other people read a report."""
     return str(error).replace(str(file), file.name).replace(f"{file.parent}/", "")
 
 
 def _content_words(run: Run, words: Sequence[str]) -> list[str]:
     """Return frequent words that are not function words, numbers or punctuation.
 
-    They are words of the test text that are in the dictionary, because entries of the dictionary may be word pieces.
-    Without a text, they are entries of the dictionary.
+    They are words of the test text that are in the dictionary. The dictionary alone may contain word pieces. Without a
+    text, they are entries of the dictionary.
     """
     text = next((test.sources for test in run.sets.values() if test.sources), [])
     counts = Counter(word for line in text for word in line.split())

@@ -24,7 +24,7 @@ _CAUTION = (
 
 
 def shared_tests(experiments: Sequence[Experiment]) -> list[list[Entry]]:
-    """Return the test sets with equal hashes of source and references that several experiments were scored on."""
+    """Return the test sets on which several experiments were scored. Their sources and references have equal hashes."""
     groups: dict[tuple[str, ...], list[Entry]] = {}
     for entry in (entry for experiment in experiments for entry in experiment.sets.values()):
         files = entry.evaluation.data.files
@@ -35,7 +35,7 @@ def shared_tests(experiments: Sequence[Experiment]) -> list[list[Entry]]:
 
 
 def reading_notes(entries: Sequence[Entry]) -> ListBlock:
-    """Return notes on reading the group's table."""
+    """Return notes that help to read the table of a group of experiments."""
     items = [_CAUTION, "Ranges and paired tests are in the experiments' own sections. – = not scored, or not known."]
     if any(entry.evaluation.comparisons for entry in entries):
         differs = "differs from the first system of its experiment in both paired tests"
@@ -46,7 +46,7 @@ def reading_notes(entries: Sequence[Entry]) -> ListBlock:
 
 
 def copy_warning(entries: Sequence[Entry]) -> Iterator[ListBlock]:
-    """Yield a list of the metrics of the table on which the source beats every system, if there are any."""
+    """Yield a list of the metrics in the table on which the source beats every system, if there are any."""
     wins = [scores.copy_win([*scores.comparable(_entries_with(entries, key))], key) for key in _KEYS]
     beaten = [f"{win} of the best system." for win in wins if win]
     if beaten:
@@ -54,7 +54,7 @@ def copy_warning(entries: Sequence[Entry]) -> Iterator[ListBlock]:
 
 
 def overview_table(entries: Sequence[Entry]) -> Table:
-    """Return one row for every system of every experiment, with its size and the length of its training."""
+    """Return a table with one row for every system of every experiment, with its size and its training length."""
     columns = {key: column for entry in entries for key, column in entry.columns.items()}
     keys = [key for key in _KEYS if key in columns] or sorted(columns)[: len(_KEYS)]
     entries_of = [_entries_with(entries, key) for key in keys]
@@ -103,7 +103,7 @@ def panels(entries: Sequence[Entry], keys: Sequence[str] = _DRAWN) -> list[Score
 
 
 def published_tables(entries: Sequence[Entry]) -> Iterator[Table]:
-    """Yield the published tables that one test set belongs to, with the rows of all experiments below them."""
+    """Yield the published tables to which a test set belongs, extended by the rows of all experiments."""
     for table in PUBLISHED_TABLES.values():
         entries_of: dict[str, list[Entry]] = {}
         for entry in entries:
@@ -115,12 +115,12 @@ def published_tables(entries: Sequence[Entry]) -> Iterator[Table]:
 
 
 def _keys(table: PublishedTable, entry: Entry) -> list[str]:
-    """Return, for each column, the key of our comparable score, or an empty string."""
+    """Return, for each column, the key of our score that is comparable with it, or an empty string."""
     return [column.key_in(entry.columns) for column in table.columns]
 
 
 def _experiment_names(entry: Entry) -> list[str]:
-    """Return the names of the experiment and its data, which are matched with the patterns of published tables."""
+    """Return the names of the experiment and of its data, for comparison with the patterns of published tables."""
     run = entry.experiment.runs[0]
     path = run.path.resolve()
     script = entry.manifest.script
@@ -130,10 +130,11 @@ def _experiment_names(entry: Entry) -> list[str]:
 
 
 def _data_name(table: PublishedTable, entry: Entry) -> str:
-    """Return the data set of a published table that a test set belongs to, or an empty string.
+    """Return the name that a published table uses for the data of a test set, or an empty string.
 
-    The preset of a table with one data set identifies it. Standard metrics do not identify the data. If names do not
-    agree (one script prepares ESSAY and ZhiHu), the folder of the source data decides, then the folder of the run.
+    If the table has a single data set, its preset identifies the data. Standard metrics do not identify it. If the
+    names do not agree (for example, one script prepares both ESSAY and ZhiHu), the folder of the source data decides,
+    then the folder of the run.
     """
     run = entry.experiment.runs[0]
     if run.is_own_data:
@@ -152,12 +153,12 @@ def _matching_data(table: PublishedTable, name: str) -> str:
 
 
 def _pattern_name(name: str) -> str:
-    """Write a name like the patterns of published tables."""
+    """Write a name in the form of the patterns of published tables."""
     return name.lower().replace("-", "_").replace("/", "_")
 
 
 def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]) -> Table:
-    # For each published column, our column with the same metric, by experiment.
+    # For each published column, the key of our column with the same metric in each experiment.
     keys = [
         {entry: key for entry in entries if (key := _keys(table, entry)[place])} for place in range(len(table.columns))
     ]
@@ -169,7 +170,7 @@ def _comparison_table(table: PublishedTable, data: str, entries: Sequence[Entry]
     rows: list[list[Cell | str]] = []
     if any(COPY_ROW in entry.evaluation.scores for entry in entries):
         rows.append([COPY_ROW, "ours", *(scores.copy_cell(column, _ABSENT) for column in keys)])
-    # Our systems are below the published row of the same system. Other systems are at the end.
+    # The rows of our systems are below the published row of the same system. Rows of other systems are at the end.
     unmatched = [(entry, system) for entry in entries for system in entry.systems]
     for label, row in table.rows[data].items():
         shown = (column.shown(score, "–") for score, column in zip(row.scores, table.columns, strict=True))

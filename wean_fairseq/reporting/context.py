@@ -1,4 +1,4 @@
-"""Facts about the trainings: data, settings, missing parts, stand-in data, sizes of models, and speed.
+"""Describe the trainings: data, settings, missing parts, stand-in data, sizes of models, and speed.
 
 The training time is shown next to C-DNPG's Table 5.
 """
@@ -15,7 +15,7 @@ from .document import ListBlock
 from .runs import Leak, Run
 from .scores import Experiment
 
-_NAMED = 4  # maximum number of systems in a title
+_NAMED = 4  # a title names at most this number of systems
 _OUTPUT_LAYERS = ("decoder.output.", "decoder.query_embedding.")
 _HOURS = PUBLISHED_TABLES["cdnpg-table5"]
 _ABSENT = "–"
@@ -35,7 +35,7 @@ def title(experiment: Experiment) -> str:
 
 
 def dates(experiments: Sequence[Experiment]) -> str:
-    """Return the first and the last day of all runs, or an empty string if no run has a date."""
+    """Return the days of the first and the last run, or an empty string if no run has a date."""
     days = sorted({run.date for experiment in experiments for run in experiment.runs if run.date})
     return f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
 
@@ -53,7 +53,7 @@ def summary(experiment: Experiment) -> str:
 
 
 def warnings(experiment: Experiment) -> Iterator[ListBlock]:
-    """Yield the warnings that a reader must know before any number, as one list if there are any."""
+    """Yield the warnings that a reader must know before reading any number, as one list, if there are any."""
     items = []
     for run in experiment.runs:
         prefix = f"Seed {run.seed}: " if len(experiment.runs) > 1 else ""
@@ -64,7 +64,7 @@ def warnings(experiment: Experiment) -> Iterator[ListBlock]:
         unfinished = [system.name for system in run.systems.values() if system.log.valid and not system.log.done]
         if unfinished:
             items.append(f"{prefix}The training of {', '.join(unfinished)} had not come to its end, by its log.")
-        # A training that is best at its end might have improved further.
+        # A training that is best at its end could have improved further.
         improving = [system.name for system in run.systems.values() if system.log.done and system.log.is_improving]
         noted = " ".join(run.problems)  # the notes of a recipe describe the end of a training better
         improving = [name for name in improving if f"The training of {name} was ended" not in noted]
@@ -105,7 +105,7 @@ def _data_warnings(run: Run) -> Iterator[str]:
 
 
 def data_table(experiment: Experiment) -> Table:
-    """Return a table of the scored files and of the size of the training data."""
+    """Return a table of the scored files and the sizes of the training data."""
     manifest = experiment.runs[0].manifest
     rows = [[f"{name} split", _shown(split.kept, ","), _ABSENT] for name, split in manifest.splits.items()]
     for name, scored in experiment.sets.items():
@@ -132,7 +132,7 @@ def _shorten(value: str) -> str:
 
 
 def output_layer(checkpoint: Path | None) -> int | None:
-    """Return the number of parameters of only the output layer, or None if it is unknown."""
+    """Return the number of parameters of the output layer alone, or None if it is unknown."""
     if checkpoint is None:
         return None
     from ..checkpoints.export import read_model  # noqa: PLC0415 - needs torch
@@ -146,18 +146,18 @@ def output_layer(checkpoint: Path | None) -> int | None:
 
 
 def published_hours(system: str) -> float | None:
-    """Return the training hours of a system in C-DNPG's Table 5, or None. Its variants share one row."""
+    """Return the training hours of a system in C-DNPG's Table 5, or None. All its variants share one row."""
     name = "cdnpg_rs" if system.startswith("cdnpg_") else system
     rows = next(iter(_HOURS.rows.values())).values()
     return next((row.scores[0] for row in rows if name in row.runs), None)
 
 
 def cost_table(run: Run) -> Iterator[Table]:
-    """Yield a table of size, training and decoding of every system of a run, if there are logs."""
+    """Yield a table of the size, training and decoding of every system of a run, if there are logs."""
     systems = [system for system in run.systems.values() if system.log.parameters]
     if not systems:
         return
-    # The other systems are compared with the first.
+    # The times of the other systems are compared with the first system.
     first = next((system for system in systems if system.name == "transformer"), systems[0])
     yardstick, base = first.log.seconds_per_update, published_hours(first.name)
     timed = [system for system in systems if published_hours(system.name) is not None]

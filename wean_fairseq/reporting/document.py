@@ -3,8 +3,8 @@
 All texts of a `Document` are plain. The templates of the pages escape every text.
 
 The HTML page has no script and loads no files: figures are embedded as SVG images, in which browsers run no scripts,
-and its content security policy forbids everything else. The Markdown is for README files, issues and letters. Its
-figures are links to PNG files.
+and its content security policy forbids everything else. The Markdown is meant for README files, issues and letters. Its
+figures are linked PNG files.
 """
 
 import base64
@@ -30,10 +30,10 @@ _render = partial(render_template, "wean_fairseq.reporting", folder="templates")
 
 @dataclass
 class FigureBlock:
-    """A figure in files.
+    """A figure, which is stored in files.
 
     Attributes:
-        svg: the same figure, for pages and print.
+        svg: the same figure as SVG, for web pages and print.
         notes: sentences that explain the figure.
     """
 
@@ -44,18 +44,18 @@ class FigureBlock:
     kind: ClassVar[str] = "figure"
 
 
-#: Function that draws a figure and writes it to a file: (draw, name, caption).
+#: A function that draws a figure and writes it to a file. Its arguments are draw, name and caption.
 Write = Callable[[Callable[[], Any], str, str], FigureBlock]
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some words of a sample.
+    """Some neighbouring words of a sample.
 
     Attributes:
         kind: ``copied``, ``new``, ``dropped`` or empty.
-        title: tooltip, e.g. the probability that the words were copied.
-        attached: whether the words follow without a space, like a comma.
+        title: tooltip, for example the probability that the words were copied.
+        attached: whether no space precedes the words, as before a comma.
     """
 
     text: str
@@ -66,7 +66,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sentence of the test set: label -> pieces, the source first."""
+    """A sentence of the test set. It maps each label to pieces, the source first."""
 
     number: int
     lines: Sequence[tuple[str, Sequence[Piece]]]
@@ -74,7 +74,7 @@ class Sample:
 
 @dataclass
 class SamplesBlock:
-    """Outputs of several systems. ``glue`` is written between words (nothing in Chinese without spaces)."""
+    """Outputs of several systems. ``glue`` is written between words. It is empty for Chinese without spaces."""
 
     caption: str
     samples: list[Sample]
@@ -117,7 +117,7 @@ class Document:
 
     Attributes:
         summary: sentences about the experiments.
-        origin: the command and the date, with code between backticks.
+        origin: the command and the date. Text between backticks is code.
     """
 
     title: str
@@ -127,7 +127,7 @@ class Document:
 
 
 def slug(text: str, used: set[str]) -> str:
-    """Return a text as part of a file name or URL that is not in ``used``, and add it to ``used``."""
+    """Return a text as part of a file name or URL that is not in ``used`` yet, and add it to ``used``."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:100] or "x"
     name = next(name for number in count(1) if (name := plain if number == 1 else f"{plain}-{number}") not in used)
     used.add(name)
@@ -140,12 +140,12 @@ def html_page(document: Document) -> str:
 
 
 def _make_displayable(value: object) -> object:
-    """Return a text of bounded length without control characters, which HTML forbids even as references."""
+    """Return a text with limited length and without control characters, which HTML forbids even as references."""
     return displayable(limited(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def embedded(figure: FigureBlock) -> Markup:
-    """Return a figure as a data URL, which needs no escaping."""
+    """Return a figure as a data URL. It needs no escaping."""
     return Markup("data:image/svg+xml;base64,") + base64.b64encode(Path(figure.svg).read_bytes()).decode("ascii")
 
 
@@ -159,7 +159,7 @@ def markdown_page(document: Document, folder: Path) -> str:
     """Return the Markdown of a report.
 
     Args:
-        folder: directory of the file, for links to figures.
+        folder: directory of the Markdown file, for links to figures.
     """
 
     def link(path: Path) -> Markup:
@@ -182,18 +182,18 @@ def _code(sentence: str) -> Markup:
 
 
 def escape_inline(text: str) -> str:
-    """Escape a part of a line, and keep its outer spaces."""
+    """Escape a part of a line for Markdown. Spaces at its ends are kept."""
     return _SPECIAL.sub(r"\\\1", displayable(limited(text)))
 
 
 def _words(pieces: Sequence[Piece], glue: str) -> Markup:
-    """Return the words of a sample, with one tag around neighbouring words of one kind."""
+    """Return the words of a sample. Neighbouring words of the same kind share one tag."""
     runs = groupby(pieces, key=lambda piece: piece.kind)
     return Markup("".join(_render_run(kind, [*members], glue) for kind, members in runs).removeprefix(glue))
 
 
 def _render_run(kind: str, pieces: Sequence[Piece], glue: str) -> str:
-    """Return pieces of one kind in an HTML tag, because Markdown's signs need spaces around them."""
+    """Return pieces of one kind in an HTML tag, because Markdown's own signs would need spaces around them."""
     spaces = ["" if piece.attached else glue for piece in pieces]
     text = "".join(space + escape_inline(piece.text) for space, piece in zip(spaces, pieces, strict=True))
     text = text[len(spaces[0]) :]

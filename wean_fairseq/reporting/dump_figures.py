@@ -1,4 +1,4 @@
-"""Draw figures of granularities and copying from the dumps of a decoding."""
+"""Draw figures of granularities and of copying from the dumps that decoding has written."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,12 +10,12 @@ from .document import Block, Write
 from .dumps import read_provenance
 from .runs import TrainedSystem
 
-_SENTENCES = 6  # maximum number of drawn sentences of a dump
-_LONGEST = 60  # maximum number of words of a drawn sentence
+_SENTENCES = 6  # maximum number of sentences drawn from a dump
+_LONGEST = 60  # maximum number of words of such a sentence
 
 
 def from_dumps(system: TrainedSystem, write: Write) -> Iterator[Block]:
-    """Yield figures of the dumps of a system's decoding.
+    """Yield figures drawn from the dumps of a system.
 
     Raises:
         UserError: if a dump is broken.

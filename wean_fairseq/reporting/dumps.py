@@ -1,4 +1,4 @@
-"""Types for the attention, coverage and copying of sentences, and the reader of copy provenance.
+"""Types for attention, coverage and copying in sentences, and a reader of copy provenance.
 
 Dumps of granularities are read by `wean_fairseq.evaluation.granularity.read_dump`.
 """
@@ -27,7 +27,7 @@ class Coverage(NamedTuple):
 
     Attributes:
         left: MTA-LSTM's coverage C_t, which starts at 1, or SC-LSTM's keyword vector d_t.
-        label: name of the number.
+        label: name of the numbers.
     """
 
     topics: list[str]
@@ -37,7 +37,7 @@ class Coverage(NamedTuple):
 
 
 class CopiedWord(Struct):
-    """An output word, the probability that it was copied, and its origin: source position -> share."""
+    """An output word, the probability that it was copied, and its origin as source position -> share."""
 
     word: str
     copied: float
@@ -45,7 +45,7 @@ class CopiedWord(Struct):
 
 
 class Provenance(Struct):
-    """The origin of the words of an output."""
+    """The origin of each word of an output."""
 
     source: list[str]
     output: list[CopiedWord]
@@ -57,7 +57,7 @@ class Provenance(Struct):
 
 
 def read_provenance(path: PathLike) -> dict[int, Provenance]:
-    """Return the sentences of a dump by number.
+    """Return the sentences of a dump by their numbers.
 
     Raises:
         UserError: if the file is not a dump of copy provenance.
@@ -66,7 +66,7 @@ def read_provenance(path: PathLike) -> dict[int, Provenance]:
 
 
 def kind_of_dump(path: PathLike) -> str:
-    """Return ``granularity``, ``provenance``, or an empty string if the first line of a file is neither."""
+    """Return ``granularity`` or ``provenance``, or an empty string if the first line of a file is neither."""
     lines = decode_lines(read_bytes(path).partition(b"\n")[0], path)
     with suppress(ValueError, ValidationError):
         content = parse_json(lines[0]) if lines else {}

@@ -1,6 +1,6 @@
-"""Draw the figures: learning curves, attention, granularities, copying, topics, layers of BERT, neighbours.
+"""Draw the figures: learning curves, attention, granularities, copying, topics, layers of BERT and neighbours.
 
-Each function returns a matplotlib figure. `style.write_figure` calls it within the project's style.
+Each function returns a matplotlib figure. `style.write_figure` calls it with the project's style.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ..evaluation.training_log import LOWER_IS_BETTER, NEAR_BEST, LogLine, Train
 from .dumps import END, Attention, Coverage, Provenance
 from .style import COLOURS, SHADES, STYLES, displayable, new_figure
 
-_WORD = 0.34  # inches per word
+_WORD = 0.34  # width of a word in inches
 _LONGEST = 24  # maximum number of characters of a label
 _MARKERS = "os^Dv*P"
 _CURVES = {
@@ -25,7 +25,7 @@ _CURVES = {
 
 
 def labels(words: Sequence[str], longest: int = _LONGEST) -> list[str]:
-    """Return words as labels: control characters are replaced, and long words are cut."""
+    """Return words as labels. Control characters are replaced, and long words are truncated."""
     return [shown if len(shown) <= longest else shown[: longest - 1] + "…" for shown in map(displayable, words)]
 
 
@@ -36,7 +36,7 @@ def _heat_map(
     columns: Sequence[str],
     limits: tuple[float, float] = (0.0, 1.0),
 ) -> Any:
-    """Draw a heat map with words at the left and below, and return the image for a colour bar."""
+    """Draw a heat map with words on the left and below it. Return the image, for a colour bar."""
     image = panel.imshow(values, aspect="auto", cmap=SHADES, vmin=limits[0], vmax=limits[1], interpolation="nearest")
     panel.set_xticks(range(len(columns)), labels(columns), rotation=45, ha="right", rotation_mode="anchor")
     panel.set_yticks(range(len(rows)), labels(rows))
@@ -47,7 +47,7 @@ def _heat_map(
 
 
 def _write_numbers(panel: Any, values: list[list[float]], limits: tuple[float, float], size: float | str) -> None:
-    """Write each number of a heat map into its cell, in black or white for the best contrast."""
+    """Write each number of a heat map into its cell, in black or white, whichever has more contrast."""
     for row, numbers in enumerate(values):
         for column, number in enumerate(numbers):
             ink = "white" if number - limits[0] > 0.7 * (limits[1] - limits[0]) else "black"
@@ -59,7 +59,7 @@ def _size(rows: int, columns: int) -> tuple[float, float]:
 
 
 def attention(sentences: Sequence[Attention]) -> Any:
-    """Draw attention with one panel per sentence, one row per output word and one column per source word."""
+    """Draw attention with one panel per sentence, one row per output word, and one column per source word."""
     sizes = [_size(len(sentence.output), len(sentence.source)) for sentence in sentences]
     heights = [height for _, height in sizes]
     size = (max(width for width, _ in sizes), sum(heights))
@@ -73,7 +73,7 @@ def attention(sentences: Sequence[Attention]) -> Any:
 
 
 def granularity(sentences: Sequence[Sentence]) -> Any:
-    """Draw z of the words with one panel per sentence and one row per layer. Empty sentences are left out.
+    """Draw the granularity z of words, with one panel per sentence and one row per layer. Empty sentences are left out.
 
     Raises:
         UserError: if all sentences are empty.
@@ -97,10 +97,10 @@ def granularity(sentences: Sequence[Sentence]) -> Any:
 
 
 def provenance(sentences: Sequence[Provenance]) -> Any:
-    """Draw the probability that each output word was copied, and its source, with one panel per sentence.
+    """Draw for each output word the probability that it was copied, and its origin, with one panel per sentence.
 
-    The shade at (output word, source word) is the probability that the word was copied from that position. The first
-    column is the probability that it was generated. Empty outputs are left out.
+    The shade of the cell (output word, source word) is the probability that the word was copied from that position. The
+    first column is the probability that it was generated. Empty outputs are left out.
 
     Raises:
         UserError: if all outputs are empty.
@@ -144,10 +144,10 @@ def coverage(sentences: Sequence[Coverage]) -> Any:
 
 
 def layer_weights(weights: list[list[float]]) -> Any:
-    """Draw the weights of BERT's layers (columns) in every layer of the decoder (rows): PC-SAN's figure 3.
+    """Draw the weights of BERT's layers (columns) in every layer of the decoder (rows), as in figure 3 of PC-SAN.
 
-    Weights need not be a distribution (``--bert-layers static``), so the shades range from 0, or a lower minimum, to
-    the maximum.
+    The weights need not be a distribution (``--bert-layers static``), so the shades range from 0 (or from a negative
+    minimum) to the maximum.
     """
     rows = ["all"] if len(weights) == 1 else [str(number) for number in range(1, len(weights) + 1)]
     columns = [str(number) for number in range(1, len(weights[0]) + 1)]
@@ -164,13 +164,13 @@ def layer_weights(weights: list[list[float]]) -> Any:
 
 
 def _grid(number: int, columns: int, width: float, height: float, legend: float = 0.0) -> tuple[Any, Any]:
-    """Return a figure of ``number`` panels and its axes.
+    """Return a figure with ``number`` panels, and its axes.
 
     Args:
         columns: maximum number of columns.
         width: width of a panel in inches.
         height: height of a panel in inches.
-        legend: height of the space above all panels in inches.
+        legend: height of the space above all panels, in inches.
     """
     columns = min(columns, number)
     rows = -(-number // columns)
@@ -181,7 +181,7 @@ def _grid(number: int, columns: int, width: float, height: float, legend: float 
 
 
 def neighbours(neighbours_of: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Any:
-    """Draw the cosines of the nearest neighbours of words as bars, with one panel per word."""
+    """Draw the cosines of words' nearest neighbours as bars, with one panel per word."""
     most = max(len(others) for _, others in neighbours_of)
     figure, axes = _grid(len(neighbours_of), 3, 3.3, 0.9 + 0.28 * most)
     for panel, (word, others) in zip(axes.flat, neighbours_of, strict=False):
@@ -199,11 +199,11 @@ def neighbours(neighbours_of: Sequence[tuple[str, Sequence[tuple[str, float]]]])
 
 
 class ScorePanel(NamedTuple):
-    """One metric of several systems.
+    """The scores of several systems on one metric.
 
     Attributes:
         systems: name, score and interval of each system.
-        copied: score of the source, if there is one.
+        copied: score of a copy of the source, if there is one.
     """
 
     metric: str
@@ -215,7 +215,7 @@ def scores(panels: Sequence[ScorePanel]) -> Any:
     """Draw scores as dots with intervals, with one panel per metric. A dashed line shows the copied source."""
     most = max(len(panel.systems) for panel in panels)
     figure, axes = _grid(len(panels), 2, 4.3, 0.9 + 0.32 * most, legend=0.3)
-    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)  # room for the names at the left of a panel
+    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)  # space for the names on the left of a panel
     for axis, panel in zip(axes.flat, panels, strict=False):
         for place, (_, score, interval) in enumerate(panel.systems):
             if interval is not None:
@@ -244,7 +244,7 @@ def summarise(history: TrainingLog, metric: str) -> str:
 
 
 def validation_table(histories: list[TrainingLog], metrics: Sequence[str]) -> Table:
-    """Return one row per validation."""
+    """Return a table with one row per validation."""
     rows = []
     for history in histories:
         for point in history.valid:
@@ -254,7 +254,7 @@ def validation_table(histories: list[TrainingLog], metrics: Sequence[str]) -> Ta
 
 
 def draw_curves(histories: list[TrainingLog], metrics: Sequence[str], *, training: bool = False) -> Any:
-    """Draw one panel per metric. ``training`` adds the values of the training itself as a thin line."""
+    """Draw one panel per metric. ``training`` adds a thin line with the values of the training itself."""
     figure, axes = new_figure(1, len(metrics), (6.4 * len(metrics), 4.4))
     figure.suptitle("Learning curves")
     for panel, metric in zip(axes[0], metrics, strict=True):
@@ -286,7 +286,7 @@ def _draw_curve(panel: Any, history: TrainingLog, metric: str, style: tuple[str,
 
 
 def _add_updates(panel: Any, histories: list[TrainingLog]) -> None:
-    """Number the updates along the top if all trainings have equally long epochs."""
+    """Show numbers of updates along the top if all trainings have equally long epochs."""
     rates = [history.valid[-1].updates / history.valid[-1].epoch for history in histories if history.valid[-1].epoch]
     if not rates or max(rates) > 1.02 * min(rates):
         return

@@ -32,14 +32,14 @@ Every figure is written as OUTPUT.png and OUTPUT.svg, and the numbers of curves,
 content words, over the whole dump or the sentences drawn), layers and neighbours as OUTPUT.tsv. Text is what a
 checkpoint was trained on: tokenised, in its pieces. For a folder of wean-export it is plain text.
 """
-#: Figure drawn from a dump of fairseq-generate -> the option that writes the dump.
+#: Figures that are drawn from a dump of fairseq-generate -> the option that writes the dump.
 _DUMPS = {"granularity": "--granularity-dump", "provenance": "--copy-provenance"}
 _WITH_TABLE = ("curves", "granularity", "layers", "neighbours")
 _CHECKPOINT = "checkpoint of fairseq-train, or folder of wean-export"
 
 
 class Drawing(NamedTuple):
-    """A figure, its numbers and its notes.
+    """A figure, its numbers, and its notes.
 
     Attributes:
         draw: function that returns a matplotlib figure.
@@ -87,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_sentence_figures(commands: Any) -> None:
-    """Add the figures about single sentences."""
+    """Add the commands for figures about single sentences."""
     helps = {
         "attention": "attention of each output word to the source",
         "granularity": "z of each word in every layer (C-DNPG)",
@@ -125,7 +125,7 @@ def read_history(name: str, path: str, subset: str = "valid") -> TrainingLog:
     """Read a log of fairseq-train that contains a validation.
 
     Raises:
-        UserError: if there is no such file, or no validation of ``subset`` in it.
+        UserError: if there is no such file, or it contains no validation of ``subset``.
     """
     history = read_log(path, name, subset)
     if not history.valid:
@@ -179,7 +179,7 @@ def _neighbours(args: argparse.Namespace) -> Drawing:
 
 
 def _sentences(args: argparse.Namespace) -> Drawing:
-    """Draw sentences of a dump of fairseq-generate, or of the output of a checkpoint."""
+    """Draw sentences from a dump of fairseq-generate, or sentences decoded by a checkpoint."""
     sentences = _read_dump(args) if args.dump else _trace(args)
     shown = _select_lines(args, sentences) if args.dump else sentences
     table = granularities.layer_table(sentences) if args.figure == "granularity" else None
@@ -197,10 +197,10 @@ def _read_dump(args: argparse.Namespace) -> list[Any]:
 
 
 def _trace(args: argparse.Namespace) -> list[Any]:
-    """Run the figure's function of ``trace`` with the checkpoint on the chosen lines.
+    """Run the function of ``trace`` for the figure, with the checkpoint and the chosen lines.
 
     Raises:
-        UserError: if an option is missing, a line cannot be read, or the model has no such figure.
+        UserError: if an option is missing, a line cannot be read, or the model does not support the figure.
     """
     from ..checkpoints.export import is_export  # noqa: PLC0415 - needs torch
     from . import trace  # noqa: PLC0415 - needs torch
@@ -219,7 +219,7 @@ def _trace(args: argparse.Namespace) -> list[Any]:
 
 
 def _select_lines(args: argparse.Namespace, items: Sequence[Any]) -> list[Any]:
-    """Return the items whose numbers are in ``--lines``, or some items spread evenly over all."""
+    """Return the items whose numbers are in ``--lines``, or else some items that are spread evenly."""
     if not args.lines:
         return granularities.spread(items, args.number)
     beyond = [number for number in args.lines if number > len(items)]

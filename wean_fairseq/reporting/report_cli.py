@@ -32,28 +32,28 @@ A run is a directory that a recipe wrote. Runs that differ only in their seed be
 deviations; experiments that were scored on the same sentences are put side by side. Reports are
 deterministic and use only files in the run directories.
 """
-_MADE_BY = re.compile(rb"Made by (`|<code>)wean-report")  # matches the head of a report
+_MADE_BY = re.compile(rb"Made by (`|<code>)wean-report")  # it matches the head of a report
 _CURVES = ("bleu", "nll_loss", "loss", "ppl")
 _TITLES = 3  # maximum number of experiments in the page's title
 
 
 class Report:
-    """Builder of a document, experiment by experiment.
+    """Builds the document of a report, experiment by experiment.
 
     Args:
         folder: directory of the figures.
-        number: number of sample sentences of each test set.
-        checkpoints: draw figures that need a checkpoint.
+        number: number of sample sentences for each test set.
+        checkpoints: whether to draw figures that need a checkpoint.
     """
 
     def __init__(self, folder: Path, number: int, *, checkpoints: bool = True) -> None:
         self.folder = folder
         self.number = number
         self.checkpoints = checkpoints
-        # Figure names in use. They are tracked because two system names may differ only in characters that file names
-        # cannot contain.
+        # Names of the figures so far. Two names of systems may differ only in characters that file names cannot
+        # contain.
         self._drawn: set[str] = set()
-        self._compared: set[tuple[str, str]] = set()  # experiments and test sets in the overview
+        self._compared: set[tuple[str, str]] = set()  # experiments and test sets that the overview contains
 
     def document(self, runs: Sequence[Run], command: str) -> Document:
         experiments = scores.group_runs(runs)
@@ -61,10 +61,10 @@ class Report:
         sections = [self._overview(entries) for entries in groups]
         self._compared = {(entry.experiment.title, entry.name) for entries in groups for entry in entries}
         for experiment in experiments:
-            # The headings of a single experiment do not need its name.
+            # If there is a single experiment, the headings need not name it.
             prefix = f"{experiment.title}: " if len(experiments) > 1 else ""
             sections += self._experiment(experiment, prefix)
-        anchors = {"content"}  # an anchor in the template
+        anchors = {"content"}  # the template contains this anchor
         for section in sections:
             section.anchor = slug(section.title, anchors)
         summary = [context.summary(experiment) for experiment in experiments]
@@ -86,11 +86,12 @@ class Report:
         return Section(title, [*blocks, *comparison.published_tables(entries)])
 
     def _experiment(self, experiment: Experiment, prefix: str) -> Iterator[Section]:
-        """Yield the sections of one experiment: warnings, outputs and scores first, data and settings last."""
+        """Yield the sections of one experiment: warnings, outputs and scores come first, data and settings last."""
         opening = Section(experiment.title, [])
         yield opening
         for name in experiment.sets:
-            # The first run with this test set is shown. Other seeds have different outputs for the same sentences.
+            # The outputs of the first run with this test set are shown. Other seeds have different outputs for the same
+            # sentences.
             run = next(run for run in experiment.runs if name in run.sets)
             block = samples_block(run, run.sets[name], self.number)
             if block is not None:
@@ -107,7 +108,7 @@ class Report:
                 yield Section(f"{prefix}{title}", blocks, level=3)
         details: list[Block] = [context.data_table(experiment), *context.settings(experiment)]
         yield Section(f"{prefix}Data and settings", details, level=3)
-        opening.blocks += context.warnings(experiment)  # last, because every section above may report problems
+        opening.blocks += context.warnings(experiment)  # added last, because the functions above may report problems
 
     def _scores(self, entry: Entry) -> Iterator[Block]:
         evaluation = entry.evaluation
@@ -148,7 +149,7 @@ class Report:
             yield block
 
     def _inside_blocks(self, experiment: Experiment) -> Iterator[Block]:
-        """Yield figures of the dumps and checkpoints of the first run's systems."""
+        """Yield figures from the dumps and checkpoints of the systems in the first run."""
         run = experiment.runs[0]
         seed = _seed_suffix(experiment, run)
 
@@ -205,13 +206,16 @@ def _reading_notes(entry: Entry) -> Iterator[str]:
 
 
 def _relative_argument(argument: str) -> str:
-    """Return an argument of the command. Make a path below the working directory relative to it."""
+    """Return an argument of the command for display.
+
+    A path below the working directory is shortened to a relative path.
+    """
     path = Path(argument)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else argument
 
 
 def read_all(folders: Sequence[str]) -> list[Run]:
-    """Read every run at or below the folders, each once.
+    """Read every run in the folders or below them, each only once.
 
     Raises:
         UserError: if a folder is missing or contains no run.
@@ -254,7 +258,7 @@ def main(arguments: list[str]) -> str:
     is_report = _check_folder(folder)
     report = Report(folder / "figures", args.samples, checkpoints=not args.no_checkpoints)
     runs = read_all(args.runs)
-    if not is_report:  # mark it before the figures, so that the next run continues after a kill
+    if not is_report:  # mark the folder before the figures are drawn, so that a later call can continue after a kill
         write_atomically(folder / "report.md", "Made by `wean-report`, which has not finished.\n")
     document = report.document(runs, shlex.join(["wean-report", *map(_relative_argument, arguments)]))
     write_atomically(folder / "report.md", markdown_page(document, folder))

@@ -1,8 +1,8 @@
-"""Read the run directories of recipes: scores, outputs, training logs, settings, description of the data.
+"""Read the run directories of recipes: scores, outputs, training logs, settings, and the description of the data.
 
-A run is a directory that contains the JSON of ``wean-evaluate --json`` or a ``SYSTEM/train.log``. The texts of a score
-are found by their hashes in the JSON, so a report never shows outputs of other scores. If the run is gone, the scores
-of ``wean-evaluate record`` can be read.
+A run directory contains the JSON of ``wean-evaluate --json`` or a ``SYSTEM/train.log``. The texts that belong to a
+score are found by the hashes in the JSON, so a report never shows outputs of other scores. If the run directory no
+longer exists, scores that ``wean-evaluate record`` has stored can be read.
 """
 
 import re
@@ -26,20 +26,20 @@ from ..evaluation.training_log import TrainingLog, read_log
 from ..storage.files import read_regular
 from .dumps import kind_of_dump
 
-_DEPTH = 4  # maximum depth of directories that are searched for runs
+_DEPTH = 4  # run directories are searched down to this depth
 _SEED_FOLDER = re.compile(r"seed[-_]?(\d+)")
-_SCORES = {"systems", "data"}  # keys in a file with scores
+_SCORES = {"systems", "data"}  # keys of a file with scores
 _TRANSLATED = re.compile(r"Translated [\d,]+ sentences .{0,99} in [\d.]+s \((\d[\d,]{0,30}(?:\.\d+)?) sentences/s")
 
 
 class Split(Struct):
-    """Number of pairs of a split of the data."""
+    """Number of pairs in one split of the data."""
 
     kept: int | None = None
 
 
 class Leak(Struct):
-    """Numbers of pairs, source lines and target lines that two splits share."""
+    """Numbers of pairs, source lines and target lines that occur in two splits."""
 
     pairs: int = 0
     any: int = 0
@@ -50,8 +50,8 @@ class TextManifest(Struct):
 
     Attributes:
         script: name of the script in ``preprocess/``.
-        remark: sentence about data that replaces the paper's.
-        leaks: leaks by the names of two splits, such as ``train / test``.
+        remark: a sentence, if the data only replaces the data of the paper.
+        leaks: leaks between two splits by their names, such as ``train / test``.
     """
 
     script: str = ""
@@ -66,9 +66,9 @@ class TrainedSystem:
 
     Attributes:
         name: name in the table of scores.
-        folder: directory of the system, or None if only its score is left.
-        log: log of its training, empty if there is none.
-        speed: decoded sentences per second by test set.
+        folder: directory of the system, or None if only its scores are left.
+        log: log of its training, which may be empty.
+        speed: number of decoded sentences per second for each test set.
         dumps: ``granularity`` or ``provenance`` -> file.
     """
 
@@ -80,7 +80,7 @@ class TrainedSystem:
 
     @property
     def checkpoint(self) -> Path | None:
-        """The checkpoint that the system decoded with, or None if it is missing."""
+        """Path of the checkpoint with which the system decoded, or None if it is missing."""
         file = self.folder / "checkpoint_best.pt" if self.folder else None
         return file if file is not None and file.is_file() else None
 
@@ -92,9 +92,9 @@ class ScoredSet:
     Attributes:
         name: name of the JSON file.
         manifest: description of the data.
-        sources: source sentences, empty if they were not found.
-        references: sentences of the first reference file, empty if they were not found.
-        outputs: system -> best outputs, for the systems whose outputs were found.
+        sources: source sentences, or empty if they were not found.
+        references: sentences of the first reference file, or empty if they were not found.
+        outputs: system -> its best outputs, for systems whose outputs were found.
     """
 
     name: str
@@ -111,10 +111,10 @@ class Run:
 
     Attributes:
         settings: settings of the recipe without the seed.
-        seed: seed of the training as text, empty if it is unknown.
-        date: date of the newest score or training log, empty if there is neither.
+        seed: seed of the training as text, or empty if it is unknown.
+        date: date of the newest score or training log, or empty if there is neither.
         manifest: description of the training data.
-        sets: scores by test set.
+        sets: the scores on each test set.
         problems: sentences about files that could not be read.
     """
 
@@ -129,17 +129,17 @@ class Run:
 
     @property
     def is_own_data(self) -> bool:
-        """True if the data is the user's own pairs, for which there are no published numbers."""
+        """True if the data is the user's own pairs. There are no published numbers for such data."""
         return self.manifest.script == "own_pairs"
 
 
 def is_seed_folder(path: Path) -> bool:
-    """Return True if the name of a directory denotes one of several seeds."""
+    """Return True if the name of a directory says that it belongs to one of several seeds."""
     return _SEED_FOLDER.fullmatch(path.name) is not None
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """Return the run directories at or below ``folder``, sorted by name. A file is assumed to be recorded scores.
+    """Return the run directories in ``folder`` and below it, sorted by name. A file is taken for recorded scores.
 
     Raises:
         UserError: if there is no such directory, or no run in it.
@@ -185,7 +185,7 @@ def read_run(path: Path) -> Run:
         _read_scores(run, file)
     written = [file.stat().st_mtime for file in [*logs, *scores] if file.is_file()]
     run.date = date.fromtimestamp(max(written)).isoformat() if written else ""
-    scored = [name for test in run.sets.values() for name in test.evaluation.scores]  # in the order of the recipe
+    scored = [name for test in run.sets.values() for name in test.evaluation.scores]  # in the order used by the recipe
     run.systems = {name: run.systems[name] for name in [*scored, *run.systems] if name in run.systems}
     if not run.seed:
         run.seed = next((system.log.seed for system in run.systems.values() if system.log.seed), "")
@@ -193,7 +193,7 @@ def read_run(path: Path) -> Run:
 
 
 def _read_settings(run: Run) -> None:
-    """Read the settings of the recipe from the run or, for a recipe with several parts, the directory above."""
+    """Read the settings of the recipe from the run directory or, if a recipe has several parts, from its parent."""
     for file in (run.path / "settings", run.path.parent / "settings"):
         if file.is_file():
             pairs = (line.partition("=") for line in read_lines(file))
@@ -201,12 +201,13 @@ def _read_settings(run: Run) -> None:
             break
     named = _SEED_FOLDER.fullmatch(run.path.name)
     seed = run.settings.pop("SEED", "")
-    # The settings file of the parent directory may cover all seeds, so the seed in the directory name takes precedence.
+    # The settings file of the parent directory may apply to all seeds, so the seed in the name of the directory takes
+    # precedence.
     run.seed = named[1] if named else seed
 
 
 def _training_notes(file: Path) -> list[str]:
-    """Return one sentence for each training with a note from the recipe, for example that it had not converged."""
+    """Return one sentence for each training with a note by the recipe, for example that it had not converged."""
     try:
         trainings = read_typed_json(file, dict[str, dict[str, Any]]) if file.is_file() else {}
     except UserError:
@@ -217,7 +218,7 @@ def _training_notes(file: Path) -> list[str]:
 
 
 def _read_manifest(run: Run, folder: Path) -> TextManifest:
-    """Return the manifest of a prepared text. It is empty if there is none or it cannot be read."""
+    """Return the manifest of a prepared text. It is empty if there is no manifest or if it cannot be read."""
     path = folder / "manifest.json"
     try:
         return read_typed_json(path, TextManifest, "prepare the text again") if path.is_file() else TextManifest()
@@ -291,7 +292,7 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
         if name not in run.systems:
             twin = run.systems.pop(path.parent.name, None)
             system = run.systems[name] = twin or TrainedSystem(name, path.parent)
-            system.name = system.log.name = name  # the name used in its scores
+            system.name = system.log.name = name  # the name that is used in its scores
         _read_outputs(run, test, name, path)
     if lost:
         run.problems.append(
@@ -304,14 +305,14 @@ def _find_texts(run: Run, test: ScoredSet) -> None:
 
 
 def _locate(folder: Path, file: DataFile, likely: list[str]) -> Path | None:
-    """Return the file of a run with the name and the hash of ``file``, or None."""
+    """Return the file in a run directory that has the name and the hash of ``file``, or None."""
     name = Path(file.name).name
     places = sorted(place for place in folder.iterdir() if place.is_dir())
     for place in sorted(places, key=lambda place: place.name not in likely):
         try:
             if sha256(read_regular(place / name)).hexdigest() == file.sha256:
                 return place / name
-        except OSError:  # no such file, an impossible name, or a file that cannot be read
+        except OSError:  # there is no such file, the name is impossible, or the file cannot be read
             continue
     return None
 

@@ -1,4 +1,4 @@
-"""Samples of outputs with their sources: copied words, new words, and words of the source that were left out."""
+"""Show sample outputs with their sources: words that are copied, new, or left out."""
 
 import re
 from collections import Counter
@@ -11,11 +11,12 @@ from .document import Piece, Sample, SamplesBlock
 from .dumps import Provenance, read_provenance
 from .runs import Run, ScoredSet
 
-MOST_WORDS = 400  # maximum number of words that are shown of a text
-# Brackets and quotes before a word, and punctuation after it, which includes the full stop of an abbreviation.
-_BEFORE, _AFTER = '"“”„«([¿¡', '.,;:!?"“”»)]…'  # punctuation that is attached to words
+MOST_WORDS = 400  # maximum number of words of a text that are shown
+# Brackets and quotation marks that precede a word, and punctuation that follows it, including the full stop of an
+# abbreviation.
+_BEFORE, _AFTER = '"“”„«([¿¡', '.,;:!?"“”»)]…'  # punctuation marks that are attached to words
 _LETTER = re.compile(r"\w")
-_COPIED = 0.5  # minimum probability of a word that counts as copied
+_COPIED = 0.5  # a word counts as copied if its probability of being copied is at least this number
 _OWN_ACCOUNT = (
     "By its own account (--copy-provenance): marked like a word of the source = copied with a probability of at least "
     f"{_COPIED}, else = generated, whether or not the source has the word."
@@ -42,9 +43,9 @@ def split_words(text: str, characters: bool) -> list[Piece]:
 
 
 def mark_words(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
-    """Mark the words of an output that are in the source, and append the words of the source that are missing.
+    """Mark the words of an output that are in the source, and append the words of the source that it leaves out.
 
-    Repetitions are counted: the second "the" of an output is new if the source has only one.
+    Repetitions count: the second "the" in an output is new if the source has only one.
     """
     remaining = Counter(word.text.lower() for word in source)
     pieces = []
@@ -63,7 +64,7 @@ def mark_words(source: Sequence[Piece], output: Sequence[Piece]) -> list[Piece]:
 
 
 def provenance_pieces(dumped: Provenance) -> list[Piece]:
-    """Mark the words of an output that were copied according to the model."""
+    """Mark those words of an output that were copied according to the model."""
     return [
         Piece(word.word, "copied" if word.copied >= _COPIED else "new", f"copied with probability {word.copied:.2f}")
         for word in dumped.words[:MOST_WORDS]
@@ -71,7 +72,7 @@ def provenance_pieces(dumped: Provenance) -> list[Piece]:
 
 
 def samples_block(run: Run, test: ScoredSet, number: int) -> SamplesBlock | None:
-    """Return some sentences that are spread evenly over a test set, or None if its text was not found."""
+    """Return sentences that are spread evenly over a test set, or None if its text was not found."""
     if not (test.sources and test.outputs):
         return None
     characters = has_chinese("".join(test.sources[:50])) and not any(" " in line.strip() for line in test.sources[:50])
@@ -103,7 +104,7 @@ def _dumps(run: Run, test: ScoredSet) -> Mapping[str, Mapping[int, Provenance]]:
         if path is not None:
             try:
                 dumped = read_provenance(path)
-                if len(dumped) == len(test.sources):  # otherwise it belongs to another test set
+                if len(dumped) == len(test.sources):  # otherwise the dump belongs to another test set
                     dumps[name] = dumped
             except UserError as error:
                 run.problems.append(str(error))

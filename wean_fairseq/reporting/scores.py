@@ -1,4 +1,4 @@
-"""Merge the scores of several runs: means over seeds, significance, metrics on which the copied source wins."""
+"""Merge the scores of several runs: means over seeds, significance, and metrics on which the copied source wins."""
 
 import math
 import statistics
@@ -20,9 +20,9 @@ from .runs import Run, ScoredSet, TextManifest, is_seed_folder
 
 #: Heading of the list of metrics that `copy_wins` returns.
 COPY_WINS = "The copy row wins: on these metrics, a copy of the source beats every system"
-#: Text that replaces a score that was not computed like the scores next to it.
+#: Text instead of a score that was not computed in the same way as the scores next to it.
 OTHERWISE = "scored otherwise"
-#: Metrics for the plot of the scores, in the order of preference.
+#: Preferred metrics for the plot of scores, in order of preference.
 _SHOWN_FIRST = ("sari", "ibleu", "bleu", "bleu2", "rouge-l", "exact@1")
 
 
@@ -44,7 +44,7 @@ class Experiment:
 
     @cached_property
     def sets(self) -> dict[str, "Entry"]:
-        """The test sets by name, each with the scores of all seeds that have this set."""
+        """The test sets by name, each with the scores of all seeds that contain it."""
         tests: dict[str, list[ScoredSet]] = {}
         for run in self.runs:
             for name, test in run.sets.items():
@@ -61,7 +61,7 @@ class Entry:
 
     Attributes:
         manifest: description of the data, from the first seed.
-        seeds: number of seeds that have the test set.
+        seeds: number of seeds that contain the test set.
     """
 
     experiment: Experiment
@@ -81,21 +81,21 @@ class Entry:
 
     @property
     def baseline(self) -> str:
-        """The system that the others are tested against: the first one."""
+        """The system with which the others are compared, which is the first one."""
         return next(iter(self.systems), "")
 
     def score(self, system: str, key: str) -> float | None:
-        """Return the mean of a score over seeds, or None if there is none or it is NaN."""
+        """Return the mean of a score over seeds, or None if the score is missing or NaN."""
         score = self.evaluation.scores.get(system, {}).get(key)
         return score.score if score is not None and math.isfinite(score.score) else None
 
 
 def merge_seeds(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """Merge the evaluations of several seeds. Each seed becomes a run, and the copy row comes first.
+    """Merge the evaluations of several seeds. Each seed becomes a run. The copy row comes first.
 
-    Each merged score is the mean of the seeds' finite scores. The interval of a single seed is kept. The interval of
-    several seeds is the range of their scores, not a 95% interval. Different signatures of a metric are joined by "or".
-    Paired tests and warnings of all seeds are kept. The data comes from the first seed.
+    Each merged score is the mean of the seeds' finite scores. The interval of a single seed is kept. With several
+    seeds, the interval is the range of their scores instead of a 95% interval. If a metric has different signatures,
+    they are joined by "or". Paired tests and warnings of all seeds are kept. The data comes from the first seed.
     """
     merged: dict[str, dict[str, list[Score]]] = {}
     columns: dict[str, list[Column]] = {}
@@ -137,7 +137,7 @@ def group_runs(runs: Sequence[Run]) -> list[Experiment]:
     counts: Counter[tuple[Any, ...]] = Counter()
     for run in runs:
         identity = _identity(run)
-        repetition = counts[identity, run.seed]  # a second run with the same seed is a separate experiment
+        repetition = counts[identity, run.seed]  # a second run with the same seed becomes a separate experiment
         counts[identity, run.seed] += 1
         grouped.setdefault((identity, repetition), []).append(run)
     firsts = [members[0].path.resolve() for members in grouped.values()]
@@ -149,7 +149,7 @@ def group_runs(runs: Sequence[Run]) -> list[Experiment]:
 
 
 def _title(folder: Path, folders: Sequence[Path]) -> str:
-    """Return the shortest end of a path that no other path has."""
+    """Return the shortest end of a path that is unique among the paths."""
     for length in range(1, len(folder.parts)):
         end = folder.parts[-length:]
         if sum(other.parts[-length:] == end for other in folders) == 1:
@@ -158,9 +158,9 @@ def _title(folder: Path, folders: Sequence[Path]) -> str:
 
 
 def _identity(run: Run) -> tuple[Any, ...]:
-    """Return the identity of a run's experiment.
+    """Return a value that is equal for all runs of one experiment.
 
-    A run without settings is separate, unless its directory names the seed.
+    A run without settings is a separate experiment, unless the name of its directory contains the seed.
     """
     path = run.path.resolve()
     place = str(path.parent if is_seed_folder(path) else path)
@@ -173,7 +173,7 @@ def _identity(run: Run) -> tuple[Any, ...]:
 
 
 def score_cell(entry: Entry, system: str, key: str, *, interval: bool = True) -> Cell:
-    """Return mean and deviation over seeds, or one score with its interval, and a star for a significant difference."""
+    """Return mean and deviation over seeds, or one score with its interval. A star marks a significant difference."""
     if (value := entry.score(system, key)) is None:
         return Cell("–" if key in entry.evaluation.scores.get(system, {}) else "not run")
     mark, copied = "copy" if system == COPY_ROW else "", entry.score(COPY_ROW, key)
@@ -187,16 +187,16 @@ def score_cell(entry: Entry, system: str, key: str, *, interval: bool = True) ->
 
 
 def comparable(keys: Mapping[Entry, str]) -> dict[Entry, str]:
-    """Return the entries whose scores were computed like those of the first entry."""
+    """Return the entries whose scores were computed in the same way as the score of the first entry."""
     signatures = {entry: entry.columns[key].signature for entry, key in keys.items()}
     return {entry: key for entry, key in keys.items() if signatures[entry] == next(iter(signatures.values()))}
 
 
 def cell_beside(entry: Entry, system: str, keys: Mapping[Entry, str], absent: str, *, interval: bool = True) -> Cell:
-    """Return the cell with an experiment's score for a table that compares several experiments.
+    """Return a cell with the score of one experiment, for a table that compares several experiments.
 
     Args:
-        keys: key of the metric in each experiment that has the metric.
+        keys: key of the metric in each experiment that contains it.
         absent: text for an experiment without the metric.
     """
     if entry not in keys:
@@ -207,7 +207,7 @@ def cell_beside(entry: Entry, system: str, keys: Mapping[Entry, str], absent: st
 
 
 def copy_cell(keys: Mapping[Entry, str], absent: str, *, interval: bool = True) -> Cell:
-    """Return the score of the copied source from the first experiment in which it is not NaN."""
+    """Return a cell with the score of the copied source, from the first experiment in which it is not NaN."""
     entries = [entry for entry, key in comparable(keys).items() if key in entry.evaluation.scores.get(COPY_ROW, {})]
     if not entries:
         return Cell(absent)
@@ -216,7 +216,7 @@ def copy_cell(keys: Mapping[Entry, str], absent: str, *, interval: bool = True) 
 
 
 def is_significant(entry: Entry, system: str, key: str) -> bool:
-    """Return True if every paired test with the baseline is significant, in the same direction with every seed."""
+    """Return True if every paired test with the baseline is significant, with the same direction for every seed."""
     tests = [
         test
         for test in entry.evaluation.comparisons
@@ -226,7 +226,7 @@ def is_significant(entry: Entry, system: str, key: str) -> bool:
 
 
 def _by_preset(columns: Mapping[str, Column]) -> dict[str, list[str]]:
-    """Group keys by their presets. Metrics that were chosen one by one count as standard metrics."""
+    """Group the keys by preset. Metrics that were chosen individually count as standard metrics."""
     presets: dict[str, list[str]] = {}
     for key, column in columns.items():
         presets.setdefault(column.preset or STANDARD, []).append(key)
@@ -255,7 +255,7 @@ def score_tables(entry: Entry) -> Iterator[Table]:
 
 
 def significance_table(evaluation: Evaluation) -> Iterator[Table]:
-    """Yield a table of the paired tests of quality metrics, with one row per metric, if there are any."""
+    """Yield a table of the paired tests on quality metrics, with one row per metric, if there are any tests."""
     pairs: dict[str, dict[str, list[str]]] = {}
     for test in evaluation.comparisons:
         if evaluation.columns[test.metric].is_quality:
@@ -278,13 +278,13 @@ def significance_table(evaluation: Evaluation) -> Iterator[Table]:
 
 
 def copied_score(entries: Sequence[Entry], key: str) -> float | None:
-    """Return the score of the copied source, which is the same in every experiment that has this row."""
+    """Return the score of the copied source. It is the same in every experiment that has this row."""
     scores = (entry.score(COPY_ROW, key) for entry in entries)
     return next((score for score in scores if score is not None), None)
 
 
 def copy_win(entries: Sequence[Entry], key: str) -> str:
-    """Return the metric and both scores if the copied source beats every system, else an empty string."""
+    """Return the metric and both scores if the copied source beats every system, otherwise an empty string."""
     copied = copied_score(entries, key)
     scores = [entry.score(name, key) for entry in entries for name in entry.systems]
     best = max((score for score in scores if score is not None), default=None)
@@ -294,7 +294,7 @@ def copy_win(entries: Sequence[Entry], key: str) -> str:
 
 
 def copy_wins(entry: Entry) -> list[str]:
-    """Return one sentence per preset on the metrics on which the copied source beats every system."""
+    """Return one sentence for each preset about the metrics on which the copied source beats every system."""
     wins = {key: win for key in entry.columns if (win := copy_win([entry], key))}
     if not wins:
         return []
@@ -306,7 +306,7 @@ def copy_wins(entry: Entry) -> list[str]:
 
 
 def metrics_to_draw(evaluation: Evaluation) -> list[str]:
-    """Return the keys of at most four quality metrics to plot, standard metrics first."""
+    """Return the keys of up to four quality metrics to plot. Standard metrics come first."""
     quality = [key for key, column in evaluation.columns.items() if column.is_quality and not column.group]
     standard = [key for key in _SHOWN_FIRST if key in quality]
     return (standard or quality)[:4]

@@ -1,6 +1,6 @@
-"""The style of all figures: colours for the colour-blind, fonts with Chinese, PNG and SVG files.
+"""The style of all figures: colours for colour-blind readers, fonts with Chinese characters, PNG and SVG files.
 
-Sizes are chosen so that text has at least about 7 points when it is printed at the width of a column.
+Sizes are chosen so that text has at least about 7 points when a figure is printed at the width of a column.
 """
 
 import io
@@ -24,7 +24,8 @@ mpl_text = LazyModule("matplotlib.text")
 
 logger = logging.getLogger(__name__)
 
-#: Okabe and Ito's colours, which the colour-blind can distinguish. Marks and dashes repeat the distinction.
+#: The colours of Okabe and Ito, which colour-blind readers can distinguish. Markers and line styles repeat the
+#: distinction.
 STYLES = (
     ("#0072B2", "o", "-"),
     ("#D55E00", "s", "--"),
@@ -35,10 +36,10 @@ STYLES = (
     ("#000000", "X", "-."),
 )
 COLOURS = tuple(colour for colour, _, _ in STYLES)
-#: One hue that also works for the colour-blind and in grey. Darker = larger.
+#: A scale of one hue, which also works for colour-blind readers and in grey. Darker shades are larger numbers.
 SHADES = "Blues"
 _FONTS = read_table("fonts.toml", Path(__file__).parent)
-#: Font families with simplified Chinese by their names in matplotlib. The first one on the machine is used.
+#: Names in matplotlib of font families with simplified Chinese. The first one that is installed is used.
 CHINESE_FONTS = _FONTS["families"]
 #: Substrings of these fonts' file names, used to find fonts that are not in matplotlib's cache yet.
 _CHINESE_FILES = _FONTS["files"]
@@ -47,21 +48,21 @@ _SETTINGS: dict[str, Any] = {
     "axes.spines.top": False,
     "font.size": 10,
     "legend.frameon": False,
-    "svg.fonttype": "path",  # draws text as paths, because readers may not have the font
-    "svg.hashsalt": "wean_fairseq",  # without it, ids are random, so that equal figures would have different files
+    "svg.fonttype": "path",  # text is drawn as paths, because readers may not have the font
+    "svg.hashsalt": "wean_fairseq",  # otherwise ids are random, and equal figures have different files
     "text.parse_math": False,  # words may contain dollar signs
 }
-#: Unicode's bidirectional embeddings, overrides and isolates.
+#: Unicode characters for bidirectional embeddings, overrides and isolates.
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _LONGEST = 4000  # maximum number of characters of a text
 _RESOLUTION = 200
-_LARGEST = 150  # maximum size in inches, because larger figures need gigabytes of memory
+_LARGEST = 150  # maximum size in inches. Larger figures need gigabytes of memory
 
 
 def displayable(text: str) -> str:
-    """Return a text in one line, with a visible sign for every control character.
+    """Return a text as one line, with a visible sign for every control character.
 
-    Characters that change the direction of text are replaced too, because they would affect the rest of the page.
+    Characters that change the direction of text are also replaced, because they would affect the rest of the page.
     """
     unseen = ("Cc", "Cs", "Co")
     line = "".join(" " if sign.isspace() else sign for sign in text)
@@ -69,13 +70,13 @@ def displayable(text: str) -> str:
 
 
 def limited(text: str) -> str:
-    """Return a text of bounded length with the number of characters that were cut."""
+    """Return a text with limited length, followed by the number of characters that were cut off."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text) - _LONGEST:,} characters more)"
 
 
 @lru_cache(maxsize=1)
 def chinese_font() -> str | None:
-    """Return the name of a font on this machine with Chinese characters, or None."""
+    """Return the name of an installed font with Chinese characters, or None."""
 
     def known() -> str | None:
         names = {entry.name for entry in font_manager.fontManager.ttflist}
@@ -102,14 +103,14 @@ def _name_font(font: str | None) -> None:
 
 
 def new_figure(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Any, Any]:
-    """Return a matplotlib figure with panels that works without a window system.
+    """Return a matplotlib figure with panels. It works without a window system.
 
     Args:
         size: width and height of the figure in inches.
         options: options of ``Figure.subplots``.
 
     Returns:
-        The figure and the axes of its panels by row and column.
+        The figure, and the axes of its panels by row and column.
     """
     figure = mpl_figure.Figure(size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)

@@ -1,6 +1,6 @@
-"""Decode texts with a model, and return the data of figures: attention, copying, granularities, coverage of topics.
+"""Decode texts with a model, and return the data for figures: attention, copying, granularities, coverage.
 
-The functions accept ``beam`` and ``essay_length`` as ``search``, as in `TextModel.explain`.
+The functions accept ``beam`` and ``essay_length`` in ``search``, see `TextModel.explain`.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,13 @@ from .dumps import Attention, CopiedWord, Coverage, Provenance
 
 
 def open_model(checkpoint: str, data: str | None, **options: Any) -> TextModel:
-    """Load a model. A checkpoint reads tokens as in its training text, a folder of ``wean-export`` reads plain text.
+    """Load a model.
+
+    A checkpoint reads the tokens of its training text, and a folder of ``wean-export`` reads plain text.
 
     Args:
         data: directory with the dictionaries of a checkpoint.
-        options: options of the task that replace those of the training.
+        options: task options that override the options of the training.
 
     Raises:
         UserError: if the file or directory does not exist, or an option does not fit the model.
@@ -53,9 +55,9 @@ def trace_attention(model: TextModel, lines: Sequence[str], **search: Any) -> li
 
 
 def trace_coverage(model: TextModel, lines: Sequence[str], **search: Any) -> list[Coverage]:
-    """Return the remaining part of each topic after each word of the best output of every line.
+    """Return what remains of each topic after each word of the best output of every line.
 
-    It is C_t = 1 - sum_{i<=t} alpha_i / phi of MTA-LSTM (Feng et al., IJCAI 2018), or d_t of SC-LSTM.
+    For MTA-LSTM (Feng et al., IJCAI 2018) it is C_t = 1 - sum_{i<=t} alpha_i / phi, for SC-LSTM it is d_t.
 
     Raises:
         UserError: if the model has no coverage of topics.
@@ -78,7 +80,7 @@ def trace_coverage(model: TextModel, lines: Sequence[str], **search: Any) -> lis
 
 
 def trace_provenance(model: TextModel, lines: Sequence[str], **search: Any) -> list[Provenance]:
-    """Return the origin of the words of the best output of every line.
+    """Return the origin of each word of the best output of every line.
 
     Raises:
         UserError: if the model does not copy, or a line is empty.

@@ -1,4 +1,4 @@
-"""Search algorithms beyond fairseq's generator. The tasks' ``build_generator`` creates them."""
+"""Search algorithms that extend fairseq's generator. The tasks' ``build_generator`` creates them."""
 
 from .. import register
 

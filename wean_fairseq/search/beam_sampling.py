@@ -6,25 +6,25 @@ import torch
 from fairseq.search import BeamSearch
 from torch import Tensor
 
-CONTINUATIONS = 50  # number of candidates per hypothesis from which the search samples
+CONTINUATIONS = 50  # the search samples from this number of candidates per hypothesis
 
 
 class BeamSampling(BeamSearch):
-    """A search that samples candidates by total score from the ``CONTINUATIONS`` best words of each hypothesis.
+    """Sample candidates by their total score from the ``CONTINUATIONS`` best words of each hypothesis.
 
-    The probability of a candidate is the softmax of the summed log-probabilities of its whole hypothesis. Candidates
+    The probability of a candidate is the softmax of the summed log-probabilities of the whole hypothesis. Candidates
     are drawn without replacement, from torch's random generator, which ``--seed`` sets.
     """
 
     def step(
         self, step: int, lprobs: Tensor, scores: Tensor | None, *_unused: Any, candidate_multiple: int = 2
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the candidates of a step, best first: their sums, words and hypotheses, each of shape (B, candidates).
+        """Return the candidates of a step, best first: sums, words and hypotheses, each of shape (B, candidates).
 
         Args:
             step: number of the step, from 0. At step 0, all hypotheses of a sentence are equal.
             lprobs: log-probabilities of the next word, (B, K, V).
-            scores: sums so far, (B, K, steps).
+            scores: sums of log-probabilities so far, (B, K, steps).
             candidate_multiple: number of candidates per hypothesis of the beam.
         """
         # Each hypothesis proposes its best words. At step 0 all hypotheses of a sentence are equal, so only the first
@@ -35,7 +35,8 @@ class BeamSampling(BeamSearch):
         else:
             assert scores is not None
             totals = lprobs + scores[:, :, step - 1 : step]
-        continuations = min(CONTINUATIONS, totals.size(2) - 1)  # excludes padding, which is always the worst
+        # this leaves out padding, which is always the worst word
+        continuations = min(CONTINUATIONS, totals.size(2) - 1)
         best, words = totals.topk(continuations, dim=2)  # (B, K, kept). At step 0 (B, 1, kept)
         count = min(candidate_multiple * beam, best.size(1) * continuations)
         # The largest sums of logits and Gumbel noise are a sample without replacement from the softmax of the logits.

@@ -1,10 +1,10 @@
-"""A faster version of fairseq's beam search with the same outputs, scores and order.
+"""A faster version of fairseq's beam search. Its outputs, scores and their order are the same.
 
 fairseq's generator normalises, masks and sums the scores of all words of all hypotheses in separate passes. It ranks
-all words of a sentence at once, computes the first step once per hypothesis although all of them are equal, and
+all words of a sentence at once, computes the first step for every hypothesis although all hypotheses are equal, and
 reorders all tensors of the source after every step. This generator avoids all of that.
 
-Legend: ``B`` = number of sentences still being searched, ``K`` = beam size, ``N`` = number of hypotheses (B at the
+Legend: ``B`` = number of sentences that are not finished, ``K`` = beam size, ``N`` = number of hypotheses (B at the
 first step, B * K afterwards), ``M`` = 2 * K candidates per sentence.
 """
 
@@ -29,7 +29,7 @@ from .packed_model import PackedModel
 from .traces import add_traces
 from .vocabulary_scores import EXACT, INT8, VocabularyScores
 
-NUM_SPECIAL = 3  # number of words that may be forbidden at a step: padding, <unk>, the end symbol
+NUM_SPECIAL = 3  # number of words that a step may forbid: padding, <unk>, the end symbol
 
 
 @dataclass
@@ -40,7 +40,7 @@ class _Beams:
     totals: Tensor | None  # sums of log-probabilities, (N,). None at the first step
     memory: Memory
     state: State
-    sentences: list[int]  # indices in the batch, B
+    sentences: list[int]  # indices of the B sentences in the batch
 
 
 @dataclass
@@ -50,31 +50,31 @@ class _Search:
     decoder: StepDecoder[Any, Any]
     scores: VocabularyScores
     max_len: int
-    special: Tensor  # words that may be forbidden at a step, (1, SPECIAL): NUM_SPECIAL words, then suppressed words
-    change: Tensor  # added to their scores: row 0 before an output may end, row 1 afterwards, (2, SPECIAL)
+    special: Tensor  # words that a step may forbid, (1, SPECIAL): NUM_SPECIAL words, then suppressed words
+    # is added to the scores of these words: row 0 before an output may end, row 1 afterwards, (2, SPECIAL)
+    change: Tensor
     finished: list[list[Finished]]  # finished hypotheses of each sentence of the batch
-    grown: list[Grown] = field(default_factory=list)  # of each step
+    grown: list[Grown] = field(default_factory=list)  # hypotheses of each step
     tensors: list[dict[str, Tensor]] = field(default_factory=list)  # tensors of each step, for ``trace``
 
 
 class FastSequenceGenerator(PaperSequenceGenerator):
-    """Beam search for one model with a ``StepDecoder``. Other searches use fairseq's own loop.
+    """Beam search for a single model with a ``StepDecoder``. Other searches use fairseq's own loop.
 
-    The other searches are ensembles, language models, other kinds of search, forced prefixes, blocked
-    n-grams, outputs as long as the source, copying with a temperature, and beams that are wide relative to the
-    vocabulary.
+    These are searches with ensembles, language models, other search strategies, forced prefixes, blocked n-grams,
+    outputs as long as the source, copying with a temperature, and beams that are wide relative to the vocabulary.
 
     Args:
-        factors: precision of the products that compute scores. ``EXACT`` rounds nothing, ``BF16`` is faster on hardware
-            that supports it, and ``INT8`` is even faster on a CPU, where it also applies to the model's large linear
-            maps. Searches with fairseq's loop are not rounded.
-        kwargs: as for ``PaperSequenceGenerator``.
+        factors: precision of the factors in the products that compute scores. ``EXACT`` does not round. ``BF16`` is
+            faster on hardware that supports it. ``INT8`` is even faster on a CPU, where it also applies to the model's
+            large linear maps. Searches that use fairseq's loop are never rounded.
+        kwargs: see ``PaperSequenceGenerator``.
 
     Attributes:
         traces: add a ``Trace`` to each hypothesis, unless the batch needs fairseq's loop (see ``traces.follow``).
 
     Raises:
-        UserError: if the scores of this model cannot be rounded in this way, or not on this machine.
+        UserError: if the scores cannot be rounded in this way for this model or on this machine.
     """
 
     traces = False
@@ -84,7 +84,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     ) -> None:
         super().__init__(models, tgt_dict, **kwargs)
         self.factors = factors
-        # True if this class searches, except for batches that need fairseq's loop.
+        # True if this class runs the search itself, except for batches that need fairseq's loop.
         decoder = self._fast_decoder()
         self.is_fast = decoder is not None
         if factors != EXACT and decoder is not None:
@@ -113,7 +113,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
             return hypotheses
         # The encoder runs once per batch. Its output is prepared for the steps by ``remember``.
         max_len = self._longest(sample["net_input"])
-        # Removed during the search, so that a concurrent search cannot use the same memory.
+        # The packed model is removed during the search, so that a concurrent search cannot use the same memory.
         packed: PackedModel | None = self.__dict__.pop("_packed_model", None)
         search_arguments = (self.model.models[0], self.vocab_size, source.size(0) * self.beam_size, self.factors)
         if packed is None or not packed.fits(*search_arguments):
@@ -145,9 +145,9 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return hypotheses
 
     def _fast_decoder(self) -> StepDecoder[Any, Any] | None:
-        """Return the decoder to search with, or ``None`` if fairseq's loop must be used."""
+        """Return the decoder for the search, or ``None`` if fairseq's loop must be used."""
         models = list(self.model.models)
-        # Other searches and the following options need the log-probabilities of all words.
+        # Other kinds of search and the following options need the log-probabilities of all words.
         other_searches = (self.repeat_ngram_blocker, self.lm_model)
         plain = all(search is None for search in other_searches) and not self.match_source_len
         if not (plain and self.supports(models) and type(self.search) in (BeamSearch, TopAwareBeamSearch)):
@@ -163,7 +163,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         return [] if self.token_indices_to_suppress is None else self.token_indices_to_suppress.tolist()
 
     def _step(self, search: _Search, beams: _Beams, step: int) -> _Beams | None:
-        """Advance by one word, and return the new beams, or ``None`` when all sentences are done."""
+        """Advance by one word. Return the new beams, or ``None`` when all sentences are finished."""
         # Rank 2 * K candidates per sentence, so that K candidates remain even if K others end here.
         normaliser = self._score(search, beams, step)
         sentences, num_candidates = len(beams.sentences), 2 * self.beam_size
@@ -179,13 +179,13 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         if not open_rows:
             return None
         assert step < search.max_len, "a sentence has no finite score for its end"
-        # Select the best K candidates that do not end, in their order.
+        # Select the K best candidates that do not end, without changing their order.
         order = ends.byte().sort(dim=1, stable=True).indices[:, : self.beam_size]
         chosen = (candidates.gather(1, order) for candidates in (totals, words, parents))
         return self._extend(search, beams, step, open_rows, *chosen)
 
     def _score(self, search: _Search, beams: _Beams, step: int) -> Tensor:
-        """Score all words, and return the values to subtract from the scores to get log-probabilities, (N,)."""
+        """Score all words. Return the values (N,) to subtract from the scores to get log-probabilities."""
         decoder_step, beams.state = search.decoder.step(beams.words, beams.memory, beams.state)
         log_sum = search.scores.compute(decoder_step.features[:, 0], self.temperature)
         arguments = (decoder_step, beams.memory, search.scores, log_sum)
@@ -193,10 +193,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         if decoder_step.attention is not None:
             tensors["attention"] = decoder_step.attention[:, 0]
         search.tensors.append(tensors)
-        # ``finish`` adds copies or mixes in other scores, which changes the normaliser.
+        # ``finish`` adds copies or other scores, which changes the normaliser.
         normaliser = search.decoder.finish(*arguments)
-        # Penalties are applied to the scores, but not to the normaliser, as in fairseq. Only ``renormalise``
-        # redistributes the probability of <unk>.
+        # As in fairseq, penalties change the scores but not the normaliser. Only ``renormalise`` redistributes the
+        # probability of <unk>.
         special = search.special.expand(len(log_sum), -1)
         special_scores = search.scores.get(special)
         search.scores.put(special, special_scores + search.change[int(step >= self.min_len)])
@@ -217,9 +217,9 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _finish(
         self, search: _Search, beams: _Beams, step: int, totals: Tensor, ends: Tensor, parents: Tensor
     ) -> set[int]:
-        """Store the hypotheses that end among the best K candidates, and return the rows of finished sentences.
+        """Store the hypotheses that end among the K best candidates, and return the rows of finished sentences.
 
-        The arguments are the sums of the candidates, whether they end, and their hypotheses, each of shape (B, M).
+        The arguments describe the candidates: their sums, whether they end, and their hypotheses, each of shape (B, M).
         """
         if isinstance(self.search, TopAwareBeamSearch):
             self.search.observe(totals, ends)
@@ -243,7 +243,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         }
 
     def _add_finished(self, search: _Search, sentence: int, row: int, new: list[Finished], step: int) -> bool:
-        """Add new finished hypotheses to a sentence, and return True if the sentence is done."""
+        """Add new finished hypotheses to a sentence. Return True if the sentence is finished."""
         hypotheses = search.finished[sentence]
         if self.stop_when_nothing_better:
             hypotheses[:] = sorted([*hypotheses, *new], key=lambda hypothesis: -hypothesis.score)
@@ -263,7 +263,10 @@ class FastSequenceGenerator(PaperSequenceGenerator):
         words: Tensor,
         parents: Tensor,
     ) -> _Beams:
-        """Append one word to the hypotheses of sentences in the given rows. Words, sums and parents are (B, K)."""
+        """Append one word to the hypotheses of the sentences in ``open_rows``.
+
+        Sums, words and parents have shape (B, K).
+        """
         row_index = None
         if len(open_rows) < len(beams.sentences):
             row_index = torch.tensor(open_rows, device=words.device)
@@ -277,7 +280,7 @@ class FastSequenceGenerator(PaperSequenceGenerator):
     def _results(
         self, search: _Search, device: torch.device
     ) -> tuple[list[list[dict[str, Any]]], list[dict[str, Tensor]]]:
-        """Return the hypotheses of each sentence, best first, and their step tensors for ``add_traces``."""
+        """Return the hypotheses of each sentence, best first, and the tensors of their steps for ``add_traces``."""
         finished = [
             sorted(hypotheses, key=lambda hypothesis: hypothesis.score, reverse=True) for hypotheses in search.finished
         ]

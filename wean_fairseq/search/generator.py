@@ -1,9 +1,10 @@
-"""fairseq's beam search with other stop rules, and alignments for ``--replace-unk``.
+"""fairseq's beam search with other stopping rules, and with alignments for ``--replace-unk``.
 
-fairseq ends a sentence when the number of finished hypotheses reaches the beam size, however bad they are. Peaked
-models (e.g. models that copy) fill the beam with prematurely ended hypotheses before the right hypothesis has ended.
+fairseq ends a sentence when the number of finished hypotheses reaches the beam size, however low their scores are.
+Peaked models (for example, models that copy) fill the beam with hypotheses that ended too early, before the right
+hypothesis has ended.
 
-Legend: ``B`` sentences that are still searched, ``K`` beam size, ``S`` padded source length, ``T`` output length.
+Legend: ``B`` sentences that are not finished, ``K`` beam size, ``S`` padded source length, ``T`` output length.
 """
 
 import math
@@ -20,17 +21,20 @@ from torch import Tensor
 from ..errors import UserError
 from .beam_sampling import CONTINUATIONS, BeamSampling
 
-# Modules whose errors in a search are caused by its scores.
+# Modules in which an error during a search is caused by scores that are not finite.
 _SEARCHES = ("fairseq.sequence_generator", "fairseq.search", "wean_fairseq.search")
 
 
 def log_known(log_unknown: Tensor) -> Tensor:
-    """Return the log-probability of all words except ``<unk>``, given that of ``<unk>``. It is always finite."""
+    """Return the log-probability of all words except ``<unk>``, from the log-probability of ``<unk>``.
+
+    It is always finite.
+    """
     return torch.log1p(-log_unknown.exp().clamp(max=1 - 1e-6))
 
 
 def not_finite() -> UserError:
-    """Return the error about a model without any output with a finite score."""
+    """Return the error for a model whose outputs have no finite score."""
     return UserError(
         "the scores of the model are not finite, because its parameters are too large: its training diverged, and its "
         "outputs mean nothing; use an earlier checkpoint."
@@ -38,7 +42,7 @@ def not_finite() -> UserError:
 
 
 class TopAwareBeamSearch(BeamSearch):
-    """Beam search that records values for the stop rules.
+    """Beam search that records the values needed by the stopping rules.
 
     Attributes:
         top_ends: whether the best candidate of the step ends the sentence, (B,).
@@ -62,33 +66,34 @@ class TopAwareBeamSearch(BeamSearch):
 
 
 class _NGramBlock(NGramRepeatBlock):
-    """A corrected ``--no-repeat-ngram-size``.
+    """A corrected version of ``--no-repeat-ngram-size``.
 
-    Without its CUDA extension, fairseq compares n-grams with the end of the token buffer. The end is padding until the
-    longest output is written, so nothing is blocked.
+    If its CUDA extension is missing, fairseq compares n-grams with the end of the token buffer. This end contains
+    padding until the longest output is written, so nothing is blocked.
     """
 
     def forward(self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int) -> Tensor:
-        """Return log-probabilities (B * K, V) with -inf for words that would repeat an n-gram of their hypothesis."""
+        """Return log-probabilities (B * K, V), with -inf for words that would repeat an n-gram of their hypothesis."""
         written = tokens[:, : step + 1].contiguous()  # the extension requires contiguous memory
         if self.no_repeat_ngram_size > 1:
             blocked: Tensor = super().forward(written, lprobs, bsz, beam_size, step)
             return blocked
-        return lprobs.scatter(1, written[:, 1:], float("-inf"))  # no repeated word. The first token is not a word
+        # no word may be repeated. The first token is not a word
+        return lprobs.scatter(1, written[:, 1:], float("-inf"))
 
 
 class PaperSequenceGenerator(SequenceGenerator):
-    """``SequenceGenerator`` with further options and a corrected n-gram block.
+    """``SequenceGenerator`` with further options and a corrected block of repeated n-grams.
 
     Args:
         search_strategy: fairseq's plain beam search if ``stop_when_best_finished`` is set.
-        stop_when_best_finished: end a sentence when its best candidate ends it and this number of hypotheses are
-            finished. 0 = never early. Without length normalisation, a sum of log-probabilities only falls, so no better
-            hypothesis can follow, and the same first output is found sooner.
-        stop_when_nothing_better: keep the best finished hypotheses, and end a sentence when no unfinished one can still
-            become one of the best of this number. 0 = as in fairseq, see above. It cannot be combined with the other
-            stop rule.
-        source_positions: return for each hypothesis, as ``alignment``, the source word to which each of its words
+        stop_when_best_finished: end a sentence when its best candidate ends it and this number of hypotheses has
+            finished. 0 = fairseq's rule. Without length normalisation, a sum of log-probabilities can only fall.
+            Therefore no better hypothesis can follow, and the same best output is found sooner.
+        stop_when_nothing_better: keep the best finished hypotheses, and end a sentence when no unfinished hypothesis
+            can become one of this number of best ones. 0 = fairseq's rule, see above. It cannot be combined with the
+            other stop rule.
+        source_positions: return for each hypothesis, as ``alignment``, the source position to which each of its words
             attends most. ``--replace-unk`` needs it.
         beam_sampling: sample candidates instead of ranking them. It cannot be combined with the stop rules.
         renormalise: never write ``<unk>``, and distribute its probability over the other words, as CopyNet's code does.
@@ -139,7 +144,7 @@ class PaperSequenceGenerator(SequenceGenerator):
             self.model.forward_decoder = forward
 
     def is_finished(self, step: int, unfin_idx: int, max_len: int, finalized_sent_len: int, beam_size: int) -> bool:
-        """Return True if sentence ``unfin_idx`` (among those still searched) is done after this step."""
+        """Return True if sentence ``unfin_idx`` (an index among unfinished sentences) is finished after this step."""
         if self.stop_when_nothing_better:
             return unfin_idx in self._settled or step == max_len
         enough = finalized_sent_len >= self.stop_when_best_finished > 0
@@ -152,22 +157,22 @@ class PaperSequenceGenerator(SequenceGenerator):
     ) -> list[int]:
         """Store the hypotheses that end at this step.
 
-        Without ``stop_when_nothing_better``, this is fairseq's method. With the option, the best hypotheses of all
+        Without ``stop_when_nothing_better``, this is fairseq's method. With this option, the best hypotheses of all
         steps are kept.
         """
         arguments = (step, bbsz_idx, eos_scores, tokens, scores)
         if not self.stop_when_nothing_better:
             return list(super().finalize_hypos(*arguments, *more))
         finalized, finished, beam_size, *_, max_len = more
-        # fairseq drops finished sentences from the batch, so a row must be translated to the index of its sentence.
+        # fairseq removes finished sentences from the batch, so a row must be translated to the index of its sentence.
         sentence = [number for number, done in enumerate(finished) if not done]  # sentence of each row of the batch
         values = (eos_scores / (step + 1) ** self.len_penalty if self.normalize_scores else eos_scores).tolist()
-        # Collect the normalised scores of the hypotheses that end at this step, by row.
+        # Collect the normalised scores of the hypotheses that end at this step, for each row.
         ended: dict[int, list[float]] = {}
         for row, value in zip(bbsz_idx.tolist(), values, strict=True):
             ended.setdefault(row // beam_size, []).append(value)
-        # A sentence is settled if no open hypothesis can still beat its best finished ones. ``is_finished``, which
-        # fairseq calls below, reads this set.
+        # A sentence is settled if no unfinished hypothesis can beat its best finished hypotheses. ``is_finished``,
+        # which fairseq calls below, reads this set.
         self._settled = {
             row
             for row, new_scores in ended.items()
@@ -175,8 +180,8 @@ class PaperSequenceGenerator(SequenceGenerator):
                 row, [*(float(h["score"]) for h in finalized[sentence[row]]), *new_scores], step, max_len
             )
         }
-        # fairseq stores at most ``beam_size`` hypotheses and ignores later hypotheses, so it gets an empty list at each
-        # step. The new hypotheses are then merged with the earlier hypotheses, and only the best are kept.
+        # fairseq stores at most ``beam_size`` hypotheses and ignores later ones, so it gets an empty list at each step.
+        # Afterwards, the new hypotheses are merged with the earlier ones, and only the best are kept.
         new_hypotheses: list[list[dict[str, Any]]] = [[] for _ in finalized]
         done = super().finalize_hypos(*arguments, new_hypotheses, *more[1:])
         for hypotheses, ended_now in zip(finalized, new_hypotheses, strict=True):
@@ -187,9 +192,9 @@ class PaperSequenceGenerator(SequenceGenerator):
         return list(done)
 
     def _cannot_improve(self, row: int, scores: list[float], step: int, max_len: int) -> bool:
-        """Return True if no unfinished hypothesis of a sentence can still beat the last of its best finished ones.
+        """Return True if no unfinished hypothesis of a sentence can beat the worst of its best finished hypotheses.
 
-        Log-probabilities only fall. The best score that an unfinished hypothesis can reach is therefore its current
+        Log-probabilities can only fall. Therefore the best score that an unfinished hypothesis can reach is its current
         sum, divided by the most favourable length.
         """
         num_best = self.stop_when_nothing_better
@@ -204,11 +209,11 @@ class PaperSequenceGenerator(SequenceGenerator):
     def generate(
         self, models: list[torch.nn.Module], sample: dict[str, Any], **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Run the search. The hypotheses of each sentence are sorted, best first.
+        """Run the search. The hypotheses of each sentence are sorted from best to worst.
 
         Raises:
-            UserError: if all outputs of ``min_len`` words repeat an n-gram, if no output can contain all constraints,
-                or if no score is finite.
+            UserError: if every output of ``min_len`` words repeats an n-gram, no output can contain all constraints, or
+                no score is finite.
         """
         longest = self._longest(sample["net_input"])
         if self.min_len > longest:
@@ -241,7 +246,7 @@ class PaperSequenceGenerator(SequenceGenerator):
         return finalized
 
     def _begins_finite(self, net_input: dict[str, Any]) -> bool:
-        """Return True if a word has a finite score at the first step of each sentence, whatever the options forbid."""
+        """Return True if each sentence has a word with a finite score at the first step, even if options forbid it."""
         begin = torch.full_like(net_input["src_tokens"][:, :1], self.eos)
         encoded = self.model.forward_encoder(net_input)
         scores, _ = self.model.forward_decoder(begin, encoded, [{} for _ in self.model.models], self.temperature)
@@ -255,7 +260,7 @@ class PaperSequenceGenerator(SequenceGenerator):
         return min(words, int(self.max_len) - 1)
 
     def _source_positions(self, src_tokens: Tensor, attention: Tensor) -> list[int]:
-        """Return the T positions (from 0) of the most attended source words: tokens (S,), attention (S, T)."""
+        """Return the T positions (from 0) of the source words with most attention: tokens (S,), attention (S, T)."""
         if attention.numel() == 0:
             raise UserError("--replace-unk needs a model that returns its attention, and this one does not.")
         no_word = src_tokens.eq(self.pad) | src_tokens.eq(self.eos)

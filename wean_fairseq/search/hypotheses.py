@@ -1,4 +1,4 @@
-"""Store the hypotheses of a beam search as links to the previous step, so that extending them copies no tensor.
+"""Store the hypotheses of a beam search as links to the previous step, so that no tensor is copied to extend them.
 
 Legend: ``N`` hypotheses before a step, ``N'`` after it, ``S`` padded source length, ``T`` output length.
 """
@@ -14,36 +14,36 @@ class Finished(NamedTuple):
 
     step: int  # step at which it ended, from 0
     row: int  # row of the hypothesis before that step
-    total: float  # sum of log-probabilities
+    total: float  # sum of its log-probabilities
     score: float  # total, normalised by the length
 
 
 class Grown(NamedTuple):
-    """A step: its hypotheses, and the hypotheses of the previous step that they continue."""
+    """One step: its hypotheses, and the hypotheses of the previous step that they extend."""
 
     words: Tensor  # (N',)
     totals: Tensor  # sums of log-probabilities, (N',)
-    parents: Tensor  # rows before the step, (N',)
+    parents: Tensor  # rows of the extended hypotheses, (N',)
 
 
 def trace(
     finished: list[Finished], steps: list[Grown], tensors: list[dict[str, Tensor]], end: int, device: torch.device
 ) -> list[tuple[dict[str, Any], dict[str, Tensor]]]:
-    """Build the dictionaries that fairseq returns for finished hypotheses, in one pass backwards over the steps.
+    """Build the dictionaries that fairseq returns for finished hypotheses, in one backward pass over the steps.
 
     Args:
-        finished: finished hypotheses in any order.
+        finished: finished hypotheses, in any order.
         steps: all steps in order.
         tensors: tensors of each step by name, (N, ...), including ``attention`` (N, S) if the model has attention.
         end: the end symbol.
 
     Returns:
-        For each hypothesis ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T) or
-        empty, and an empty ``alignment``; and the other tensors of its steps by name, (T, ...).
+        For each hypothesis: ``tokens`` (T,) with ``end``, ``score``, ``positional_scores`` (T,), ``attention`` (S, T)
+        or empty, and an empty ``alignment``; and the other tensors of its steps by name, (T, ...).
     """
     if not finished:
         return []
-    # longest first, so that the active hypotheses of a step come first
+    # the longest hypotheses come first, so that the active hypotheses of a step come first
     order = sorted(range(len(finished)), key=lambda number: -finished[number].step)
     ends = [finished[number].step for number in order]
     rows = torch.tensor([finished[number].row for number in order], device=device)
@@ -55,8 +55,8 @@ def trace(
         for name, tensor in tensors[0].items()
     }
     active = 0  # number of hypotheses that continue after the step
-    # Walk backwards from the last step. The active hypotheses follow their parents, and hypotheses that end at a step
-    # become active there. Each token is therefore read exactly once, from the step that wrote it.
+    # Walk backwards from the last step. The active hypotheses follow the links to their parents, and hypotheses that
+    # end at a step become active there. Therefore each token is read exactly once, from the step that wrote it.
     for step in range(ends[0], -1, -1):
         if active:
             grown, active_rows = steps[step], rows[:active]
@@ -66,10 +66,10 @@ def trace(
             active += 1
         for name, tensor in traced.items():
             tensor[:active, step] = tensors[step][name][rows[:active]].float()
-    # The stored sums become the log-probabilities of the single tokens.
+    # Differences of the stored sums are the log-probabilities of the single tokens.
     totals[:, 1:] = totals[:, 1:] - totals[:, :-1]
     scores = torch.tensor([finished[number].score for number in order], device=device)
-    # Return the results in the order of the argument.
+    # Return the results in the order of ``finished``.
     result: list[tuple[dict[str, Any], dict[str, Tensor]]] = [({}, {}) for _ in finished]
     for place, number in enumerate(order):
         length = ends[place] + 1

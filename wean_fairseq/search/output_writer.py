@@ -1,4 +1,4 @@
-"""Write JSON Lines files about outputs from the traces of the search, one line per sentence.
+"""Write JSON Lines files from the traces of the search, with one line per sentence.
 
 ``--granularity-dump FILE`` contains the granularities of the words of each sentence. ``--copy-provenance FILE``
 contains the origin of each word of an output.
@@ -17,7 +17,8 @@ from torch import Tensor
 from ..errors import UserError
 from .traces import Trace
 
-Description = Callable[[list[str], Trace], dict[str, Any]]  # maps an output's words and trace to fields of a line
+# maps the words and the trace of an output to fields of a line
+Description = Callable[[list[str], Trace], dict[str, Any]]
 
 
 class OutputWriter:
@@ -27,7 +28,7 @@ class OutputWriter:
 
     Args:
         path: file to write. It must not exist.
-        option: command line option that names the file, for error messages.
+        option: command-line option that names the file, for error messages.
         describe: returns the remaining fields of a line.
 
     Raises:
@@ -64,11 +65,11 @@ class OutputWriter:
 
 
 def describe_granularity(words: list[str], trace: Trace) -> dict[str, Any]:
-    """Return the words read by encoder and decoder, and their z in every layer with granularities.
+    """Return the words that encoder and decoder read, and their granularities z in every layer that has them.
 
     The line continues with ``"source_granularity": {layer from 1: [z of each word, ...], ...}, "output": [word, ...],
-    "output_granularity": {...}``. ``output`` is the decoder's input, which starts with the end symbol and does not end
-    with it.
+    "output_granularity": {...}``. ``output`` is the input of the decoder, which starts with the end symbol and does not
+    end with it.
     """
     of_source, of_output = trace.granularities()
     return {
@@ -82,14 +83,14 @@ def _rounded(granularity: dict[int, Tensor]) -> dict[str, list[float]]:
     return {str(layer): [round(z, 4) for z in row.tolist()] for layer, row in granularity.items()}
 
 
-SMALLEST_SHARE = 0.005  # minimum share of a position that is written
+SMALLEST_SHARE = 0.005  # minimum share of a position that is written to the file
 
 
 def describe_provenance(words: list[str], trace: Trace) -> dict[str, Any]:
-    """Return the words of an output, the probability that each was copied, and its source positions.
+    """Return the words of an output, the probability that each was copied, and the source positions of the copies.
 
     The line continues with ``"output": [{"word": ..., "copied": probability that the word was copied given that it was
-    written, "positions": {source position from 0: share, ...}}, ...]``. A baseline of a copying family copies nothing.
+    written, "positions": {source position from 0: share, ...}}, ...]``. A baseline of a copying family has no copies.
     """
     nothing = torch.zeros(len(words), 1)
     copied = trace.steps.get("copied", nothing[:, 0]).tolist()

@@ -1,9 +1,10 @@
-"""Linear maps with weights that are packed once for many products, in floating point or 8-bit integers.
+"""Linear maps whose weights are packed once for many products, in floating point or in 8-bit integers.
 
 On a CPU, PyTorch multiplies float32 matrices with MKL, which rearranges the weights at every call and does not use all
 instructions of some processors. oneDNN's product with prepacked weights, which PyTorch's own compiler uses, is two to
-four times as fast on such machines. Its operators have no public name. Exact scores therefore fall back to an ordinary
-product if these operators are missing. Integer products have no fallback, because no other operator is fast.
+four times as fast on such machines. oneDNN's operators have no public names in PyTorch. Exact scores therefore fall
+back to an ordinary product if these operators are missing. Products of integers have no fallback, because no other
+operator is fast.
 
 Legend: ``N`` rows, ``D`` inputs, ``V`` outputs.
 """
@@ -15,22 +16,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-FEW_ROWS = 10  # up to this number of rows, MKL is faster with the weights on the left of the product
-LARGEST_CODE = 127  # largest code of a factor rounded to an integer. The smallest is its negative
-ZERO_CODE = 128  # code of 0 among inputs, because oneDNN's fast kernels take unsigned inputs
+FEW_ROWS = 10  # up to this number of rows, MKL is faster if the weights are the left factor
+LARGEST_CODE = 127  # largest code of a number that is rounded to an integer. The smallest code is its negative
+ZERO_CODE = 128  # code of the input 0. Codes are shifted because oneDNN's fast kernels read unsigned inputs
 
 
 class PackedLinear:
-    """The map x -> x W^T + b, with W (V, D) and b (V,), for products of at most about ``rows`` rows."""
+    """The map x -> x W^T + b, with W (V, D) and b (V,), for products with at most about ``rows`` rows."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int) -> None:
         self.packed = pack(weight, rows)
-        self.weight = weight if self.packed is None else None  # may be a copy in another precision
+        self.weight = weight if self.packed is None else None  # this may be a copy in another precision
         self.bias = bias
         self.dtype = weight.dtype
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        """Map (N, D) -> (N, V), in float32 or in the weights' dtype."""
+        """Map (N, D) -> (N, V), in float32 or in the dtype of the weights."""
         inputs = inputs.to(self.dtype)
         if self.weight is None:
             product: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, self.packed, self.bias, "none", [], "")
@@ -42,10 +43,10 @@ class PackedLinear:
 
 
 class Int8Linear:
-    """A ``PackedLinear`` that rounds every row of x and of W to 255 steps between plus and minus its largest number.
+    """A ``PackedLinear`` that rounds every row of x and W to 255 steps between plus and minus its largest magnitude.
 
-    With the steps s and t of two such rows, the error of their product is at most (t |x|_1 + s |w|_1) / 2 + D s t / 4.
-    Each row is rounded independently of the others. See ``int8_is_exact``.
+    If two rows have the steps s and t, the error of their product is at most (t |x|_1 + s |w|_1) / 2 + D s t / 4. Each
+    row is rounded independently of the others. See ``int8_is_exact``.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int) -> None:
@@ -61,22 +62,22 @@ class Int8Linear:
         """Map (N, D) -> (N, V), float32."""
         inputs = inputs.float()
         step = _steps(inputs)
-        # The conversion truncates. Via 16 bits, it takes a third of the time of the direct conversion.
+        # The conversion to integers truncates. Through 16 bits, it takes a third of the time of a direct conversion.
         codes = (inputs / step).add_(ZERO_CODE + 0.5).to(torch.int16).to(torch.uint8)
         weights = (self.packed, self.steps, self.zeros)
-        # Arguments for the output and for operations that the kernel could fuse.
+        # Arguments that describe the output, and operations that the kernel could fuse.
         output_arguments: tuple[Any, ...] = (1.0, 0, torch.float32, "none", [], "")
         product: Tensor = torch.ops.onednn.qlinear_pointwise(codes, 1.0, ZERO_CODE, *weights, None, *output_arguments)
         return product.mul_(step) if self.bias is None else torch.addcmul(self.bias, product, step, out=product)
 
 
 def _steps(rows: Tensor) -> Tensor:
-    """Return the rounding step of each row of a matrix (N, D), with shape (N, 1)."""
+    """Return the rounding step of each row of a matrix (N, D), as (N, 1)."""
     return rows.abs().amax(dim=1, keepdim=True).clamp_(min=torch.finfo(rows.dtype).tiny) / LARGEST_CODE
 
 
 def pack(weight: Tensor, rows: int) -> Tensor | None:
-    """Pack weights (V, D) for oneDNN products of about ``rows`` rows, or return ``None`` if that is not possible."""
+    """Pack weights (V, D) for oneDNN products of about ``rows`` rows. Return ``None`` if this is not possible."""
     supported = weight.device.type == "cpu" and weight.dtype in (torch.float, torch.bfloat16)
     if not supported or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return None

@@ -15,17 +15,17 @@ from ..models.base import LossModel, StepDecoder
 from .packed_linear import Int8Linear, PackedLinear
 from .vocabulary_scores import INT8, build_scores
 
-# Smaller maps are not packed, because calling the packed operator costs more than it saves.
+# Maps with fewer weights are not packed, because calling the packed operator would cost more than it saves.
 FEWEST_WEIGHTS = 2**17
 
 
 class PackedModel:
-    """Copies of an encoder and a decoder whose large linear maps are packed, and the scores of the decoder's words.
+    """Copies of an encoder and a decoder with packed linear maps, and the scores of the decoder's words.
 
-    The generator keeps it for the next batch while the weights are unchanged.
+    The generator keeps this object for the next batches while the weights are unchanged.
 
     Args:
-        original: the model, whose parameters are shared.
+        original: the original model. The copies share its parameters.
         num_words: number of words in the dictionary.
         max_rows: maximum number of hypotheses of a step.
         factors: precision of the products, see ``FastSequenceGenerator``.
@@ -40,11 +40,11 @@ class PackedModel:
 
     @property
     def can_be_kept(self) -> bool:
-        """Return True if a later search may reuse this object, see ``fits``."""
+        """Return True if a later search may reuse this object (see ``fits``)."""
         return bool(self._sketches)
 
     def fits(self, original: LossModel, num_words: int, max_rows: int, factors: str) -> bool:
-        """Return True if the packed weights are still valid for these arguments."""
+        """Return True if the packed weights are still valid for a search with these arguments."""
         if not self.scores.fits(num_words, max_rows, factors):
             return False
         sketches = _sketches(original)
@@ -58,9 +58,9 @@ class LazilyPackedLinear(nn.Linear):
     """A linear map whose weights are packed at the first call.
 
     Args:
-        original: the linear map, whose parameters are shared.
+        original: the original map. The copy shares its parameters.
         rows: approximate maximum number of rows of a product.
-        factors: ``INT8``, or anything else for exact products.
+        factors: ``INT8``, or another value for exact products.
     """
 
     def __init__(self, original: nn.Linear, rows: int, factors: str) -> None:
@@ -78,7 +78,7 @@ class LazilyPackedLinear(nn.Linear):
 
 
 def _pack_large_maps(module: Any, rows: int, factors: str) -> Any:
-    """Return a copy with a ``LazilyPackedLinear`` for every large ``nn.Linear``, or the module if there is none."""
+    """Return a copy with a ``LazilyPackedLinear`` for every large ``nn.Linear``, or the module if it has none."""
     if type(module) is nn.Linear:
         supported = module.weight.device.type == "cpu" and module.weight.dtype == torch.float
         large = supported and module.weight.numel() >= FEWEST_WEIGHTS
@@ -95,11 +95,13 @@ def _pack_large_maps(module: Any, rows: int, factors: str) -> Any:
 
 
 def _sketches(model: LossModel) -> list[Tensor]:
-    """Return a checksum of every parameter, to detect changes. Empty if packed weights are not kept between batches.
+    """Return a checksum of every parameter, to detect changes.
 
-    Packed weights are not kept on a GPU or in half precision. The checksum of a matrix is the weighted sum of its
-    columns, each with a different weight. It takes an eighth of the time of packing, and detects every change larger
-    than rounding errors.
+    The list is empty if packed weights are not kept between batches.
+
+    This is the case on a GPU and in half precision. The checksum of a matrix is a weighted sum of its columns, in which
+    every column has a different weight. It takes an eighth of the time of packing, and changes with every parameter
+    change above rounding errors.
     """
     embeddings = model.decoder.word_embeddings
     if embeddings.dtype not in (torch.float, torch.double) or embeddings.device.type != "cpu":

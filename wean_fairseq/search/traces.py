@@ -1,4 +1,4 @@
-"""Traces of outputs: the copies, granularities and topics of each step of the search.
+"""Traces of outputs: copies, granularities and topics at each step of the search.
 
 Legend: ``B`` sentences, ``N`` hypotheses, ``S`` source length, ``T`` output length, ``L`` layers with granularities.
 """
@@ -22,10 +22,10 @@ class Trace:
     """The record of how an output was written.
 
     Attributes:
-        steps: tensors of ``StepDecoder.trace`` by name, for all steps, (T, ...). ``copied`` is the probability that a
-            word was copied, given that it was written, (T,), and ``copied_from`` its distribution over the source
-            words, without padding, (T, S).
-        source: tensors of the encoder for its source, by name.
+        steps: tensors that ``StepDecoder.trace`` returns, by name, for all steps, (T, ...). ``copied`` (T,) is the
+            probability that the written word was copied. ``copied_from`` (T, S) is its distribution over the source
+            words, without padding.
+        source: tensors that the encoder returns for its source, by name.
         granular_from: number of the first layer with granularities, from 1. 0 = none.
     """
 
@@ -34,7 +34,7 @@ class Trace:
     granular_from: int = 0
 
     def granularities(self) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
-        """Return, by layer, z of the source words (S,), and of the words that the steps read (T,)."""
+        """Return, by layer, the granularities z of the source words (S,) and of the words that the steps read (T,)."""
         if not self.granular_from:
             return {}, {}
         of_source, of_output = self.source["granularity"], self.steps["granularity"].t()
@@ -43,7 +43,7 @@ class Trace:
 
 
 def has_traces(model: Any) -> bool:
-    """Return True if the traces of a model contain any tensors."""
+    """Return True if traces of the model contain any tensors."""
     decoder = getattr(model, "decoder", None)
     return isinstance(decoder, StepDecoder) and (bool(decoder.traced) or capabilities_of(model).copies)
 
@@ -62,8 +62,8 @@ def add_traces(
         sample: the batch, with slots.
         encoder_out: output of the encoder for the batch.
         hypotheses: hypotheses of each sentence, with slots.
-        steps: the tensors of ``StepDecoder.trace`` for every hypothesis, sentence by sentence. Each has the shape
-            (T, ...).
+        steps: tensors that ``StepDecoder.trace`` returned for every hypothesis, sentence by sentence. Each has the
+            shape (T, ...).
     """
     remaining = iter(steps)
     padding = model.decoder.padding_idx
@@ -75,7 +75,8 @@ def add_traces(
         for hypothesis in of_sentence:
             tensors = next(remaining)
             if "copied" in tensors:
-                # The tensors have a column for each source word. Only the columns of the written word count.
+                # The tensors have one column for each source word. Only the columns that contain the written word
+                # count.
                 same = hypothesis["tokens"].unsqueeze(1).eq(source)  # (T, S)
                 copied, places = (tensors[name].masked_fill(~same, 0.0) for name in ("copied", "copied_from"))
                 tensors = tensors | {"copied": copied.amax(dim=1), "copied_from": places[:, is_word]}
@@ -84,7 +85,7 @@ def add_traces(
 
 @torch.no_grad()
 def follow(model: Any, sample: dict[str, Any], hypotheses: Sequence[Sequence[dict[str, Any]]]) -> None:
-    """Add traces to outputs of fairseq's own searches, which record none, by repeating their steps as one batch."""
+    """Add traces to the outputs of fairseq's own searches, which record none, by repeating their steps as one batch."""
     decoder = model.decoder
     net_input = {name: value for name, value in sample["net_input"].items() if name != "prev_output_tokens"}
     encoder_out = model.encoder(**net_input)

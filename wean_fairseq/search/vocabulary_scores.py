@@ -1,9 +1,10 @@
-"""Compute the scores of all words for all hypotheses of a step, and find the best, with little memory traffic.
+"""Compute the scores of all words for all hypotheses of a step, and find the best ones with little memory traffic.
 
-The scores are computed in chunks of words that fit the cache of a CPU, and each chunk is normalised while it is in the
-cache. Each row's log-normaliser is stored, so the scores are read only once. The maximum of each block of 64 words is
-also stored. The best n words of a sentence are in the n blocks with the best maxima, so the search for them reads only
-those blocks. On a GPU, kernel launches cost more than a pass over the scores, so all scores are ranked at once.
+The scores are computed in chunks of words that fit into the cache of a CPU, and each chunk is normalised while it is in
+the cache. The log-normaliser of each row is stored, so that the scores are read only once. The maximum of each block of
+64 words is also stored. The n best words of a sentence are in the n blocks with the highest maxima, so only these
+blocks are searched for them. On a GPU, kernel launches cost more than a pass over the scores, so all scores are ranked
+at once.
 
 Legend: ``N`` hypotheses of all sentences, ``B`` sentences, ``D`` width of the features, ``V`` words that are scored,
 ``W`` words including those that can only be copied, ``C`` chunks, ``M`` candidates.
@@ -22,16 +23,16 @@ from ..modules.query_embedding import Additive, ConcatScore, Product
 from .packed_linear import Int8Linear, PackedLinear
 
 BLOCK = 64
-CPU_CHUNK = 2**21  # number of scores in a chunk, which take 8 MiB in float32
+CPU_CHUNK = 2**21  # number of scores in a chunk. They take 8 MiB in float32
 GPU_CHUNK = 2**27
-# Precision of the factors in products that compute scores.
+# Precision of the factors in the products that compute scores.
 EXACT, BF16, INT8 = "exact", "bf16", "int8"
 
 
 def build_scores(
     output: OutputLayer, embeddings: Tensor, *, num_words: int, max_rows: int, factors: str = EXACT
 ) -> "VocabularyScores":
-    """Create the scores object that suits the device, with the arguments of ``VocabularyScores``."""
+    """Create the scores object for the device of the embeddings. The arguments are those of ``VocabularyScores``."""
     whole = embeddings.device.type != "cpu" and max_rows * num_words <= GPU_CHUNK
     return (WholeScores if whole else VocabularyScores)(output.prepared(), embeddings, num_words, max_rows, factors)
 
@@ -46,8 +47,8 @@ class VocabularyScores:
         embeddings: embeddings of the words, (V or more, E).
         num_words: ``W``.
         max_rows: maximum number of hypotheses of a step.
-        factors: number format of the factors, ``EXACT``, ``BF16`` or ``INT8``. Later computations use float32, and so
-            do the scores of ``concat``, which are not a product.
+        factors: number format of the factors, ``EXACT``, ``BF16`` or ``INT8``. Later computations use float32. So do
+            the scores of ``concat``, which are not a product.
     """
 
     def __init__(
@@ -63,10 +64,10 @@ class VocabularyScores:
         self.num_scored = output.num_candidates
         self.num_words = num_words
         self.factors = factors
-        self._products: list[PackedLinear | Int8Linear] = []  # one per chunk of words
-        self._scorers: list[AdditiveScorer] = []  # for the additive score, one per chunk of words
+        self._products: list[PackedLinear | Int8Linear] = []  # one for each chunk of words
+        self._scorers: list[AdditiveScorer] = []  # for the additive score, one for each chunk of words
         self._candidate_part: Tensor | None = None  # for the additive score. It is the same at every step
-        # The chunks do not change when sentences are dropped.
+        # The chunks stay the same when finished sentences are removed.
         limit = CPU_CHUNK if embeddings.device.type == "cpu" else GPU_CHUNK
         blocks = -(-num_words // BLOCK)
         self.num_chunks = min(blocks, -(-max_rows * blocks * BLOCK // limit))
@@ -78,43 +79,46 @@ class VocabularyScores:
     def fits(self, num_words: int, max_rows: int, factors: str) -> bool:
         """Return True if this object can serve a search with these arguments, as long as the weights are unchanged."""
         same_arguments = self.num_words == num_words and self.max_rows >= max_rows and self.factors == factors
-        # because the memory is written to
+        # the memory is written to, so both must be in inference mode or neither
         return same_arguments and self._memory.is_inference() == torch.is_inference_mode_enabled()
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
-        """Score all words from features (N, D). Return the log of the summed exponentials of the V scores, (N,)."""
+        """Score all words from the features (N, D). Return the log of the summed exponentials of the V scores, (N,)."""
         parts = self._parts(features)
         self._allocate(features.size(0))
         for number, normalised in enumerate(self._scores):
             start = number * self.width
-            count = min(self.width, self.num_scored - start)  # number of words with a score. Others can only be copied
+            # number of words that have a score. Other words can only be copied
+            count = min(self.width, self.num_scored - start)
             if count < self.width:
                 normalised[:, max(count, 0) :] = NEVER
             if count > 0:
                 scores = self._chunk(parts, number, slice(start, start + count)).float()  # (N, count)
                 if temperature != 1.0:
                     scores.div_(temperature)
-                # One fused pass. The difference between a score and its log-probability is the row's log-normaliser.
+                # One fused pass normalises the chunk. A score minus its log-probability is the log-normaliser of the
+                # row.
                 torch.log_softmax(scores, dim=1, out=normalised[:, :count])
                 self._shift[number] = scores[:, 0] - normalised[:, 0]
-            # The block maxima let ``best`` skip nearly all of the scores.
+            # With the maxima of blocks, ``best`` can skip nearly all scores.
             maxima = normalised.view(len(features), -1, BLOCK).amax(dim=2)
             self._maxima[:, number] = maxima
         scored = -(-self.num_scored // self.width)
         return torch.logsumexp(self._shift[:scored], dim=0)
 
     def get(self, words: Tensor) -> Tensor:
-        """Return the scores of the given words (N, M), as float32 of the same shape."""
+        """Return the scores of the words (N, M) in float32, with the same shape."""
         chunk, rows, place = self._places(words)
         return self._scores[chunk, rows, place] + self._shift[chunk, rows]
 
     def put(self, words: Tensor, scores: Tensor) -> None:
-        """Replace the scores of the given words, both of shape (N, M).
+        """Replace the scores of the words, both of shape (N, M).
 
         If a row contains a word twice, its scores must be equal.
         """
         chunk, rows, place = self._places(words)
-        # The stored scores are relative to the chunk's normaliser, and the block maxima must follow every change.
+        # The stored scores are relative to the normaliser of the chunk. The maxima of blocks must be updated after
+        # every change.
         self._scores[chunk, rows, place] = scores - self._shift[chunk, rows]
         blocks = words // BLOCK
         self._maxima.flatten(1)[rows, blocks] = self._blocks(rows, blocks).amax(dim=2)
@@ -122,11 +126,11 @@ class VocabularyScores:
     def best(
         self, normaliser: Tensor, sums: Tensor | None, sentences: int, count: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the best continuations of each sentence, whose hypotheses are next to each other.
+        """Return the best continuations of each sentence. The hypotheses of a sentence must be next to each other.
 
         Args:
             normaliser: value to subtract from the scores to get log-probabilities, (N,).
-            sums: log-probabilities of the hypotheses so far, (N,). ``None`` at the first step.
+            sums: summed log-probabilities of the hypotheses so far, (N,). ``None`` at the first step.
             sentences: ``B``.
             count: ``M``.
 
@@ -134,14 +138,15 @@ class VocabularyScores:
             The sums (best first), words, and hypotheses (numbered within the sentence) of the continuations, each of
                 shape (B, M).
         """
-        # First rank the blocks of all hypotheses of a sentence by their best total. The M best words must be in the M
-        # best blocks, because M better words precede every other block.
+        # First, rank the blocks of all hypotheses of a sentence by their best total. The M best words must be in the M
+        # best blocks, because each of these blocks contains a word that is better than every word in the other blocks.
         num_blocks = self._maxima[0].numel()
         group = len(normaliser) // sentences
-        normalisers = (normaliser - self._shift).t()  # subtracted for log-probabilities, in each chunk: (N, C)
+        # to subtract from the scores in each chunk to get log-probabilities, (N, C)
+        normalisers = (normaliser - self._shift).t()
         totals = _totals(self._maxima, normalisers, None if sums is None else sums.unsqueeze(1)).view(sentences, -1)
         best_blocks = totals.topk(min(count, totals.size(1)), sorted=False).indices  # (B, m)
-        # Then rank the words of these blocks, and translate each winner back into its block, word and hypothesis.
+        # Then rank the words in these blocks, and translate each result back into its block, word and hypothesis.
         beams, blocks = best_blocks // num_blocks, best_blocks % num_blocks
         rows = beams + torch.arange(sentences, device=beams.device).unsqueeze(1) * group
         normalisers = normalisers[rows, blocks * BLOCK // self.width]
@@ -151,14 +156,16 @@ class VocabularyScores:
         best, places = block_totals.flatten(1).topk(count)
         chosen = places // BLOCK
         words = blocks.gather(1, chosen) * BLOCK + places % BLOCK
-        if words.is_cpu:  # scores that are all NaN may select a position after the last word
+        if words.is_cpu:  # if all scores are NaN, they may select a position after the last word
             words.clamp_(max=self.num_words - 1)
         return best, words, beams.gather(1, chosen)
 
     def mix(self, weight: Tensor, other: Self, other_weight: Tensor) -> None:
-        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)). Weights are (N,).
+        """Replace each score by log(exp(score + weight) + exp(score of ``other`` + other_weight)).
 
-        ``other`` was created with the same arguments and has also computed a step. Its scores are overwritten.
+        Weights have shape (N,).
+
+        ``other`` was created with the same arguments and must have computed a step, too. Its scores are overwritten.
         """
         for number, scores in enumerate(self._scores):
             scores.add_((self._shift[number] + weight).unsqueeze(1))
@@ -179,7 +186,7 @@ class VocabularyScores:
         """Return the scores of a chunk of words: (N, words)."""
         if isinstance(parts, Additive):
             return self._additive_chunk(parts, number, words)
-        if number == len(self._products):  # created at the first step and used at every later one
+        if number == len(self._products):  # the product is created at the first step and used at every later step
             weight, bias = parts.weight[words], None if parts.bias is None else parts.bias[words]
             if self.factors == BF16:
                 weight, bias = weight.bfloat16(), None if bias is None else bias.bfloat16()
@@ -200,18 +207,21 @@ class VocabularyScores:
         if not len(self._memory):
             self._memory = self._memory.new_empty(self.num_chunks * self.max_rows * self.width)
         size = (self.num_chunks, rows, self.width)
-        # scores without the normalisers in ``_shift``
+        # scores relative to the normalisers in ``_shift``
         self._scores = self._memory[: self.num_chunks * rows * self.width].view(size)
         self._shift = self._memory.new_zeros(self.num_chunks, rows)
         self._maxima = self._memory.new_empty(rows, self.num_chunks, self.width // BLOCK)
 
     def _places(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return chunks, rows and positions within the chunk of words (N, M), which broadcast to (N, M)."""
+        """Return the chunks, the rows, and the positions within the chunks of words (N, M).
+
+        They broadcast to (N, M).
+        """
         rows = torch.arange(len(words), device=words.device).unsqueeze(1)
         return words // self.width, rows, words % self.width
 
     def _blocks(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """Return the scores of blocks of hypotheses.
+        """Return the scores in blocks of some hypotheses.
 
         The arguments broadcast to (..., M), and the result has shape (..., M, BLOCK).
         """
@@ -221,7 +231,7 @@ class VocabularyScores:
 
 
 class WholeScores(VocabularyScores):
-    """``VocabularyScores`` without chunks and blocks. It needs few operations, each over all scores."""
+    """``VocabularyScores`` without chunks and blocks. It needs few operations, and each of them reads all scores."""
 
     def compute(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         """See ``VocabularyScores``."""

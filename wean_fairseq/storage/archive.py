@@ -1,7 +1,7 @@
-"""Limits for weight files, so that no small file takes hours or all memory to read.
+"""Limits for weight files, which prevent a small file from taking hours or all memory to read.
 
 torch stores the members of a zip archive one after the other without compression. A safetensors file begins with the
-size of its header, which names the tensors.
+size of its header. The header names the tensors.
 """
 
 import os
@@ -12,15 +12,17 @@ from typing import BinaryIO
 
 from .files import ARCHIVE, open_regular
 
-MOST_MEMBERS = 100_000  # maximum number of members. A model has one per tensor, and its optimiser two or three
-LARGEST_PICKLE = 1 << 26  # maximum bytes of all .pkl members, which need about 300 bytes per tensor
-LARGEST_HEADER = 1 << 22  # maximum bytes of the header of safetensors, which needs about 120 bytes per tensor
-_HEADER = 30  # number of bytes before a member's name
-_END, _LOCATOR, _END64 = (22, b"PK\x05\x06"), (20, b"PK\x06\x07"), (56, b"PK\x06\x06")  # records: sizes and signatures
+# maximum number of members. A model has one member per tensor, and its optimiser has two or three
+MOST_MEMBERS = 100_000
+LARGEST_PICKLE = 1 << 26  # maximum total size in bytes of the .pkl members, which need about 300 bytes per tensor
+LARGEST_HEADER = 1 << 22  # maximum size in bytes of the header of safetensors, which needs about 120 bytes per tensor
+_HEADER = 30  # number of bytes in a member's header before its name
+# sizes and signatures of the records at the end
+_END, _LOCATOR, _END64 = (22, b"PK\x05\x06"), (20, b"PK\x06\x07"), (56, b"PK\x06\x06")
 
 
 def defect(path: Path) -> str | None:
-    """Return the defect of a weight file as a text that follows the file's name, or ``None``. No tensor is read.
+    """Return the defect of a weight file as text to print after its name, or ``None``. No tensor is read.
 
     Other kinds of files have no defect.
 
@@ -30,7 +32,8 @@ def defect(path: Path) -> str | None:
     with open_regular(path) as file:
         if (start := file.read(8))[: len(ARCHIVE)] != ARCHIVE:
             size = int.from_bytes(start, "little") if path.suffix == ".safetensors" else 0
-            is_large = LARGEST_HEADER < size < path.stat().st_size  # safetensors itself refuses a larger number
+            # safetensors itself refuses a header that is larger than the file
+            is_large = LARGEST_HEADER < size < path.stat().st_size
             return f"has a header of more than {LARGEST_HEADER >> 20} MiB" if is_large else None
         try:
             with zipfile.ZipFile(file) as archive:
@@ -44,10 +47,10 @@ def defect(path: Path) -> str | None:
 
 
 def _ends_with_directory(file: BinaryIO) -> bool:
-    """Return True if the directory and its end records are the last bytes of an archive, without gaps.
+    """Return True if an archive ends with the directory and its end records, without gaps.
 
-    ``zipfile`` searches for the directory before its end record, but torch reads it where the end record says. In a
-    file with two directories, members could be hidden from the checks here.
+    ``zipfile`` searches for the directory in front of its end record, but torch reads it at the place that the end
+    record names. In a file with two directories, members could therefore be hidden from the checks here.
     """
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _END[0] - _LOCATOR[0] - _END64[0]))
@@ -66,7 +69,7 @@ def _ends_with_directory(file: BinaryIO) -> bool:
 
 
 def _unusual(members: list[zipfile.ZipInfo]) -> str | None:
-    """Return the first property of a directory that ``torch.save`` does not write."""
+    """Return the first property of a directory that ``torch.save`` never writes."""
     if len(members) > MOST_MEMBERS:
         return f"more than {MOST_MEMBERS:,} members"
     # torch ignores the case of names, and zipfile truncates names at a NUL.
@@ -88,5 +91,5 @@ def _unusual(members: list[zipfile.ZipInfo]) -> str | None:
 
 
 def _end(member: zipfile.ZipInfo) -> int:
-    """Return the first byte after a member, if its own header has no extra fields."""
+    """Return the position after a member, assuming that its own header has no extra fields."""
     return member.header_offset + _HEADER + len(member.filename.encode()) + member.compress_size

@@ -21,7 +21,8 @@ def main_checksum(arguments: list[str]) -> str:
     )
     parser.add_argument("paths", nargs="+", help="folders of data, or checkpoints")
     args = parser.parse_args(arguments)
-    contents: dict[Path, dict[str, str]] = {}  # by folder. The list of a folder is written once for any number of files
+    # by folder. The list of a folder is written only once, even for several files
+    contents: dict[Path, dict[str, str]] = {}
     said = ""
     for path in map(Path, args.paths):
         with _readable(path):
@@ -41,7 +42,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _checksum(path: Path, contents: dict[Path, dict[str, str]]) -> str:
-    """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return a message."""
+    """Write the checksums of a folder, or add the checksum of a file to ``contents``. Return a message about it."""
     if path.is_dir():
         return f"{path}: checksums of {counted(record(path), 'file')}"
     if is_special(path):

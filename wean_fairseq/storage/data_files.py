@@ -1,4 +1,4 @@
-"""Check the folders of data that fairseq-preprocess wrote: checksums, and sentences that match the lines of a text.
+"""Check the checksums of data that fairseq-preprocess wrote, and that its sentences match the lines of the text.
 
 This module imports neither fairseq nor torch, so that ``wean-checksum``, which every recipe calls, starts quickly.
 """
@@ -15,8 +15,8 @@ from .manifest import Manifest
 
 LOG = "preprocess.log"  # fairseq-preprocess appends its options and counts whenever it writes data
 LARGEST_LOG = 1 << 24  # maximum size in bytes
-_LONGEST_LINE = 1 << 24  # lines are shorter, in bytes
-# A line of the log contains a text and the number of its sentences.
+_LONGEST_LINE = 1 << 24  # lines with at least this number of bytes are refused
+# A line of the log names a text and the number of its sentences.
 _MADE_FROM = re.compile(r"^\[[^]\n\0]+\] ([^\n\0]+): (\d{1,18}) sents, ", re.MULTILINE)
 _DATA = re.compile(r"dict\..+\.txt|[^.]+\.[^.]+-[^.]+\.[^.]+(\.bin|\.idx)?")
 
@@ -38,14 +38,15 @@ def record(folder: Path) -> int:
 
 
 def check_lines(folder: Path) -> None:
-    """Refuse data whose sentences do not match the lines of its text.
+    """Refuse data whose sentences do not match the lines of the text that it was created from.
 
-    Raw data is text, and the text of other data may be next to it. fairseq-preprocess ends lines at single carriage
-    returns. If both sides contain the same number of carriage returns, all later pairs are shifted, and no other check
-    detects it. A log may come from another person, so only text in the parent folder of ``folder`` is read.
+    Raw data is text itself. The text of other data may be next to it. fairseq-preprocess also ends lines at single
+    carriage returns. If both sides contain the same number of carriage returns, all later pairs are shifted, and no
+    other check detects this. A log may come from another person, so only text in the parent folder of ``folder`` is
+    read.
 
     Raises:
-        UserError: with the text and the line.
+        UserError: if they do not match. The message has the text and the line.
     """
     for path in sorted(folder.iterdir()):
         if _DATA.fullmatch(path.name) and path.suffix not in (".txt", ".bin", ".idx"):
@@ -54,7 +55,7 @@ def check_lines(folder: Path) -> None:
     if not log.is_file():
         return
     named = _MADE_FROM.findall(read_regular(log, LARGEST_LOG).decode("utf-8", "replace"))
-    # A log may name one file in many ways, but the file is read only once.
+    # A log may name the same file in several ways, but the file is read only once.
     texts = {Path(os.path.realpath(name)): int(sentences) for name, sentences in named}
     for text, sentences in texts.items():
         if not (is_beside(text, folder) and os.path.isfile(text)):  # noqa: PTH113 - Path.is_file raises for long names
@@ -74,10 +75,12 @@ def check_lines(folder: Path) -> None:
 
 
 def check_text(path: Path) -> None:
-    """Refuse a text on which fairseq fails, or which it splits into other lines or words. A missing text is accepted.
+    """Refuse a text that makes fairseq fail, or that fairseq splits into other lines or words.
+
+    A missing text is accepted.
 
     Raises:
-        UserError: with the line.
+        UserError: if the text is refused. The message has the line.
     """
     if not path.is_file():
         return
@@ -95,7 +98,10 @@ def check_text(path: Path) -> None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a text with their line endings. Raise ``UserError`` if it cannot be read, or is not text."""
+    """Yield the lines of a text with their line endings.
+
+    Raise ``UserError`` if the file cannot be read or is not a text.
+    """
     try:
         with open_regular(path) as file:
             check_whole(file, path)

@@ -22,14 +22,15 @@ from typing import Any, BinaryIO
 _PIECE = 1 << 20
 _PARTIAL = ".wean-{}.partial"  # name of a file or folder that is being written
 _IS_PARTIAL = re.compile(r"\.wean-[0-9a-f]{16}\.partial")
-_LARGEST_JSON = 1 << 26  # bytes
-_LARGEST_NUMBER = 1e30  # numbers in JSON are smaller in magnitude, as in all tables, figures and models
+_LARGEST_JSON = 1 << 26  # maximum size in bytes
+_LARGEST_NUMBER = 1e30  # numbers in JSON must be smaller in magnitude, as in all tables, figures and models
 _LARGE = 1 << 30  # files with more bytes are checked for holes
-_UNPACKED, _LARGEST_RATIO = 1 << 22, 50  # bytes, and maximum ratio to the packed size, which is 3 for most text
-LARGEST_TEXT = 1 << 28  # maximum bytes of a dictionary, or of a file with learnt text steps
+# minimum limit in bytes for unpacked content, and maximum ratio to the packed size, which is 3 for most text
+_UNPACKED, _LARGEST_RATIO = 1 << 22, 50
+LARGEST_TEXT = 1 << 28  # maximum size in bytes of a dictionary, or of a file with learnt text steps
 ARCHIVE = b"PK\x03\x04"  # first bytes of a file that torch.load reads as an archive
-_OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # beginnings of the paths of a shell's pipes <(...)
-_LINKS = 40  # a path has fewer symbolic links. Linux allows 40
+_OPENED = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")  # prefixes of the paths of a shell's pipes <(...)
+_LINKS = 40  # maximum number of symbolic links to follow. Linux allows 40
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
@@ -42,7 +43,9 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def open_input(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a text for reading, like ``open_regular``. It may be a pipe that a shell has opened, as in ``<(...)``.
+    """Open a text for reading like ``open_regular``.
+
+    The text may also be a pipe that a shell has opened, as in ``<(...)``.
 
     Raises:
         OSError: if it cannot be read, or is neither a regular file nor such a pipe.
@@ -62,7 +65,7 @@ def open_growing(path: Path) -> BinaryIO:
 
 
 def _open_if_readable(path: str, flags: int) -> int:
-    """Open a regular file or a pipe. Reading from the pipe waits for its writer."""
+    """Open a regular file or a pipe for reading. A read from the pipe waits for its writer."""
     descriptor = _open_if_regular(path, flags, or_pipe=True)
     os.set_blocking(descriptor, True)
     return descriptor
@@ -82,7 +85,7 @@ def _open_if_regular(path: str, flags: int, or_pipe: bool = False) -> int:
 class Unpacked(gzip.GzipFile):
     """Content of a gzipped file.
 
-    Reading raises ``OSError`` if the content is too large for a packed text of this size.
+    Reading raises ``OSError`` if there is more content than a packed text of this size can have.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -103,7 +106,7 @@ class Unpacked(gzip.GzipFile):
         return self._checked(super().readline(size))
 
     def _checked(self, piece: bytes) -> bytes:
-        if self.tell() > most_unpacked(self._file.tell()):  # limit for the part that was read so far
+        if self.tell() > most_unpacked(self._file.tell()):  # limit for the part read so far
             raise OSError(errno.EFBIG, f"it is {_LARGEST_RATIO} times larger when it is unpacked: unpack it first")
         return piece
 
@@ -116,14 +119,14 @@ def most_unpacked(size: int, ratio: int = _LARGEST_RATIO) -> int:
 def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:
     """Raise ``OSError`` if a file has more than ``most`` bytes.
 
-    A sparse file of any size may occupy no space on the disk.
+    This matters because a sparse file of any size may occupy no space on the disk.
     """
     if Path(path).stat().st_size > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
 
 
 def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> bytes:
-    """Return the content of a file that is opened with ``open_regular``.
+    """Read a file that is opened with ``open_regular``.
 
     Args:
         path: path of the file.
@@ -148,16 +151,16 @@ def read_json(path: str | os.PathLike[str], most: int = _LARGEST_JSON) -> Any:
 
     Raises:
         OSError: if it cannot be read, is not a regular file, or is too large.
-        ValueError: if it is not JSON, has NaN or too large numbers, or is nested too deeply.
+        ValueError: if it is not JSON, contains NaN or numbers that are too large, or is nested too deeply.
     """
     return parse_json(read_regular(path, most))
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse a JSON text and return its value.
+    """Parse a JSON text, and return its value.
 
     Raises:
-        ValueError: if it is not JSON, has NaN or too large numbers, or is nested too deeply.
+        ValueError: if it is not JSON, contains NaN or numbers that are too large, or is nested too deeply.
     """
     try:
         return json.loads(text, parse_constant=_number, parse_float=_number, parse_int=_number)
@@ -172,7 +175,7 @@ def _number(text: str) -> float:
 
 
 class HashedFile:
-    """A file that computes its SHA-256 while it is written and keeps the error if the disk rejects a write."""
+    """A file that computes its SHA-256 while it is written, and stores the error if the disk rejects a write."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -184,7 +187,7 @@ class HashedFile:
         try:
             written = self._file.write(piece)
         except OSError as error:
-            self.error = error  # kept because torch.save, the caller, replaces it by an error without the reason
+            self.error = error  # stored because torch.save, which calls this, raises another error without the reason
             raise
         self._sha256.update(piece)
         return written
@@ -194,14 +197,14 @@ class HashedFile:
         self._file.flush()
 
     def finish(self) -> str:
-        """Wait until the whole file is on the disk, or in the pipe or device, and return its SHA-256."""
+        """Wait until the whole file is on the disk (or in the pipe or device), and return its SHA-256."""
         self._file.flush()
         if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
             os.fsync(self._file.fileno())
         return self._sha256.hexdigest()
 
     def close(self) -> None:
-        """Close the file. If its buffer cannot be written, keep the ``OSError`` and raise it."""
+        """Close the file. If its buffer cannot be written, store the ``OSError`` and raise it."""
         try:
             self._file.close()
         except OSError as error:
@@ -214,19 +217,19 @@ def write_whole(
 ) -> str:
     """Write a file under a temporary name, and rename it when all of it is on the disk.
 
-    A symbolic link is kept, and its target is written. Devices, pipes and open files of the process, such as
-    ``/dev/stdout``, are written directly.
+    If the path is a symbolic link, the link is kept and its target is written. Devices, pipes and open files of the
+    process, such as ``/dev/stdout``, are written directly.
 
     Args:
-        path: the file. An older file is unchanged until the new file replaces it.
-        write: function that is called with the new file.
-        announce: function that is called with the SHA-256 before the new file replaces the old file.
+        path: path of the file. An older file stays unchanged until the new file replaces it.
+        write: function that writes the content. It is called with the new file.
+        announce: function that is called with the SHA-256 before the new file replaces an older one.
 
     Returns:
         The SHA-256.
 
     Raises:
-        OSError: if it cannot be written, even if ``write`` raised another error for this reason.
+        OSError: if the file cannot be written, even if ``write`` raised another error for this reason.
     """
     path = followed(path)
     special = is_special(path)
@@ -242,7 +245,8 @@ def write_whole(
         if announce is not None:
             announce(digest)
         if not special:
-            os.replace(partial, path)  # while it is locked, because another process may remove an unlocked partial file
+            # renamed while it is locked, because another process may remove a partial file that is not locked
+            os.replace(partial, path)
         file.close()
     except BaseException:
         with contextlib.suppress(OSError):
@@ -253,14 +257,14 @@ def write_whole(
             raise file.error from None
         raise
     if not special:
-        # Let the new name survive a power cut, if the file system can synchronise folders.
+        # Synchronise the folder, if the file system can do this, so that the new name survives a power cut.
         with contextlib.suppress(OSError), _opened(path.parent) as descriptor:
             os.fsync(descriptor)
     return digest
 
 
 def followed(path: Path) -> Path:
-    """Return the target of symbolic links, or the last link that denotes an open file.
+    """Return the target of symbolic links, or the last link if it denotes an open file.
 
     Raises:
         OSError: if the links form a circle.
@@ -273,9 +277,9 @@ def followed(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Return True if a path exists and is neither a file nor a link to a file.
+    """Return True if a path exists and is neither a regular file nor a link to one.
 
-    Raises ``OSError`` if it is inaccessible.
+    Raise ``OSError`` if the path is not accessible.
     """
     try:
         return _is_open_file(path) or not stat.S_ISREG(path.stat().st_mode)
@@ -284,7 +288,7 @@ def is_special(path: Path) -> bool:
 
 
 def replaces_file(path: Path) -> bool:
-    """Return True if writing to a path would replace a file. Raise ``OSError`` if links form a circle."""
+    """Return True if writing to a path would replace a file. Raise ``OSError`` if its links form a circle."""
     return path.exists() and not is_special(followed(path))
 
 
@@ -297,7 +301,7 @@ def open_special(path: Path) -> BinaryIO:
     """Open a device, a pipe or an open file for writing, without waiting for a reader.
 
     Raises:
-        OSError: if it cannot be written, such as a pipe without a reader.
+        OSError: if it cannot be written, for example if it is a pipe without a reader.
     """
     if _is_open_file(path):
         sys.stdout.flush()  # write earlier output first
@@ -310,19 +314,20 @@ def open_special(path: Path) -> BinaryIO:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Yield a new folder to fill. It is renamed to ``folder`` if the block ends without an error.
+    """Yield a new folder to fill. If the block ends without an error, the folder is renamed to ``folder``.
 
     Args:
-        folder: path that must not exist, or an empty folder.
-        replace: remove an older folder with files when the new folder is complete.
+        folder: path of the folder. It must not exist, or be an empty folder.
+        replace: when the new folder is complete, remove an older folder with files.
 
     Raises:
-        OSError: if it cannot be written.
+        OSError: if the folder cannot be written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_partial(folder.parent, folder.name)
     partial, descriptor = _create_locked(folder.parent, is_folder=True)
-    new, old = partial / "new" / folder.name, partial / "old" / folder.name  # inside, so that the block can lock it
+    # below ``partial``, so that the block can lock the folder
+    new, old = partial / "new" / folder.name, partial / "old" / folder.name
     try:
         new.mkdir(parents=True)
         yield new
@@ -338,25 +343,25 @@ def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
 
 
 def remove_partial(folder: Path, target: str = "") -> int:
-    """Remove the partial files and folders of processes that were killed, and return their number.
+    """Remove partial files and folders that killed processes have left, and return their number.
 
-    A process locks the files that it writes, so that the partial files of running processes are kept. Nothing is
-    removed if the file system has no locks. If it does not see the locks of another computer, that computer's partial
-    file is removed, and its process reports that it cannot write the file. Symbolic links are not followed, and files
-    of other users are kept.
+    A process locks the files that it is writing, so the partial files of running processes are kept. Nothing is removed
+    if the file system has no locks. If the locks of another computer are not visible, its partial file is removed, and
+    its process reports that it cannot write the file. Symbolic links are not followed, and files of other users are
+    kept.
 
-    A process that is killed while it replaces a folder can leave the only copy of the older folder. This copy is kept
-    until the next process that writes the same folder restores its name.
+    A process that is killed while it replaces a folder may leave the only copy of the older folder in its partial
+    folder. This copy is kept. The next process that writes the same folder restores its name.
 
     Args:
-        folder: folder to search. It need not exist.
+        folder: folder to search. It may be missing.
         target: name of the folder that the caller is about to write.
     """
     removed = 0
     for path in folder.glob(_PARTIAL.format("*")):
         if not _IS_PARTIAL.fullmatch(path.name) or path.is_symlink():
             continue
-        # NFS locks only files that are open for writing, and folders cannot be opened for writing.
+        # NFS can only lock files that are open for writing. Folders cannot be opened for writing.
         flags = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR | os.O_NONBLOCK
         with contextlib.suppress(OSError), _opened(path, flags | os.O_NOFOLLOW) as descriptor:
             if os.fstat(descriptor).st_uid != os.geteuid():
@@ -373,7 +378,7 @@ def remove_partial(folder: Path, target: str = "") -> int:
 
 
 def _put_back(partial: Path, target: str) -> bool:
-    """Return True if no older folder in ``partial`` is the only copy. Restore the name of the folder ``target``."""
+    """Restore the folder ``target`` from ``partial``. Return False if another folder has its only copy there."""
     old = partial / "old"
     lost = [] if old.is_symlink() else [path for path in old.glob("*") if not (partial.parent / path.name).exists()]
     if lost == [old / target] and lost[0].is_dir() and not lost[0].is_symlink():
@@ -382,7 +387,10 @@ def _put_back(partial: Path, target: str) -> bool:
 
 
 def _create_locked(folder: Path, is_folder: bool = False) -> tuple[Path, int]:
-    """Create a partial file or folder, and lock it if the file system has locks. The caller closes the descriptor."""
+    """Create a partial file or folder, and lock it if the file system supports locks.
+
+    The caller must close the descriptor.
+    """
     while True:
         path = folder / _PARTIAL.format(secrets.token_hex(8))
         if is_folder:
@@ -391,25 +399,28 @@ def _create_locked(folder: Path, is_folder: bool = False) -> tuple[Path, int]:
         try:
             descriptor = os.open(path, flags, 0o666)
         except FileNotFoundError:
-            if is_folder:  # another process considered the folder abandoned and removed it
+            if is_folder:  # another process took the folder for abandoned and removed it
                 continue
             raise
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if path.exists():
             return path, descriptor
-        os.close(descriptor)  # another process considered the folder abandoned and removed it before it was locked
+        os.close(descriptor)  # another process took the folder for abandoned and removed it before it was locked
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` as UTF-8, completely or not at all. Bytes of file names that are not UTF-8 are escaped."""
+    """Write ``text`` as UTF-8, completely or not at all. Bytes of file names that are not valid UTF-8 are escaped."""
     write_whole(path, lambda file: file.write(text.encode(errors="backslashreplace")))
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock a folder against other processes, and wait for them. File systems without locks are not protected."""
-    with _opened(folder) as descriptor:  # closing it ends the lock
+    """Lock a folder against other processes. Wait until they have released it.
+
+    On a file system without locks, there is no protection.
+    """
+    with _opened(folder) as descriptor:  # closing the descriptor ends the lock
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -425,7 +436,7 @@ def _opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
 
 
 def is_beside(path: Path, data: Path) -> bool:
-    """Return True if a path, with links resolved, is in the parent folder of ``data``."""
+    """Return True if a path is in the parent folder of ``data``, after links are resolved."""
     return Path(os.path.realpath(path)).is_relative_to(Path(os.path.realpath(data)).parent)
 
 
@@ -437,22 +448,25 @@ def copy_into(source: Path, file: HashedFile) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file. Raise ``OSError`` if it cannot be read, or is sparse and larger than its disk."""
+    """Return the SHA-256 of a file.
+
+    Raise ``OSError`` if it cannot be read, or is sparse and far larger than its content on the disk.
+    """
     with open_regular(path) as file:
         check_whole(file, path)
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_whole(file: BinaryIO, path: Path) -> None:
-    """Raise ``OSError`` if a file is much larger than its content on the disk, and would take hours to read."""
+    """Raise ``OSError`` if a file is much larger than its content on the disk. Such a file would take hours to read."""
     if _is_hollow(file):
         raise OSError(errno.EFBIG, "it is a sparse file, of which less than a tenth is on the disk", str(path))
 
 
 def _is_hollow(file: BinaryIO) -> bool:
-    """Return True if a file has more than 1 GiB, of which nine tenths are holes that would take hours to read."""
+    """Return True if a file is larger than 1 GiB and nine tenths of it are holes, which would take hours to read."""
     size, place, data = file.seek(0, os.SEEK_END), 0, 0
-    with contextlib.suppress(OSError):  # there is no more data
+    with contextlib.suppress(OSError):  # the search for more data fails at the end
         while size > _LARGE and data <= size // 10:
             start = file.seek(place, os.SEEK_DATA)
             place = file.seek(start, os.SEEK_HOLE)
@@ -462,12 +476,12 @@ def _is_hollow(file: BinaryIO) -> bool:
 
 
 def is_whole_archive(path: Path) -> bool:
-    """Return True if the parts of an archive match its own checksums. torch does not check them when it loads.
+    """Return True if the parts of an archive match its checksums, which torch does not check when it loads an archive.
 
-    Files of torch < 1.6 are not archives and have no checksums, so they count as intact.
+    Files of torch < 1.6 are not archives and have no checksums. They count as intact.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if the file cannot be read.
     """
     with open_regular(path) as file:
         if _is_hollow(file):

@@ -1,9 +1,9 @@
-"""``checksums.sha256``: the SHA-256 of the files in a folder, in the format and with the escapes of ``sha256sum``.
+"""``checksums.sha256``: the SHA-256 of the files in a folder, in the format of ``sha256sum`` and with its escapes.
 
-A name may occur twice. After its line is written and before the file is replaced, both the old and the new content are
-valid, so that a process can be killed at any moment. Several processes may write into one folder (trainings that begin
-on the same data, ``wean-average`` during a training, the parts of a sharded model). Therefore each change is applied
-under a lock to the current content of the file.
+A name may occur twice. After a line is written and before its file is replaced, both the old and the new content are
+valid. Therefore a process can be killed at any moment. Several processes may write into the same folder, for example
+trainings that start on the same data, ``wean-average`` during a training, or the processes of a sharded model.
+Therefore each change is applied, under a lock, to the current content of the file.
 """
 
 import contextlib
@@ -17,18 +17,20 @@ from .files import locked, read_regular, sha256_of, write_whole
 
 NAME = "checksums.sha256"
 _LINE = re.compile(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)", re.DOTALL)
-# Escapes in names, in the notation of sha256sum. Lines with escapes begin with a backslash.
+# Escapes in file names, in the notation of sha256sum. A line with escapes begins with a backslash.
 _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 _SPELT = {escape: character for character, escape in _ESCAPED.items()}
-_checked: dict[Path, tuple[int, int, int]] = {}  # intact files -> values that change if the file changes
+_checked: dict[Path, tuple[int, int, int]] = {}  # intact files -> values that change whenever the file changes
 
 
 class Damaged(UserError):
-    """A file has changed since it was written."""
+    """Error for a file that has changed since it was written."""
 
 
 class Manifest:
-    """The checksums in a folder. Empty if it has no manifest. Raises ``UserError`` if the manifest is broken.
+    """The checksums of the files in a folder. There are none if the folder has no manifest.
+
+    Raise ``UserError`` if the manifest is broken.
 
     Attributes:
         digests: file name -> checksums of the contents that the file may have.
@@ -56,12 +58,12 @@ class Manifest:
                     "without checksums."
                 )
             name = re.sub(r"\\[\\nr]", lambda escape: _SPELT[escape[0]], match[3]) if match[1] else match[3]
-            if name != NAME:  # the manifest itself changes with every line
+            if name != NAME:  # the manifest itself changes with every new line
                 digests.setdefault(name, []).append(match[2].lower())
         return digests
 
     def expect(self, name: str, digest: str) -> None:
-        """Record that ``name`` is about to get this content, or still has the previous content."""
+        """Record that ``name`` is about to get this content. Until then, the previous content is also valid."""
         with self._update():
             self.digests.setdefault(name, []).append(digest)
 
@@ -80,7 +82,7 @@ class Manifest:
 
     @contextlib.contextmanager
     def _update(self) -> Iterator[None]:
-        """Read the changes of other processes before a change, and write the manifest after the change."""
+        """Before a change, read the changes of other processes. After the change, write the manifest."""
         with locked(self.path.parent):
             self.digests = self._read()
             yield
@@ -97,8 +99,8 @@ def check_file(path: Path, advice: str, copies: bool = False, manifest: Manifest
     """Return True if a file matches its checksum in the manifest, and False if the manifest does not list it.
 
     Args:
-        advice: advice for the user if the file has changed.
-        copies: also accept the content of any other file in the folder.
+        advice: what to do if the file has changed, for the message.
+        copies: also accept the content of another file in the folder.
         manifest: manifest of the folder, for callers that check many files (default: it is read).
 
     Raises:
@@ -118,12 +120,12 @@ def check_file(path: Path, advice: str, copies: bool = False, manifest: Manifest
 
 
 def seen_intact(path: Path) -> bool:
-    """Return True if this process has found the file intact and it has not changed since."""
+    """Return True if this process has already found the file intact and the file has not changed since then."""
     return _checked.get(path.absolute()) == _state(path)
 
 
 def remember_intact(path: Path) -> None:
-    """Remember that the file is intact, so that this process does not check it again."""
+    """Remember that a file is intact, so that this process does not check it again."""
     _checked[path.absolute()] = _state(path)
 
 

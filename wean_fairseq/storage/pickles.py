@@ -1,9 +1,9 @@
 """Inspect the pickles of a checkpoint without creating their values, before torch's loader creates them.
 
-A few bytes of a pickle can create gigabytes, or values that take hours to hash or copy: calls that copy a large value
-again and again, containers that contain one another several times, and keys with the same hash. Python crashes without
-a message when it hashes or deletes values that are nested too deeply. Therefore this module follows the operations like
-the loader, and counts the values.
+A few bytes of a pickle can create gigabytes, or values that take hours to hash or copy. Examples are calls that copy a
+large value again and again, containers that contain one another several times, and keys with equal hashes. Python
+crashes without a message if it hashes or deletes values that are nested too deeply. Therefore this module follows the
+operations of a pickle as the loader would, but only counts the values.
 """
 
 import contextlib
@@ -17,36 +17,38 @@ from typing import IO, Any
 
 from .files import ARCHIVE
 
-_LONGEST_NAME = 1000  # maximum length in characters
-_MOST_OPERATIONS = 1_000_000  # maximum number of operations in a pickle. torch.save writes about 50 per tensor
-_MOST_VALUES = 4_000_000  # maximum number of values in one value, and in the arguments of all calls
-_DEEPEST = 500  # maximum number of nested levels. Checkpoints of fairseq have 11
-_LARGE_NUMBER = 400  # values that a large number counts as, because equal hashes make a dictionary slow
+_LONGEST_NAME = 1000  # maximum length of a name, in characters
+_MOST_OPERATIONS = 1_000_000  # maximum number of operations in a pickle. torch.save writes about 50 for each tensor
+_MOST_VALUES = 4_000_000  # maximum number of values inside one value, and inside the arguments of all calls
+_DEEPEST = 500  # maximum number of nested levels. Checkpoints of fairseq have 11 levels
+_LARGE_NUMBER = 400  # a large number counts as this number of values, because equal hashes make a dictionary slow
 _PICKLES = 5  # number of pickles in a file of torch < 1.6
 _PUTS = ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE")
 _GETS = ("GET", "BINGET", "LONG_BINGET")
 _CHANGES = ("APPEND", "APPENDS", "SETITEM", "SETITEMS", "ADDITEMS", "BUILD")
 _CALLS = ("REDUCE", "NEWOBJ", "NEWOBJ_EX", "OBJ", "INST", "BUILD")
-_CONTAINERS = ("set", "dict", "OrderedDict", "Counter", "defaultdict")  # types whose calls use their arguments as keys
-_FIRST_OF_STATE = ("BININT", "BININT1", "BININT2", "BINPERSID", "NONE")  # NumPy's state begins with a version
+# types that use the arguments of their calls as keys
+_CONTAINERS = ("set", "dict", "OrderedDict", "Counter", "defaultdict")
+# operations at the start of NumPy's state, which begins with a version
+_FIRST_OF_STATE = ("BININT", "BININT1", "BININT2", "BINPERSID", "NONE")
 
 
 class _Unusual(Exception):
-    """A pickle that torch.save does not write."""
+    """Error for a pickle that torch.save does not write."""
 
 
 def look_into(path: Path) -> tuple[list[str], str]:
-    """Return the functions and types that a file's pickles name, and the reason if it must not be loaded.
+    """Return the functions and types named in a file's pickles, and the reason why it must not be loaded, if any.
 
-    The reason is a text that follows the name of the file. It is empty unless loading could take hours or all memory.
-    torch decides by the first bytes whether a file is an archive. The directory of other files is never read.
+    The reason is a text to print after the name of the file. It is empty unless loading could take hours or all memory.
+    torch looks at the first bytes to decide whether a file is an archive. It never reads the directory of other files.
     """
     found: list[str] = []
     try:
         _look_into(path, found)
     except _Unusual as error:
         return found, str(error)
-    # torch searches its report for the name, and the time grows with the square of the name's length.
+    # torch searches its report for the name, which takes time proportional to the square of the name's length.
     is_long = any(len(name) > _LONGEST_NAME for name in found)
     return found, f"names functions of more than {_LONGEST_NAME:,} characters" if is_long else ""
 
@@ -57,7 +59,7 @@ def _look_into(path: Path, found: list[str]) -> None:
         file.seek(0)
         for _ in range(0 if is_archive else _PICKLES):
             if not _follow(file, found):
-                break  # the bytes after an error are not a pickle
+                break  # the bytes after an error do not belong to a pickle
         if is_archive:
             with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(file) as members:
                 for name in members.namelist():
@@ -66,12 +68,12 @@ def _look_into(path: Path, found: list[str]) -> None:
 
 
 class _Value:
-    """A value that a pickle creates.
+    """A value that a pickle would create.
 
     Attributes:
-        text: its text, the name of a function or type, or else the operation that creates it.
+        text: the text itself, the name of a function or type, or otherwise the operation that creates the value.
         items: the values from which it is created.
-        depth: number of nested levels. A value without other values in it has 1.
+        depth: number of nested levels. A value that contains no other values has 1.
         size: number of all values in it. A value that occurs several times counts each time.
         is_inside: whether another value contains it.
     """
@@ -84,7 +86,7 @@ class _Value:
         self.add(items)
 
     def add(self, items: Sequence["_Value"]) -> None:
-        """Count values that are added to this value."""
+        """Count the values that are added to this value."""
         for item in items:
             self.size += item.size
             self.depth = max(self.depth, item.depth + 1)
@@ -94,9 +96,9 @@ class _Value:
 def _follow(pickled: IO[bytes], found: list[str]) -> bool:
     """Append the functions and types that one pickle names to ``found``, up to its first error.
 
-    Return True if it has no error. Raise ``_Unusual`` if torch.save does not write such a pickle.
+    Return True if there is no error. Raise ``_Unusual`` if torch.save would not write such a pickle.
     """
-    # The stack, marks and memory of a pickle contain sizes instead of values, and no value is created.
+    # The stack, the marks and the memory contain sizes instead of values, so no value is created.
     stack: list[_Value] = []
     marks: list[int] = []
     memory: dict[Any, _Value] = {}
@@ -113,7 +115,7 @@ def _follow(pickled: IO[bytes], found: list[str]) -> bool:
             elif name in _GETS:
                 stack.append(memory[argument])
             else:
-                # An operation takes its operands from the stack, and with a mark also all values above the mark.
+                # An operation takes its operands from the stack. With a mark, it also takes all values above the mark.
                 has_mark = pickletools.markobject in needed
                 start = marks.pop() if has_mark else len(stack)
                 start = max(0, start - (needed.index(pickletools.markobject) if has_mark else len(needed)))
@@ -125,8 +127,8 @@ def _follow(pickled: IO[bytes], found: list[str]) -> bool:
                     found.append(str(argument or ".".join(item.text for item in items)).replace(" ", "."))
                 _check_operands(name, items)
                 if name in _CHANGES:
-                    # These operations add items to a value that stays on the stack. If it contained itself, its size
-                    # would be infinite.
+                    # These operations add items to a value that stays on the stack. If the value contained itself, its
+                    # size would be infinite.
                     changed, *items = items
                     changed.add(items)
                     if changed.is_inside:
@@ -154,9 +156,9 @@ def _check_operands(name: str, items: Sequence[_Value]) -> None:
 
 
 def _has_made_keys(name: str, items: Sequence[_Value]) -> bool:
-    """Return True for an operation that may hash composed values, of which many can have the same hash.
+    """Return True if an operation may hash composed values, many of which can have the same hash.
 
-    A call of a container and the state of an object accept a list of pairs like a dictionary.
+    Calls of containers and states of objects accept a list of pairs instead of a dictionary.
     """
     if name in ("SETITEM", "SETITEMS", "ADDITEMS"):
         return any(key.depth > 1 for key in (items[1:] if name == "ADDITEMS" else items[1::2]))
@@ -164,13 +166,14 @@ def _has_made_keys(name: str, items: Sequence[_Value]) -> bool:
         state = items[1]
         return state.text != "EMPTY_DICT" and not (state.items and state.items[0].text in _FIRST_OF_STATE)
     is_container = name == "REDUCE" and items[0].text.rpartition(" ")[2] in _CONTAINERS
-    return (is_container or name == "BINPERSID") and items[-1].depth > 3  # arguments, then a container, then its items
+    # the levels are arguments, a container, and its items
+    return (is_container or name == "BINPERSID") and items[-1].depth > 3
 
 
 def _is_storage(reference: _Value) -> bool:
-    """Return True for a reference to a storage by its number.
+    """Return True if a value refers to a storage by its number.
 
-    Torch reads a storage again for each spelling of its name.
+    torch would read a storage again for each spelling of its name.
     """
     name = reference.items[2].text if len(reference.items) > 2 else ""
     return name.isascii() and name.isdecimal()

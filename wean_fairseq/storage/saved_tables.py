@@ -25,14 +25,14 @@ class _Splits(Struct):
 
 
 def is_saved_table(path: Path) -> bool:
-    """Return True if a folder is a saved table, or contains a saved table for each split."""
+    """Return True if a folder is a saved table, or contains one saved table per split."""
     return (path / _STATE).is_file() or (path / _SPLITS).is_file()
 
 
 def arrow_files(path: Path) -> list[Path]:
-    """Return the Arrow files of a saved table in order, or of all of its splits.
+    """Return the Arrow files of a saved table, or of all splits of a saved table, in order.
 
-    Raises ``UserError`` if a file is missing.
+    Raise ``UserError`` if a file is missing.
     """
     files = []
     for folder in split_folders(path).values() or [path]:
@@ -45,19 +45,19 @@ def arrow_files(path: Path) -> list[Path]:
 
 
 def table_files(path: Path) -> list[Path]:
-    """Return the files of a table, which are the table itself or the files of a saved table."""
+    """Return the files of a table: the table itself, or the Arrow files of a saved table."""
     return arrow_files(path) if is_saved_table(path) else [path]
 
 
 def split_folders(path: Path) -> dict[str, Path]:
-    """Return the folders of the splits by name. Empty if the table has none."""
+    """Return the folders of the splits by name. The result is empty if the table has no splits."""
     if not (path / _SPLITS).is_file():
         return {}
     return {name: path / _plain(name, path) for name in _read(path / _SPLITS, _Splits).splits}
 
 
 def _plain(name: str, folder: Path) -> str:
-    """Return the last part of a name, which must be in the folder and not the folder itself."""
+    """Return the last part of a name. Refuse a name that does not denote something inside the folder."""
     plain = Path(name).name
     if plain in ("", ".."):
         raise UserError(f"{folder} names {name!r:.40} as a part: save the table again.")

@@ -1,7 +1,7 @@
-"""The search options of a trained model: fairseq-generate options in a file next to its checkpoint.
+"""The search options of a trained model: options of fairseq-generate in a file next to its checkpoint.
 
-``search.txt`` contains the options on a command line. The recipes write it when they decode. ``wean_fairseq.load`` and
-the commands of this package read it, and ``wean-export`` stores its options.
+``search.txt`` contains the options as part of a command line. Recipes write this file when they decode.
+``wean_fairseq.load`` and the commands of this package read it, and ``wean-export`` stores its options.
 """
 
 import argparse
@@ -18,13 +18,13 @@ from .files import read_regular
 
 SEARCH_FILE = "search.txt"
 SEARCH_PRESETS = ("fairseq", "wean", "copynet", "cdnpg-sampling")
-NO_UNKNOWN = 1000.0  # penalty that prevents <unk> from being written
-_LONGEST = 10_000  # maximum length of the stored options, in characters
-TASK_OPTIONS = ("search_preset", "essay_length")  # the others are generation options
+NO_UNKNOWN = 1000.0  # penalty that prevents the search from writing <unk>
+_LONGEST = 10_000  # maximum number of characters of the stored options
+TASK_OPTIONS = ("search_preset", "essay_length")  # all other options are generation options
 
 
-# fairseq generation options that are stored with a model and that a call can change. The values are type, placeholder
-# and help text.
+# Generation options of fairseq that are stored with a model and that a call can change. The values are type,
+# placeholder and help text of each option.
 GENERATION: dict[str, tuple[type, str, str]] = {
     "max_len_a": (float, "A", "factor A of the maximum output length, which is A times the source length plus B"),
     "max_len_b": (int, "B", "constant B of the maximum output length, which is A times the source length plus B"),
@@ -40,7 +40,7 @@ GENERATION: dict[str, tuple[type, str, str]] = {
     "diverse_beam_strength": (float, "X", "penalty of diverse beam search for words that other groups chose"),
 }
 
-# Minimum and maximum of the numbers in a search.
+# Minimum and maximum of the numbers that a search accepts.
 RANGES: dict[str, tuple[float, float]] = {
     "beam": (1, LARGEST),
     "nbest": (1, LARGEST),
@@ -49,13 +49,13 @@ RANGES: dict[str, tuple[float, float]] = {
     "min_len": (0, 10_000),
     "no_repeat_ngram_size": (0, LARGEST),
     "prefix_size": (0, LARGEST),
-    "lenpen": (-60, 60),  # a length of 100,000 to this power is finite
+    "lenpen": (-60, 60),  # even for a length of 100,000, the length to this power is finite
     "temperature": (1e-30, 1e30),  # outside this range, the divided scores overflow in float32
     "sampling_topk": (-1, LARGEST),  # in fairseq -1 means no limit
     "diverse_beam_groups": (-1, LARGEST),
     "diverse_beam_strength": (-1e30, 1e30),
 }
-# Maximum values in a search that is stored with a model.
+# Maximum values of a search that is stored with a model.
 _STORED = {"beam": 200, "nbest": 200, "max_len_a": 10, "min_len": 2000}
 
 
@@ -71,7 +71,7 @@ def add_generation_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a search to a command. The parsed result only contains options that were given."""
+    """Add the options of a search to a command. The parsed result contains only options that were given."""
     group = parser.add_argument_group(
         "search",
         "search settings saved with the model (default: those saved with the checkpoint)",
@@ -90,7 +90,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_generation(args: Any, words: int) -> None:
-    """Check the options of a search. Raise ``UserError`` with the name of an invalid option.
+    """Check the options of a search. Raise ``UserError`` if one is invalid. The message names it.
 
     Args:
         args: generation options.
@@ -113,10 +113,11 @@ def check_generation(args: Any, words: int) -> None:
 
 
 def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
-    """Check a search that is stored with a model. Raise ``UserError`` with the name of an invalid option.
+    """Check a search that is stored with a model. Raise ``UserError`` if an option is invalid. The message names it.
 
-    The JSON of an export contains only finite numbers. They are limited because a foreign model may store a search that
-    takes hours or all memory for a sentence. A command that uses the model may pass larger numbers.
+    The JSON of an exported model contains only finite numbers. They are limited, because a model from elsewhere may
+    store a search that takes hours or all memory for one sentence. A command that uses the model may pass larger
+    numbers.
     """
     for name, value in search.items():
         if isinstance(value, float) and not math.isfinite(value):
@@ -128,7 +129,7 @@ def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
 
 
 def _check_sampling(sampling: bool, args: Any, words: int) -> None:
-    """Refuse numbers with which no word can be drawn."""
+    """Refuse numbers that leave no word to sample."""
     topk, topp = getattr(args, "sampling_topk", -1), getattr(args, "sampling_topp", -1.0)
     if topk != -1:
         check_range("sampling_topk", values_of(topk), 1)
@@ -162,14 +163,14 @@ def parse_search(text: str, name: str) -> dict[str, Any]:
 
 
 def _words(text: str) -> list[str]:
-    """Split a command line. ``shlex`` would take minutes for a word of a million characters."""
+    """Split a command line into words. ``shlex`` would take minutes for a word of a million characters."""
     if len(text) > _LONGEST:
         raise ValueError(f"it has more than {_LONGEST:,} characters")
     return shlex.split(text)
 
 
 def read_search(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the options of a search by name, and the other words."""
+    """Return the options of a search by name, and all other words."""
     found, others = _parser().parse_known_args(words)
     return vars(found), others
 
@@ -193,10 +194,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def kept_search(checkpoint: str | Path) -> dict[str, Any]:
-    """Return the stored search of a checkpoint by name, without options that do not concern the search.
+    """Return the stored search options of a checkpoint by name, without options that do not concern the search.
 
     Raises:
-        UserError: if fairseq-generate would not accept the file.
+        UserError: if fairseq-generate would not accept the options in the file.
     """
     file = Path(checkpoint).parent / SEARCH_FILE
     try:

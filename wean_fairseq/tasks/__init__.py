@@ -1,4 +1,4 @@
-"""Tasks. Importing a module registers its task."""
+"""Tasks of the plugin. Importing a module registers its task."""
 
 from .. import register
 

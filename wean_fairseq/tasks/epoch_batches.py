@@ -1,7 +1,8 @@
-"""The batches of a training's epochs. A resumed training neither repeats nor omits a pair.
+"""The batches of a training's epochs. A resumed training neither repeats nor leaves out a pair.
 
-fairseq's checkpoints store the number of finished batches of an epoch, but not their composition. With another
-``--batch-size``, ``--max-tokens``, ``--seed``, number of processes or text, the same number denotes other pairs.
+fairseq's checkpoints store how many batches of an epoch are finished, but not which pairs these batches contain. With
+another ``--batch-size``, ``--max-tokens``, ``--seed``, number of processes or text, the same number of batches means
+other pairs.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ _IN_WORDS = {
 
 
 class EpochBatches(EpochBatchIterator):
-    """fairseq's batches, with checkpoints that identify the batches of the epoch.
+    """fairseq's batches. Their checkpoints also identify the batches of the epoch.
 
     This object replaces fairseq's iterator and shares its attributes.
     """
@@ -37,18 +38,21 @@ class EpochBatches(EpochBatchIterator):
 
     @property
     def first_batch(self) -> Any:
-        """The first batch of the epoch. Raises ``UserError`` if there is none."""
+        """The first batch of the epoch. Raise ``UserError`` if there is none."""
         if len(self.frozen_batches) == 0:
             raise UserError("all sentences of this data are longer than the model or the options allow.")
         return super().first_batch
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of fairseq's iterator and, within an epoch, the composition of its batches."""
+        """Return the state of fairseq's iterator. Within an epoch, it includes the composition of the batches."""
         state: dict[str, Any] = super().state_dict()
         return {**state, "made_of": self._composition()} if state["iterations_in_epoch"] else state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume within an epoch, or restart it if its batches differ. Old checkpoints do not record the batches."""
+        """Resume within an epoch, or restart the epoch if its batches differ.
+
+        Old checkpoints do not record the batches.
+        """
         saved = state_dict.get("made_of")
         if saved is not None and state_dict.get("iterations_in_epoch", 0) > 0:
             current = self._composition()
@@ -64,11 +68,13 @@ class EpochBatches(EpochBatchIterator):
         super().load_state_dict(state_dict)
 
     def padding(self, source_end: bool, multiple: int) -> list[float]:
-        """Return the share of padding in the positions of each side, which the model computes like other positions.
+        """Return the share of padding among the positions of each side.
+
+        The model computes padding like other positions.
 
         Args:
             source_end: whether sources keep their end symbol.
-            multiple: number of which the length of a batch is a multiple.
+            multiple: the length of a batch is a multiple of this number.
         """
         sizes = np.asarray(self.dataset.sizes) - [not source_end, 0]  # (pairs, 2)
         batches = [sizes[batch] for batch in self.frozen_batches]
@@ -78,7 +84,7 @@ class EpochBatches(EpochBatchIterator):
         return shares
 
     def _composition(self) -> dict[str, int | str]:
-        """Return all values that determine the pairs of the first batches of this epoch.
+        """Return all values that determine which pairs the first batches of this epoch contain.
 
         They are equal in all processes.
         """
@@ -99,7 +105,7 @@ class AnnouncedBatches(EpochBatches):
         self._announce = announce
 
     def next_epoch_itr(self, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
-        """Return the iterator of one pass."""
+        """Return an iterator over the data."""
         for batch in super().next_epoch_itr(*args, **kwargs):
             self._announce(batch)
             yield batch

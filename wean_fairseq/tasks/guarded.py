@@ -1,4 +1,4 @@
-"""Translation task that verifies data checksums and stops on divergence."""
+"""A translation task that verifies data checksums and stops on divergence."""
 
 import logging
 import random
@@ -31,7 +31,7 @@ _WRITTEN = ("copy_provenance", "granularity_dump")  # options that name files to
 
 @dataclass
 class GuardedConfig(TranslationConfig):
-    """Options of the translation task, the stop on divergence, and the precision."""
+    """Options of the translation task, of the stop on divergence, and of the precision."""
 
     loss_limit: float = option(
         1000.0, "stop when the loss of a batch is NaN or above this value in nats per token; 0 = no limit"
@@ -42,24 +42,24 @@ class GuardedConfig(TranslationConfig):
 
 
 class GuardedTask(TranslationTask):
-    """Task that stores the checksums of dictionaries in checkpoints, and the checksums of data next to the data."""
+    """A task that stores checksums of dictionaries in checkpoints, and checksums of data next to the data."""
 
     cfg: GuardedConfig
 
     def __init__(self, cfg: GuardedConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         precision.set_tf32(getattr(cfg, "tf32", False))  # older checkpoints do not have this option
-        self.epoch = 1  # of the training, for losses with a schedule
-        self._update: int | None = None  # the last attempted update of the training
+        self.epoch = 1  # epoch of the training, for losses with a schedule
+        self._update: int | None = None  # last update of the training that was attempted
         self._recorded = False  # whether this process has recorded the checksums of its data
         self._data: str | None = None  # checksum of the training pairs
-        self._trained_on: str | None = None  # the same checksum, from the checkpoint of a resumed training
+        self._trained_on: str | None = None  # the same checksum in the checkpoint from which the training was resumed
 
     @classmethod
     def setup_task(cls, cfg: GuardedConfig, **kwargs: Any) -> "GuardedTask":
-        """Load the dictionaries. Raise ``UserError`` if a file has changed since its checksum was written."""
+        """Load the dictionaries. Raise ``UserError`` if a file has changed since its checksum was recorded."""
         if kwargs.get("from_checkpoint"):
-            for name in _WRITTEN:  # a checkpoint must not choose which files are written
+            for name in _WRITTEN:  # a checkpoint must not determine which files are written
                 if getattr(cfg, name, None) is not None:
                     setattr(cfg, name, None)
         check_data(sorted(Path(split_paths(cfg.data)[0]).glob("dict.*.txt")))
@@ -70,7 +70,7 @@ class GuardedTask(TranslationTask):
     def load_dictionary(cls, filename: str) -> Dictionary:
         """Read a dictionary.
 
-        For ``--only-source`` data, read the dictionary of the source. Raise ``UserError`` if it is not valid.
+        In data of ``--only-source``, read the dictionary of the source. Raise ``UserError`` if it is not valid.
         """
         return dictionaries.load_dictionary(str(dictionary_file(Path(filename))))
 
@@ -78,7 +78,7 @@ class GuardedTask(TranslationTask):
         """Reject files of a split that have changed, or that do not match each other or the dictionaries.
 
         Raises:
-            UserError: with the name of the file.
+            UserError: if a file is rejected. The message names it.
         """
         candidates = self.folder_of(split, epoch).glob(f"{split}*.*")
         paths = sorted(path for path in candidates if _is_of_split(path, split, combine))
@@ -94,7 +94,7 @@ class GuardedTask(TranslationTask):
         return {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
 
     def folder_of(self, split: str, epoch: int) -> Path:
-        """Return the folder of a split in an epoch (counted from 1). Training cycles through all folders."""
+        """Return the folder of a split in an epoch (counted from 1). Training uses the folders in turn."""
         shards = split_paths(self.cfg.data)
         return Path(shards[(epoch - 1) % len(shards)] if split == self.cfg.train_subset else shards[0])
 
@@ -119,15 +119,16 @@ class GuardedTask(TranslationTask):
         return EpochBatches(super().get_batch_iterator(dataset, *args, **kwargs))
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Run a training step with the random numbers of its update, and check its loss before the update.
+        """Run a training step with the random numbers that belong to its update. Check its loss before the update.
 
-        The CPU seconds of this process and its number of threads are logged, for the records of trainings.
+        The CPU seconds and the number of threads of this process are logged, for the records of trainings.
 
         Raises:
-            Diverged: with the batch, before the parameters are updated with it.
+            Diverged: if the loss is too high or not finite. The message names the batch. The parameters are not
+                updated.
         """
         update = kwargs.get("update_num", 0) + 1
-        if update != self._update:  # only once for an update with several batches
+        if update != self._update:  # only once for an update that consists of several batches
             _seed_like_torch()
         self._update = update
         with exact_products():
@@ -139,10 +140,12 @@ class GuardedTask(TranslationTask):
         return result
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Run a validation step. During training its loss is checked before the model can be saved as the best.
+        """Run a validation step.
+
+        During training, its loss is checked, so that a diverged model is not saved as the best.
 
         Raises:
-            Diverged: in training, with the batch.
+            Diverged: in training, if the loss is too high or not finite. The message names the batch.
         """
         with exact_products():
             result: tuple[Any, Any, dict[str, Any]] = super().valid_step(sample, *args, **kwargs)
@@ -155,7 +158,7 @@ class GuardedTask(TranslationTask):
         return {type(self).__name__: {"patience": stopping.patience()}}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of ``get_checkpoint_dict`` in all processes."""
+        """Restore the state that ``get_checkpoint_dict`` returned, in all processes."""
         stopping.restore_patience(state.get("patience", {}))
 
     def state_dict(self) -> dict[str, Any]:
@@ -164,7 +167,10 @@ class GuardedTask(TranslationTask):
         return {**super().state_dict(), "dictionaries": described, "trained_on": self._data}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the state from a checkpoint. Raise ``UserError`` if it was trained with other dictionaries."""
+        """Load the state from a checkpoint.
+
+        Raise ``UserError`` if the checkpoint was trained with other dictionaries.
+        """
         task_state = dict(state_dict)
         checkpoint = task_state.pop("checkpoint", "the checkpoint")
         self.check_dictionaries(task_state, checkpoint)
@@ -176,17 +182,17 @@ class GuardedTask(TranslationTask):
         """Reject a model that was trained with other dictionaries. Old checkpoints do not record dictionaries.
 
         Args:
-            task_state: the result of ``state_dict`` in training.
-            checkpoint: the file, for error messages.
+            task_state: the result of ``state_dict`` during training.
+            checkpoint: path of the checkpoint, for error messages.
 
         Raises:
-            UserError: with the name of the dictionary.
+            UserError: if a dictionary differs. The message names it.
         """
         folder = split_paths(self.cfg.data)[0]
         dictionaries.check(task_state.get("dictionaries") or {}, self.sides, checkpoint, folder)
 
     def resume_from(self, task_state: dict[str, Any]) -> None:
-        """Remember the checkpoint's data checksum, to warn if the data has changed."""
+        """Store the data checksum in the checkpoint, to warn later if the data has changed."""
         self._trained_on = task_state.get("trained_on")
 
 
@@ -198,6 +204,6 @@ def _seed_like_torch() -> None:
 
 
 def _is_of_split(path: Path, split: str, combine: bool) -> bool:
-    """Return True for a file of the split, or, if parts are combined, of one of its parts (train1, train2, ...)."""
+    """Return True for a file of the split. If parts are combined, this includes its parts (train1, train2, ...)."""
     suffix = path.name.split(".")[0].removeprefix(split)
     return suffix == "" or (combine and suffix.isdecimal())

@@ -1,4 +1,4 @@
-"""Task ``paraphrase``: fairseq's translation task for sentence pairs of one language, without losing any pair."""
+"""Task ``paraphrase``: fairseq's translation task for sentence pairs in one language. It loses no pair."""
 
 import itertools
 import logging
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class PairsConfig(SearchingConfig):
-    """Options of the translation task, and further options of tasks with sentence pairs."""
+    """Options of the translation task, and further options for sentence pairs."""
 
     max_pair_length: int = option(
         0, "maximum words per side (without </s>); see --length-policy; 0 = no limit", least=0
@@ -66,23 +66,23 @@ class PairsConfig(SearchingConfig):
     granularity_dump: Optional[str] = option(
         None, "JSON lines file to write: the granularity of each word in every layer (C-DNPG)"
     )
-    # fairseq's default of -1 fails on data of several parts (train, train1, ...).
+    # fairseq's default of -1 fails on data that consists of several parts (train, train1, ...).
     upsample_primary: int = option(1, "number of repetitions of the first part of the data")
-    # Two options of fairseq-generate, which does not pass them to the iterator.
+    # Two options of fairseq-generate that it does not pass to the iterator.
     num_shards: int = II("dataset.num_shards")
     shard_id: int = II("dataset.shard_id")
 
 
 @dataclass
 class ParaphraseConfig(PairInputsConfig, PairsConfig):
-    """Options of the task, with those of its extra inputs."""
+    """Options of the task and of its extra inputs."""
 
 
 @register_task("paraphrase", dataclass=ParaphraseConfig)
 class ParaphraseTask(SearchingTask):
-    """A task for pairs.
+    """A task for sentence pairs.
 
-    It loses no sentence, builds the same batches after a restart, and names the file if it rejects data.
+    It loses no sentence, creates the same batches after a restart, and names the file when it rejects data.
     """
 
     cfg: PairsConfig
@@ -98,10 +98,10 @@ class ParaphraseTask(SearchingTask):
             self.__dict__.update(inputs.attributes)
         self._model_slots: int | None = None  # number of slots of the models built so far
         self.typed = range(0)  # numbers of the lines that fairseq-interactive has just read
-        self._typed_pairs: FairseqDataset | None = None  # data set of these lines
-        # ids of the current batch, which fairseq-interactive does not pass on
+        self._typed_pairs: FairseqDataset | None = None  # numbers of the lines that fairseq-interactive has read last
+        # ids of the current batch, which fairseq-interactive does not pass to the task
         self._typed_numbers: torch.Tensor | None = None
-        self._unknown_words: list[str] = []  # the warning, shared by copies of the task
+        self._unknown_words: list[str] = []  # the warning about unknown words, which copies of the task share
         dumps = (
             (cfg.copy_provenance, "--copy-provenance", describe_provenance),
             (cfg.granularity_dump, "--granularity-dump", describe_granularity),
@@ -118,7 +118,7 @@ class ParaphraseTask(SearchingTask):
         """Load the dictionaries.
 
         Raises:
-            UserError: if the data directory or a dictionary is missing, or options contradict each other.
+            UserError: if the data directory or a dictionary is missing, or if options contradict each other.
         """
         check_data_dir(cfg.data, cfg.source_lang, cfg.target_lang)
         check_values(PairsConfig, cfg)
@@ -130,17 +130,17 @@ class ParaphraseTask(SearchingTask):
         for kind in cls.input_kinds:
             kind.check(cfg)
         if cfg.dataset_impl is None and is_raw_text(cfg.data):
-            cfg.dataset_impl = "raw"  # fairseq detects its binary formats, but not text
+            cfg.dataset_impl = "raw"  # fairseq detects its binary formats, but does not detect text
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
-        """Build the model. If it copies, the dictionary gets slots.
+        """Build the model. If it copies, add slots to the dictionary.
 
         Raises:
             UserError: if the model cannot be built for this data.
         """
         # Contradictions between arch, options and data are reported here, before memory is allocated for the model.
-        # fairseq would fail later, in a batch.
+        # fairseq would fail later, in the middle of a batch.
         check_model(cfg)
         name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
         model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
@@ -160,9 +160,9 @@ class ParaphraseTask(SearchingTask):
         if self._model_slots not in (None, slots):
             raise UserError("an ensemble is of archs that copy words or of archs that do not: --path has both.")
         self._model_slots = slots
-        # The output layer takes its size from the dictionary, so the slots must be in it before the model is built.
+        # The size of the output layer comes from the dictionary, so the slots must be added before the model is built.
         self.source_dictionary.reserve_slots(slots)
-        if from_checkpoint:  # the checkpoint contains their values, and the files may no longer exist
+        if from_checkpoint:  # the checkpoint contains the values of these files, and the files may no longer exist
             for file in start_files():
                 if getattr(cfg, file, None):
                     setattr(cfg, file, None)
@@ -193,7 +193,7 @@ class ParaphraseTask(SearchingTask):
     def filter_indices_by_size(
         self, indices: Any, dataset: FairseqDataset, max_positions: Any = None, ignore_invalid_inputs: bool = False
     ) -> Any:
-        """Remove sentences that are too long, as fairseq does, if the options allow it.
+        """Remove sentences that are too long, like fairseq, if the options allow this.
 
         Raises:
             UserError: if a sentence is too long and the options do not allow its removal.
@@ -210,16 +210,16 @@ class ParaphraseTask(SearchingTask):
         return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
 
     def train_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Run fairseq's training step with the unknown words of the batch as slots."""
+        """Run fairseq's training step. Unknown words of the batch become slots."""
         mapped, _ = self.map_slots(sample)
         if kwargs.get("ignore_grad"):
-            # fairseq passes a validation batch to a process without a batch.
+            # fairseq gives a validation batch to a process that has no training batch.
             for inputs in self.extra_inputs:
                 mapped = inputs.fill(mapped)
         return super().train_step(mapped, *args, **kwargs)
 
     def valid_step(self, sample: dict[str, Any], *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Run fairseq's validation step with the unknown words of the batch as slots."""
+        """Run fairseq's validation step. Unknown words of the batch become slots."""
         mapped, _ = self.map_slots(sample)
         return super().valid_step(mapped | {"spelt": sample}, *args, **kwargs)
 
@@ -234,11 +234,11 @@ class ParaphraseTask(SearchingTask):
         prefix_tokens: torch.Tensor | None = None,
         constraints: torch.Tensor | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """Run the search. Words that were copied through slots are returned as real words.
+        """Run the search. In its results, words that were copied through slots are real words.
 
         Raises:
-            UserError: if the search needs constraints and there are none, or if a forced prefix has a word that the
-                models cannot write.
+            UserError: if the search needs constraints and there are none, or if a forced prefix contains a word that
+                the models cannot write.
         """
         if constraints is None and getattr(generator, "search", None) and generator.search.supports_constraints:
             raise UserError(
@@ -263,7 +263,7 @@ class ParaphraseTask(SearchingTask):
         return finalized
 
     def _writable(self, prefix_tokens: torch.Tensor, models: list[torch.nn.Module]) -> torch.Tensor:
-        """Return forced prefixes (B, T) that ``models`` can write, because fairseq fails on words of probability 0."""
+        """Return forced prefixes (B, T) that ``models`` can write. fairseq would fail on words with probability 0."""
         dictionary = self.target_dictionary
         if not any(capabilities_of(model).copies for model in models):
             prefix_tokens = base_ids(prefix_tokens, dictionary.first_slot, dictionary.unk())
@@ -275,9 +275,9 @@ class ParaphraseTask(SearchingTask):
         return prefix_tokens
 
     def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
-        """Return the batch as models read it, with slots, and the words of these slots.
+        """Return the batch with slots, as models read it, and the words that the slots represent.
 
-        The batch is new, so that callers can still print the words of the original batch.
+        The batch is a copy, so that callers can still print the words of the original batch.
         """
         for inputs in self.extra_inputs:
             sample = inputs.complete(sample)
@@ -294,7 +294,7 @@ class ParaphraseTask(SearchingTask):
         """Load and check a split.
 
         Raises:
-            UserError: if it is missing, its sides have different lengths, or it has empty lines.
+            UserError: if it is missing, its sides have different lengths, or it contains empty lines.
         """
         self.check_files(split, epoch, combine)
         self._check_split(split, epoch, combine)
@@ -335,7 +335,7 @@ class ParaphraseTask(SearchingTask):
         pairs = [f"{source}-{target}", f"{target}-{source}"]
         impl = None if self.cfg.dataset_impl is None else str(self.cfg.dataset_impl)
         num_parts = 0
-        for number in itertools.count():  # train, train1, train2, ... where they are combined
+        for number in itertools.count():  # train, train1, train2, ... if parts are combined
             part = f"{split}{number or ''}"
             prefixes = [f"{part}.{pair}" for pair in pairs if any(folder.glob(f"{part}.{pair}.{source}*"))]
             if prefixes:
@@ -351,7 +351,7 @@ class ParaphraseTask(SearchingTask):
             )
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args: Any, **kwargs: Any) -> Any:
-        """Return fairseq's batches, with ``--length-policy drop`` applied to training data.
+        """Return fairseq's batches. ``--length-policy drop`` is applied to training data.
 
         fairseq drops the last batch of a data set whose size is not a multiple of --required-batch-size-multiple. This
         task drops no batch.
@@ -380,7 +380,7 @@ class ParaphraseTask(SearchingTask):
         return AnnouncedBatches(batches, self._set_typed_numbers) if dataset is self._typed_pairs else batches
 
     def _shard(self, dataset: FairseqDataset, iterator_options: dict[str, Any]) -> dict[str, int]:
-        """Return the part of the data to decode: the shard of ``--shard-id``, divided among the processes.
+        """Return the part of the data to decode: the shard ``--shard-id``, divided among the processes.
 
         Raises:
             UserError: for input of fairseq-interactive, which cannot be divided.
@@ -397,10 +397,10 @@ class ParaphraseTask(SearchingTask):
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints: torch.Tensor | None = None
     ) -> FairseqDataset:
-        """Return a data set of sentences from fairseq-interactive.
+        """Return a data set with the sentences that fairseq-interactive has read.
 
         Raises:
-            UserError: if a constraint has a word that is not in the dictionary.
+            UserError: if a constraint contains a word that is not in the dictionary.
         """
         if constraints is not None:
             self._check_constraints(constraints)
@@ -412,16 +412,16 @@ class ParaphraseTask(SearchingTask):
             end = torch.tensor([self.source_dictionary.eos()])
             src_tokens = [torch.cat([words[:-1][: self.limits.length], end]) for words in src_tokens]
         if self.cfg.no_source_end:
-            # an empty line consists of its end symbol
+            # an empty line consists only of its end symbol
             src_tokens = [words[:-1] if len(words) > 1 else words for words in src_tokens]
         src_lengths = [len(words) for words in src_tokens]
         self._typed_pairs = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         return self._typed_pairs
 
     def _check_constraints(self, constraints: torch.Tensor) -> None:
-        """Reject constraints (B, C) in fairseq's packed form with words that are not in the dictionary."""
+        """Reject constraints (B, C), in fairseq's packed form, that contain words outside the dictionary."""
         dictionary = self.target_dictionary
-        for line, row in enumerate(constraints[:, 1:], start=self.typed.stop + 1):  # the first column is a count
+        for line, row in enumerate(constraints[:, 1:], start=self.typed.stop + 1):  # the first column contains a count
             row_known = are_known(row, dictionary)
             words = ", ".join(
                 dictionary[i] for i, is_known in zip(row.tolist(), row_known, strict=True) if not is_known
@@ -437,10 +437,10 @@ class ParaphraseTask(SearchingTask):
 
 
 def _check_batch_size(dataset: FairseqDataset, max_tokens: int | None, max_positions: Any) -> None:
-    """Reject a sentence that is larger than a batch, because fairseq fails with a traceback."""
+    """Reject a sentence that is larger than a batch. fairseq would fail with a traceback."""
     if not max_tokens:
         return
-    # the remaining sentences are dropped or rejected
+    # other sentences are dropped or rejected elsewhere
     fits, _ = dataset.filter_indices_by_size(np.arange(len(dataset)), max_positions)
     longest = max((int(dataset.num_tokens(index)) for index in fits), default=0)
     if longest > max_tokens:

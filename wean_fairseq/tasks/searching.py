@@ -1,4 +1,4 @@
-"""The guarded translation task with the papers' searches, and a faster search for models that support it."""
+"""The guarded translation task with the searches of the papers, and a faster search for models that support it."""
 
 import logging
 import sys
@@ -23,7 +23,7 @@ from .guarded import GuardedConfig, GuardedTask
 
 logger = logging.getLogger(__name__)
 
-# Search options whose scores violate the assumptions of the stop rules.
+# Search options with scores that violate the assumptions of the stopping rules.
 _OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment", "score_reference")
 
 
@@ -55,7 +55,7 @@ class SearchingConfig(GuardedConfig):
 
 
 class SearchingTask(GuardedTask):
-    """A task that searches with ``--search-preset``."""
+    """A task that searches as ``--search-preset`` says."""
 
     cfg: SearchingConfig
 
@@ -67,11 +67,13 @@ class SearchingTask(GuardedTask):
         extra_gen_cls_kwargs: dict[str, Any] | None = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build the generator of ``--search-preset``, if possible the faster generator. It supports ``--replace-unk``.
+        """Build the generator for ``--search-preset``, which is the faster generator if possible.
+
+        The generator supports ``--replace-unk``.
 
         Raises:
             UserError: if a generation option is out of range, or if the options contradict the preset, the rounding of
-                scores, or the model.
+                scores or the model.
         """
         extra = {"tokens_to_suppress": padding_words(self.target_dictionary), **(extra_gen_cls_kwargs or {})}
         preset = str(self.cfg.search_preset)
@@ -83,32 +85,33 @@ class SearchingTask(GuardedTask):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
         if preset != "fairseq":
             _check_plain_beam_search(preset, args, prefix_allowed_tokens_fn)
-        # --sampling-topk is at most the size of the vocabulary, so the options are checked here, with the dictionary.
+        # The maximum of --sampling-topk is the size of the vocabulary, so the options are checked here, where the
+        # dictionary is known.
         check_generation(args, len(self.target_dictionary))
         if preset == "wean":
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
             args = Namespace(**{**_options(args), "lenpen": 0.0})
         if preset == "copynet":
             logger.info("search preset copynet: <unk> is never written, no better hypothesis is cut off")
-        # Our generators are subclasses of fairseq's. For --print-alignment, fairseq needs another class, so these
-        # searches do not use our n-gram block.
+        # Our generators are subclasses of fairseq's generator. For --print-alignment, fairseq needs another class, so
+        # such searches do not use our n-gram block.
         blocks = getattr(args, "no_repeat_ngram_size", 0) > 0 and not getattr(args, "print_alignment", None)
         fast = not self.cfg.stock_search and FastSequenceGenerator.supports(models)
         needs_own_generator = preset != "fairseq" or replaces_unk or blocks
-        # A caller's class has priority. Otherwise our class is used if possible, because the fast search finds the same
-        # outputs.
+        # A class that the caller passes has priority. Otherwise, our class is used if possible, because its fast search
+        # finds the same outputs.
         if seq_gen_cls is None and (needs_own_generator or (fast and not getattr(args, "print_alignment", None))):
             seq_gen_cls = FastSequenceGenerator if fast else PaperSequenceGenerator
             num_best = getattr(args, "nbest", 1)
             extra.update(
-                # A stop rule may end a sentence only when the number of outputs to show is reached.
+                # A stopping rule may end a sentence only if it has as many outputs as will be shown.
                 stop_when_best_finished=num_best if preset == "wean" else 0,
                 stop_when_nothing_better=num_best if preset == "copynet" else 0,
                 source_positions=replaces_unk,
                 beam_sampling=preset == "cdnpg-sampling",
                 renormalise=preset == "copynet",
             )
-            if fast:  # the outputs are the same as fairseq's
+            if fast:  # the outputs are equal to fairseq's outputs
                 extra.update(factors=factors)
         generator = super().build_generator(
             models,
@@ -117,13 +120,13 @@ class SearchingTask(GuardedTask):
             extra_gen_cls_kwargs=extra,
             prefix_allowed_tokens_fn=prefix_allowed_tokens_fn,
         )
-        # Only the built generator knows whether it can use its own loop, because that depends on all of its options.
+        # Only the generator itself knows whether it can use its own loop, because this depends on all of its options.
         is_fast = getattr(generator, "is_fast", False) and getattr(args, "prefix_size", 0) == 0
         _check_own_loop(models, factors, preset, is_fast=is_fast)
         return generator
 
     def train_step(self, *args: Any, **kwargs: Any) -> tuple[Any, Any, dict[str, Any]]:
-        """Run fairseq's step after freeing the packed weights of the last validation (``--eval-bleu``)."""
+        """Free the packed weights of the last validation (``--eval-bleu``), then run fairseq's training step."""
         if isinstance(generator := getattr(self, "sequence_generator", None), FastSequenceGenerator):
             generator.release()
         result: tuple[Any, Any, dict[str, Any]] = super().train_step(*args, **kwargs)
@@ -132,7 +135,10 @@ class SearchingTask(GuardedTask):
     def inference_step(
         self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Run the search. Diverse beam search gets batches without ids, because it uses a sentence's id as its row."""
+        """Run the search.
+
+        Diverse beam search gets batches without ids, because it would use the id of a sentence as its row.
+        """
         if isinstance(getattr(generator, "search", None), DiverseBeamSearch):
             sample = {name: value for name, value in sample.items() if name != "id"}
         hypotheses: list[list[dict[str, Any]]] = super().inference_step(generator, models, sample, *args, **kwargs)
@@ -140,7 +146,7 @@ class SearchingTask(GuardedTask):
 
 
 def _check_own_loop(models: list[torch.nn.Module], factors: str, preset: str, *, is_fast: bool) -> None:
-    """Raise ``UserError`` if the models or the rounding of scores need the fast generator's loop but do not get it."""
+    """Raise ``UserError`` if the models or the rounding need the fast generator's loop, and it cannot be used."""
     ranks = any(capabilities_of(model).ranks for model in models)
     if ranks and not (is_fast and preset == "fairseq"):
         raise UserError(
@@ -155,7 +161,7 @@ def _check_own_loop(models: list[torch.nn.Module], factors: str, preset: str, *,
 
 
 def check_search(options: dict[str, Any]) -> None:
-    """Check search options by name, before there is a model. Raise ``UserError`` if they contradict each other."""
+    """Check search options by name before a model exists. Raise ``UserError`` if they contradict each other."""
     args = Namespace(**{**vars(GenerationConfig()), **options})
     preset = options.get("search_preset", "fairseq")
     if preset != "fairseq":

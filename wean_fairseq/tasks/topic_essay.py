@@ -1,4 +1,4 @@
-"""Task ``topic_essay``: topic words as source, an essay as target, optionally with further inputs for each topic.
+"""Task ``topic_essay``: the source is topic words and the target is an essay. Topics may have further inputs.
 
 Legend: ``B`` batch.
 """
@@ -24,7 +24,7 @@ from .paraphrase import PairsConfig, ParaphraseTask
 
 @dataclass
 class TopicEssayConfig(TopicInputsConfig, PairsConfig):
-    """Options of tasks with sentence pairs, and of this task and its extra inputs."""
+    """Options for sentence pairs, for this task, and for its extra inputs."""
 
     max_topics: int = option(5, "maximum number of topic words of an essay", least=1)
     essay_length: int = option(
@@ -34,7 +34,7 @@ class TopicEssayConfig(TopicInputsConfig, PairsConfig):
 
 @register_task("topic_essay", dataclass=TopicEssayConfig)
 class TopicEssayTask(ParaphraseTask):
-    """Sentence pairs whose source is topic words.
+    """Sentence pairs whose source consists of topic words.
 
     In addition to the fields of ``paraphrase``, ``net_input`` has ``essay_lengths`` (B,) for models that declare
     ``needs_length``.
@@ -45,7 +45,7 @@ class TopicEssayTask(ParaphraseTask):
 
     def __init__(self, cfg: TopicEssayConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
-        self._needs_length: bool | None = None  # of the models built so far
+        self._needs_length: bool | None = None  # whether models built so far need the length
 
     @classmethod
     def setup_task(cls, cfg: TopicEssayConfig, **kwargs: Any) -> "TopicEssayTask":
@@ -58,13 +58,13 @@ class TopicEssayTask(ParaphraseTask):
         return super().setup_task(cfg, **kwargs)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> torch.nn.Module:
-        """Build the model. Raise ``UserError`` if it cannot use the fields of the batches."""
+        """Build the model. Raise ``UserError`` if the model cannot use the fields of the batches."""
         model = super().build_model(cfg, from_checkpoint)
         needs_length = capabilities_of(model).needs_length
         if self._needs_length not in (None, needs_length):
             raise UserError("an ensemble is of archs that plan by length or of archs that do not: --path has both.")
         self._needs_length = needs_length
-        if self.cfg.eval_bleu:  # check now instead of after the first epoch
+        if self.cfg.eval_bleu:  # check this now instead of after the first epoch
             self._check_length()
         return model
 
@@ -85,9 +85,9 @@ class TopicEssayTask(ParaphraseTask):
     def build_dataset_for_inference(
         self, src_tokens: list[Tensor], src_lengths: list[int], constraints: Tensor | None = None
     ) -> FairseqDataset:
-        """Return a data set of topics from fairseq-interactive.
+        """Return a data set with the topics that fairseq-interactive has read.
 
-        Raises ``UserError`` if a line is not a list of topics.
+        Raise ``UserError`` if a line is not a list of topics.
         """
         dataset = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         dictionary = self.source_dictionary
@@ -97,7 +97,10 @@ class TopicEssayTask(ParaphraseTask):
         return dataset
 
     def map_slots(self, sample: dict[str, Any]) -> tuple[dict[str, Any], SlotMap]:
-        """Map slots like ``paraphrase``, and add the lengths of the targets if a model needs them and has none."""
+        """Map slots like ``paraphrase``.
+
+        If a model needs the lengths of the targets and the batch has none, add them.
+        """
         if self._needs_length and "essay_lengths" not in sample["net_input"]:
             sample = _with_lengths(sample, sample["target"].ne(self.tgt_dict.pad()).sum(dim=1))
         return super().map_slots(sample)
@@ -105,10 +108,10 @@ class TopicEssayTask(ParaphraseTask):
     def inference_step(
         self, generator: Any, models: list[torch.nn.Module], sample: dict[str, Any], *args: Any, **kwargs: Any
     ) -> list[list[dict[str, Any]]]:
-        """Run the search like ``paraphrase``, with the length of ``--essay-length``.
+        """Run the search like ``paraphrase``, with the length given by ``--essay-length``.
 
         Raises:
-            UserError: if the model needs a length and there is none.
+            UserError: if the model needs a length and none is given.
         """
         self._check_length()
         if self._needs_length:
@@ -122,13 +125,14 @@ class TopicEssayTask(ParaphraseTask):
 
 
 def _with_lengths(sample: dict[str, Any], lengths: Tensor) -> dict[str, Any]:
-    """Return a new batch with the lengths of its essays, (B,)."""
+    """Return a copy of a batch with the lengths (B,) of its essays."""
     return {**sample, "net_input": {**sample["net_input"], "essay_lengths": lengths}}
 
 
 def _separator_id(dictionary: Dictionary) -> int:
     """Return the id of ``</d>``.
 
-    If the dictionary does not contain this word, the id is beyond the dictionary, and only text can contain it.
+    If the dictionary does not contain this word, the id is above all ids of the dictionary, and only text can contain
+    it.
     """
     return int(dictionary.encode_line(SEPARATOR, append_eos=False))

@@ -1,4 +1,4 @@
-"""Steps from plain text to the tokens of a model and back. Preparation and use share them."""
+"""The steps that turn plain text into tokens of a model, and back. Preparation of data and use of models share them."""
 
 from .cleaning import Cleaner
 from .settings import TOKENS, Text, TextSettings, prepared_text, read_text_settings, small_splits

@@ -1,22 +1,22 @@
-"""Reversible true-casing: the first word of a line gets its most frequent case inside sentences.
+"""Reversible true-casing: the first word of a line gets the case that it usually has inside sentences.
 
-Only a capital at the beginning of the line changes, and only if ``capitalise`` restores the same text. All other words
+Only a capital letter at the start of the line changes, and only if ``capitalise`` can restore the text. All other words
 keep their case: "THE", "iPhone" and "Facebook" are unchanged. A line that ``capitalise`` would change, such as a line
-in lower case, gets ``￬`` (U+FFEC) as its first token, which means that the line keeps its case.
+in lower case, gets ``￬`` (U+FFEC) as its first token. This mark means that the line keeps its case.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 
 CASE_MARK = "￬"
-_LETTERS = r"[^\W\d_\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"  # without Han, kana and Hangul
+_LETTERS = r"[^\W\d_\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]+"  # letters except Han, kana and Hangul
 _WORD = re.compile(_LETTERS)
 _FIRST_WORD = re.compile(rf"[\W_]*({_LETTERS})")
 _SENTENCE_END = re.compile(r"[.:!?…。！？]")
 
 
 def cased_words(line: str) -> Iterator[str]:
-    """Yield the words of a line whose case does not come from the beginning of a sentence."""
+    """Yield those words of a line whose case is not due to the start of a sentence."""
     end = 0
     for word in _WORD.finditer(line):
         has_case = word[0].lower() != word[0].upper()
@@ -26,7 +26,7 @@ def cased_words(line: str) -> Iterator[str]:
 
 
 def true_case(line: str, usual: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the line in its true case, and whether it must be marked because ``capitalise`` would change it.
+    """Return the line in its true case, and whether it needs a mark because ``capitalise`` would change it.
 
     Args:
         usual: the most frequent form of each lower-cased word.

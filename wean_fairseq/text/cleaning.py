@@ -1,15 +1,15 @@
-"""Clean one line of text, so that every reader counts it as one line, and count the changes.
+"""Clean a line of text so that all programs read it as one line, and count the changes.
 
-Removed: control characters (including NUL), lone surrogates, byte order marks and characters without width (zero-width
-space, joiners and non-joiners, soft hyphens, direction marks). Replaced by a space: all characters that some reader
-treats as the end of a line (``\\r``, ``\\x0b``, ``\\x0c``, ``\\x1c``-``\\x1e``, ``\\x85``, U+2028, U+2029), because
-otherwise two tools would count different numbers of lines in one file. All white space becomes single spaces. Unicode
-is normalised (NFC).
+These characters are removed: control characters (including NUL), lone surrogates, byte order marks and characters
+without width (zero-width space, joiners and non-joiners, soft hyphens, direction marks). Characters that some program
+treats as the end of a line (``\\r``, ``\\x0b``, ``\\x0c``, ``\\x1c``-``\\x1e``, ``\\x85``, U+2028, U+2029) are replaced
+by a space. Otherwise, two tools could count different numbers of lines in one file. White space is reduced to single
+spaces. Unicode is normalised (NFC).
 
 Tokens that fairseq or this plugin would read as a special symbol (``<s>``, ``<pad>``, ``</s>``, ``<unk>``, ``<oov-3>``,
 ...) are written as ``&lt;unk&gt;``. Otherwise a literal ``</s>`` would end a sentence and a ``<pad>`` would be masked.
-``restore_specials`` is the inverse. A corpus's own word for unknown words is converted to ``<unk>`` instead, because
-fairseq has an option to never generate it.
+``restore_specials`` is the inverse. The word that a corpus itself uses for unknown words is converted to ``<unk>``
+instead, because fairseq has an option to never generate it.
 """
 
 import re
@@ -32,7 +32,7 @@ _DIRTY = {
     "lone_surrogates": re.compile("[\ud800-\udfff]"),
     "zero_width_characters": re.compile(f"[{_ZERO_WIDTH}]"),
 }
-# Hebrew to Mongolian, including Arabic and the Indic scripts; symbols, emoji and their variation selectors.
+# Hebrew to Mongolian, including Arabic and the Indic scripts, and symbols and emoji with their variation selectors.
 _JOINED = "\u0590-\u1cff\u2190-\u2bff\ufe0f\U0001f000-\U0001faff"
 _NEEDLESS = re.compile(f"(?![\u200c\u200d])[{_ZERO_WIDTH}]|(?<![{_JOINED}])[\u200c\u200d]")
 _SPECIAL = re.compile(r"(?:(?<=\s)|^)<(/?s|pad|unk|mask|(?:oov|unk)-\d+)>(?=\s|$)")
@@ -40,12 +40,13 @@ _ESCAPED = re.compile(r"(?:(?<=\s)|^)&lt;(/?s|pad|unk|mask|(?:oov|unk)-\d+)&gt;(
 
 
 class Cleaner:
-    """Clean lines, and count the removed and changed characters in ``counts``.
+    """Cleans lines, and counts the removed and changed characters in ``counts``.
 
     Args:
         form: Unicode normalisation form: ``NFC``, ``NFKC`` (which also converts full-width letters) or ``none``.
-        specials: treatment of special symbols among the tokens: ``escape``, ``refuse`` or ``keep``.
-        unknown: the corpus's own word for unknown words, in any case, to be replaced by ``<unk>``. Empty = none.
+        specials: how to treat special symbols among the tokens: ``escape``, ``refuse`` or ``keep``.
+        unknown: the word, in any case, that the corpus uses for unknown words. It is replaced by ``<unk>``. Empty = no
+            such word.
         joiners: keep zero-width joiners and non-joiners in scripts that need them and in emoji.
     """
 
@@ -59,7 +60,7 @@ class Cleaner:
         self._unknown = re.compile(rf"(?<!\S){re.escape(unknown)}(?!\S)", re.IGNORECASE) if unknown else None
 
     def clean(self, line: str) -> str:
-        """Return the line without harmful characters, normalised, with tokens separated by single spaces."""
+        """Return the normalised line without harmful characters and with single spaces between tokens."""
         if not line.isprintable():  # all characters below are unprintable
             for name, pattern in self._dirty.items():
                 line, number = pattern.subn(" " if name.endswith("_in_text") else "", line)
@@ -71,12 +72,12 @@ class Cleaner:
         return " ".join(line.split())
 
     def guard(self, line: str) -> str:
-        """Return the line with its special symbols escaped.
+        """Return the line with special symbols escaped.
 
-        This is the last step, because lower-casing can create one from ``<UNK>``.
+        This must be the last step, because lower-casing can turn ``<UNK>`` into a special symbol.
 
         Raises:
-            UserError: if there is a special symbol and the policy is to refuse them.
+            UserError: if the line contains a special symbol and ``specials`` is ``refuse``.
         """
         between = [line] if self._unknown is None else self._unknown.split(line)
         if len(between) > 1:
@@ -110,5 +111,5 @@ _SPELLING = {
 
 
 def one_spelling(line: str) -> str:
-    """Return a line of tokens with brackets, quotes and slashes spelt as in TurkCorpus's references."""
+    """Return a line of tokens whose brackets, quotes and slashes are spelt as in the references of TurkCorpus."""
     return " ".join(_SPELLING.get(word, word) for word in line.replace("\\", "").split())

@@ -1,7 +1,7 @@
-"""Restore running text from tokens without marks, with rules for tokens that the Moses detokenizer joins wrongly.
+"""Restore running text from tokens without marks. Rules handle tokens that the Moses detokenizer joins wrongly.
 
 The rules join tokens into larger tokens (URLs, times, contractions, quotations), and sacremoses joins the rest. They
-follow the most frequent spelling, because tokens do not show the original spelling: ``5 €`` may have been ``5€``.
+follow the most frequent spelling, because tokens do not show how the text was written: ``5 €`` may have been ``5€``.
 """
 
 import re
@@ -11,21 +11,23 @@ from itertools import pairwise
 
 from ..optional import import_optional
 
-# Placeholders. Prepared text has no control characters. They mark a space, the beginning of a smiley, and the beginning
-# of a token that sacremoses must treat as a word.
+# Placeholders. They cannot occur in prepared text, which has no control characters. They stand for a space, for the
+# start of a smiley, and for the start of a token that sacremoses must treat as a word.
 _SPACE, _SMILEY, _WORD = "\x01", "\x02", "\x03"
 _LETTER = r"[^\W\d_]"
 _SUFFIX = r"(?:[sStTdDmM]|re|ve|ll|em|RE|VE|LL)\b"
 _ELISION = r"\b(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|(?:d[ae]|ne|su)ll|aujourd|[OD])"
-# Han and its punctuation have no spaces around them.
+# Han characters and their punctuation have no spaces around them.
 _HAN_PUNCTUATION = "\u3000-\u3004\u3008-\u303f\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 _HAN = f"\u2e80-\u2fff\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff{_HAN_PUNCTUATION}"
-# Combining marks, many of which are tokens in Moses's text, and the scripts without spaces that use them.
+# Combining marks, many of which are separate tokens in Moses's text, and the scripts without spaces that use such
+# marks.
 _MARK = "[" + "".join(chr(code) for code in range(0x300, 0x1B00) if unicodedata.category(chr(code))[0] == "M") + "]"
 _ASIAN = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 
 Replacement = str | Callable[[re.Match[str]], str]
-# Patterns of a line with one space before and after each token, and their replacements, in order of application.
+# Patterns and their replacements, in order of application. They match a line with one space before and after each
+# token.
 _RULES: list[tuple[str, Replacement]] = [
     (r"(?<= )(?:\w+ : / / |www\.)\S+(?: [/?=&#:~+%@*$_]+ [\w.\-]+)*", lambda url: url[0].replace(" ", "")),
     (r"(?<= )([\w.\-]+(?: \+ [\w.\-]+)?) @ ([\w\-]+\.\w[\w.\-]*)", lambda mail: mail[0].replace(" ", "")),
@@ -51,7 +53,7 @@ _RULES: list[tuple[str, Replacement]] = [
     (r"( (?:x|×|by) [\d.,]+) (['\"])(?= )", r"\1\2"),
     (r"^ … (?=\w)", " …"),
     (r" …(?= )", "…"),
-    (r" ([:;]) (-?) ?([()])(?= )", rf" {_SMILEY}\1\2\3"),  # smiley or bracket, decided later
+    (r" ([:;]) (-?) ?([()])(?= )", rf" {_SMILEY}\1\2\3"),  # a smiley or a bracket, which is decided later
     (rf" ({_MARK}+)(?= )", r"\1"),
     (rf"(?<=[{_ASIAN}])(?<={_MARK}) (?=[{_ASIAN}])", ""),
     (rf"(?<={_MARK}) ([,\-])(?=\w)", lambda start: ", " if start[1] == "," else "-"),
@@ -62,7 +64,7 @@ _RULES: list[tuple[str, Replacement]] = [
     (r"(?<= [—…]) (?=[—…] )", ""),
     (r"(?<=\w) \( \)(?= )", "()"),
 ]
-# Rules for word pieces, in which all punctuation is separate. They are applied first.
+# Rules for word pieces, where all punctuation is separate. They are applied before the other rules.
 _PIECE_RULES: list[tuple[str, Replacement]] = [
     (rf"(?<=\w) ' (?={_SUFFIX})", r" '"),
     (rf"(?i:({_ELISION})) ' (?={_LETTER})", r"\1'"),
@@ -77,7 +79,8 @@ _COMPILED = {
     False: [(re.compile(pattern), replacement) for pattern, replacement in _RULES],
     True: [(re.compile(pattern), replacement) for pattern, replacement in _PIECE_RULES + _RULES],
 }
-# Spaces that sacremoses leaves around Han, its punctuation and quotation marks, and before the rest of a compound.
+# Spaces that sacremoses leaves around Han characters, their punctuation and quotation marks, and before the rest of a
+# compound.
 _BESIDE_HAN, _BESIDE_PUNCTUATION = (
     re.compile(f'(?<=[{han}]) | (?=[{han}])|(?<=[{han}][”’]) | (?=[“‘][{han}])|(?<=["“”«#]) (?=-{_LETTER})')
     for han in (_HAN, _HAN_PUNCTUATION)
@@ -93,12 +96,12 @@ def detokeniser(language: str, *, pieces: bool = False) -> Callable[[str], str]:
 
     Args:
         language: language whose sacremoses rules are used.
-        pieces: whether tokens are joined word pieces, in which all punctuation is separate.
+        pieces: whether the tokens are joined word pieces, where all punctuation is separate.
     """
     moses = import_optional("sacremoses").MosesDetokenizer(lang=language)
 
     def step(line: str) -> str:
-        is_parted = language != "ja"  # the Japanese rules keep Han together
+        is_parted = language != "ja"  # the Japanese rules do not split Han characters
         has_kana = _KANA.search(line) is not None
         if is_parted and not has_kana and len(_HAN_CHARACTER.findall(line)) > len(_LATIN_WORD.findall(line)):
             return join_chinese(line)
@@ -124,7 +127,10 @@ def join_chinese(line: str) -> str:
 
 
 def _tell_smileys(tokens: list[str]) -> list[str]:
-    """Split ``:)`` if it closes a bracket, and ``:(`` if it opens one. A full stop stays separate from a smiley."""
+    """Split ``:)`` if it closes a bracket, and ``:(`` if it opens a bracket.
+
+    A full stop after a smiley stays separate.
+    """
     result: list[str] = []
     for place, token in enumerate(tokens):
         if token[0] != _SMILEY:
@@ -140,9 +146,10 @@ def _tell_smileys(tokens: list[str]) -> list[str]:
 
 
 def _join_quotations(tokens: list[str], language: str) -> list[str]:
-    """Join typographic quotation marks to the words inside them.
+    """Join typographic quotation marks to the words that they enclose.
 
-    French guillemets keep their spaces. In „German“ and »German« text, marks that open elsewhere close a quotation.
+    French guillemets keep their spaces. In German text („Haus“ and »Haus«), marks that open a quotation in other
+    languages close it.
     """
     joined: list[str] = []
     prefix, opened = "", ""
@@ -157,7 +164,7 @@ def _join_quotations(tokens: list[str], language: str) -> list[str]:
             prefix += token
         elif token in closing or is_closed_by_it:
             opened = ""
-            while len(joined) > 1 and _ENDS.issuperset(joined[-1]):  # sacremoses joins only these to a word
+            while len(joined) > 1 and _ENDS.issuperset(joined[-1]):  # sacremoses joins only these marks to a word
                 joined[-2:] = [joined[-2] + joined[-1]]
             joined[-1:] = [f"{joined[-1] if joined else ''}{prefix}{token}"]
             prefix = ""

@@ -1,7 +1,7 @@
-"""N-grams of sentences, and the SARI of one sentence (Xu et al., 2016) as in Xu's own program.
+"""N-grams of sentences, and the SARI of one sentence (Xu et al., 2016), computed as in Xu's own program.
 
-``evaluation/metrics/sari.py`` describes the formula and its other interpretations. Words may have any type, because
-rewards count ids.
+``evaluation/metrics/sari.py`` describes the formula and the other ways to interpret it. Words may have any type,
+because rewards are computed from ids.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ def count_all(tokens: Sequence[Any]) -> list[Ngrams]:
 
 
 def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[float]:
-    """Return correct, proposed and required additions of one order (n-gram types)."""
+    """Return the correct, proposed and required additions of one order, counted as n-gram types."""
     added = output.keys() - source.keys()
     required = reference.keys() - source.keys()
     return [len(added & required), len(added), len(required)]
@@ -33,12 +33,12 @@ def added_counts(source: Ngrams, output: Ngrams, reference: Ngrams) -> list[floa
 def sentence_scores(
     source: Sequence[Ngrams], output: Sequence[Ngrams], reference: Sequence[Ngrams], weight: int = 1
 ) -> list[float]:
-    """Return Xu's scores of add, keep and delete for one sentence, between 0 and 1, as means over the orders.
+    """Return Xu's scores of add, keep and delete for one sentence, each between 0 and 1 and averaged over the orders.
 
     Args:
-        source: n-grams of the source of every order.
-        output: n-grams of the output of every order.
-        reference: n-grams of all references together of every order.
+        source: n-grams of the source, for every order.
+        output: n-grams of the output, for every order.
+        reference: n-grams of all references together, for every order.
         weight: number of references.
     """
     orders = [_order_scores(*counts, weight) for counts in zip(source, output, reference, strict=True)]
@@ -46,7 +46,7 @@ def sentence_scores(
 
 
 def sentence_sari(source: Sequence[Ngrams], output: Sequence[Ngrams], reference: Sequence[Ngrams]) -> float:
-    """Return SARI of an output with one reference, between 0 and 1, computed from the n-grams of every order."""
+    """Return the SARI of an output with one reference, between 0 and 1, from the n-grams of every order."""
     return sum(sentence_scores(source, output, reference)) / 3
 
 
@@ -61,7 +61,7 @@ def _order_scores(source: Ngrams, output: Ngrams, reference: Ngrams, weight: int
 
 
 def _mean_share(part: Ngrams, whole: Ngrams) -> float:
-    """Return the mean, over the n-grams of ``whole``, of their share in ``part``."""
+    """Return the mean share in ``part`` of the n-grams of ``whole``."""
     return sum(count / whole[ngram] for ngram, count in part.items()) / len(whole) if whole else 0.0
 
 

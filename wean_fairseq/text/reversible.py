@@ -1,16 +1,17 @@
-"""Reversible tokens: words, numbers and punctuation, with marks where the text had no space.
+"""Reversible tokens: words, numbers and punctuation, with marks where the text has no space.
 
     He said: “don’t”.      He said ￭: “￭ don ￭’t ￭” ￭.
 
-``￭`` (U+FFED) on a token joins it to its neighbour on that side. Marks are attached to punctuation and contractions, so
-that a word is the same token next to a space and next to a comma. Han, kana, Thai and other scripts without spaces are
-split into characters, with their combining marks. There, and at CJK punctuation, tokens are joined without a mark, and
-the token ``▁`` (U+2581) represents a space. Words follow the word boundaries of Unicode (UAX #29) with three changes:
-words with hyphens, URLs, e-mail addresses, numbers, dates, times and letters with full stops (``e.g.``) are one token;
-contractions (``’s``, ``l’``) are tokens; up to three equal punctuation characters in a row are one token.
+``￭`` (U+FFED) at the end of a token joins the token to its neighbour on that side. Marks are attached to punctuation
+and contractions. Therefore a word is the same token next to a space and next to a comma. Han, kana, Thai and other
+scripts without spaces are split into characters, with their combining marks. In these scripts and at CJK punctuation,
+tokens are joined without a mark, and the token ``▁`` (U+2581) represents a space. Words follow the word boundaries of
+Unicode (UAX #29) with three changes. Words with hyphens, URLs, e-mail addresses, numbers, dates, times and letters with
+full stops (``e.g.``) are one token. Contractions (``’s``, ``l’``) are separate tokens. Up to three equal punctuation
+characters in a row are one token.
 
-The text can be restored for any splitting into pieces, because all pieces are kept, and ``split`` and ``join`` use the
-same rule for joining two pieces without a mark.
+The text can be restored however it is split into pieces, because all pieces are kept, and ``split`` and ``join`` use
+the same rule for joining two pieces without a mark.
 """
 
 import unicodedata
@@ -44,13 +45,13 @@ _PIECES = regex.compile(
     """,
     regex.VERBOSE,
 )
-# Scripts without spaces between words, and their punctuation.
+# Scripts without spaces between words, and the punctuation of these scripts.
 _SPACELESS = regex.compile(
     r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Bopomofo}\p{Script=Yi}\p{Line_Break=SA}"
     r"\u3000-\u303f\ufe30-\ufe4f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]"
 )
-_OPENING = ("Sc", "Ps", "Pi")  # currencies, brackets and quotation marks, which belong to the next word
-# A literal mark in the text is written as ％ and its code, and so is a ％ in front of such a code.
+_OPENING = ("Sc", "Ps", "Pi")  # currency signs, opening brackets and quotation marks, which belong to the next word
+# If the text contains a mark, it is written as ％ and its code. A ％ before such a code is also written in this way.
 _TYPED = regex.compile(f"[{MARK}{SPACE}]|％(?=ffed|2581|ff05)")
 _CODE = regex.compile("％(ffed|2581|ff05)")
 
@@ -68,7 +69,7 @@ def split(line: str) -> str:
 
 @lru_cache(maxsize=1 << 15)
 def _cut(chunk: str) -> tuple[str, bool, bool]:
-    """Return the tokens of text without spaces, and whether the first and the last belong to a spaceless script."""
+    """Return the tokens of text without spaces, and whether its first and its last token are in a spaceless script."""
     kinds, pieces = zip(*((match.lastgroup, match[0]) for match in _PIECES.finditer(chunk)), strict=True)
     spaceless = [_is_spaceless(piece) for piece in pieces]
     tokens = [_TYPED.sub(lambda typed: f"％{ord(typed[0]):04x}", piece) for piece in pieces]
@@ -85,7 +86,7 @@ def _cut(chunk: str) -> tuple[str, bool, bool]:
 
 
 def join(line: str) -> str:
-    """Return the text of tokens. Misplaced marks in a model's outputs are joined or dropped without an error."""
+    """Return the text of tokens. Misplaced marks in the outputs of a model are joined or dropped without an error."""
     text, is_joined, was_spaceless = "", True, False
     for token in line.split():
         if token == SPACE:

@@ -1,4 +1,4 @@
-"""Record of the text steps of a training, so that the same steps are applied to the input of its model.
+"""Record of the text steps of a training. The same steps are applied to the input of its model.
 
 The scripts of ``preprocess/`` write it into their manifest, and ``wean-export`` writes it into the model folder.
 """
@@ -26,11 +26,11 @@ from .cleaning import Cleaner, Form, SpecialPolicy, one_spelling, restore_specia
 logger = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"  # written by the scripts of preprocess/
-MODEL_TEXT = "text.json"  # in the folder of an exported model
+MODEL_TEXT = "text.json"  # file in the folder of an exported model
 TRUECASE_MODEL, BPE_CODES, WORDPIECES = "truecase.model", "bpe.codes", "wordpiece.vocab"
 EXAMPLE = "example.txt"
 FEW_PAIRS = 100
-# Number of bytes of a file to search for an example, and the maximum length of the example in characters.
+# Number of bytes of a file that are searched for an example, and maximum number of characters of the example.
 _BEGINNING, _LONGEST = 1 << 16, 300
 _BETWEEN_TOPICS = re.compile(r"[;；，、|]|,(?!\d)")
 _OPTION = r"\b{}=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
@@ -42,16 +42,16 @@ class TextSettings:
 
     Attributes:
         unit: kind of tokens, one of ``steps.UNITS``.
-        language: language of the Moses rules, if the tokens are Moses's.
+        language: language of the Moses rules, for Moses tokens.
         lowercase: lower-case the text.
-        truecase: restore the most frequent case of the first word of a sentence, with a learnt model.
-        reversible_case: true-case the text in a reversible way. False = true-case all tokens, as Moses does, for text
-            that was prepared by an older version.
+        truecase: give the first word of a sentence its most frequent case, with a learnt model.
+        reversible_case: true-case the text in a reversible way. False = true-case the tokens as Moses does, for text
+            that an older version has prepared.
         bpe: split words with learnt codes.
         brackets: spell brackets and quotes as TurkCorpus does.
         unicode: Unicode normalisation form.
-        specials: treatment of ``<unk>``, ``</s>``, ... in the text.
-        unknown: the corpus's own word for unknown words. Empty = none.
+        specials: how to treat ``<unk>``, ``</s>``, ... in the text.
+        unknown: word that the corpus uses for unknown words. Empty = no such word.
         topics: whether a source consists of topic words, separated by spaces, commas or semicolons.
     """
 
@@ -68,13 +68,13 @@ class TextSettings:
     topics: bool = False
 
     def __post_init__(self) -> None:
-        """Reject an invalid language code, which becomes part of a file name. Raises ``UserError``."""
+        """Reject an invalid language code with ``UserError``, because the code becomes part of a file name."""
         if not re.fullmatch("[a-z]{2,3}", self.language):
             raise UserError(f"{self.language!r} is not a language: give two letters such as en, de or fr.")
 
     @property
     def mark(self) -> str:
-        """The mark on tokens that does not belong to words. Empty if there is none."""
+        """The mark at tokens that is not part of words. It is empty if the unit has no mark."""
         return steps.MARK if self.unit == "joiner" else ""
 
     @property
@@ -91,21 +91,21 @@ class TextSettings:
 
 
 _NAMES = {field.name for field in fields(TextSettings)}
-_LATER_NAMES = {"reversible_case", "topics"}  # older exported models lack them
+_LATER_NAMES = {"reversible_case", "topics"}  # older exported models have no values for these names
 
-#: Settings for text that is already tokenised.
+#: Settings for text that is already split into tokens.
 TOKENS = TextSettings(unicode="none", specials="keep")
 
 
 class Text:
-    """The steps from a line of text to tokens, and back.
+    """The steps that turn a line of text into tokens, and back.
 
     Args:
-        folder: folder with the files of the steps. ``None`` omits the steps that are learnt from the tokens.
-        wordpieces: the vocabulary of word pieces (default: the one in ``folder``).
+        folder: folder with the files that the steps need. ``None`` leaves out the steps that are learnt from tokens.
+        wordpieces: vocabulary of word pieces (default: the vocabulary in ``folder``).
 
     Attributes:
-        cleaner: counts its corrections.
+        cleaner: the cleaner, which counts its corrections.
     """
 
     def __init__(self, settings: TextSettings, folder: Path | None = None, wordpieces: Path | None = None) -> None:
@@ -134,7 +134,7 @@ class Text:
 
     @cached_property
     def _usual_forms(self) -> dict[str, str] | None:
-        """The usual forms of words for true-casing the text. ``None`` if they were not learnt."""
+        """The usual forms of words, for true-casing the text. ``None`` if none were learnt."""
         is_cased = self.folder is not None and self.settings.truecase and self.settings.reversible_case
         return steps.usual_forms(self._file(TRUECASE_MODEL)) if is_cased else None
 
@@ -151,7 +151,7 @@ class Text:
 
     @property
     def example(self) -> str:
-        """A typical input sentence of about ten words as untokenised text. Empty if none is stored."""
+        """A typical input sentence of about ten words, as untokenised text. It is empty if none is stored."""
         stored = self._beginning(EXAMPLE)
         if stored:
             return " ".join(stored.split())
@@ -159,7 +159,10 @@ class Text:
         return self.restore(min(lines, key=lambda line: abs(len(line.split()) - 10))) if lines else ""
 
     def _beginning(self, name: str) -> str:
-        """Return the first lines of a file of the folder. Empty if it is missing, or is a link that leads elsewhere."""
+        """Return the first lines of a file in the folder.
+
+        Return an empty text if it is missing or is a link to another folder.
+        """
         if self.folder is None or not (self.folder / name).resolve().is_relative_to(self.folder.resolve()):
             return ""
         try:
@@ -178,7 +181,7 @@ class Text:
         return self.folder / name
 
     def source(self, line: str) -> str:
-        """Return a line of the source side, without the punctuation between topics."""
+        """Return a line of the source side. If it contains topics, the punctuation between them is removed."""
         return " ".join(_BETWEEN_TOPICS.sub(" ", line).split()) if self.settings.topics else line
 
     def clean(self, line: str) -> str:
@@ -194,20 +197,23 @@ class Text:
             return self.cleaner.guard(self._split(clean))
         cased, is_marked = true_case(clean, self._usual_forms)
         tokens = self.cleaner.guard(self._split(cased))
-        # If the text itself starts with the mark, add another one, because restoring removes the first mark.
+        # If the text itself starts with the mark, another mark is added, because restoring the text removes the first
+        # one.
         is_marked = is_marked or tokens.split(" ", 1)[0] == CASE_MARK
         return f"{CASE_MARK} {tokens}" if tokens and is_marked else tokens
 
     def prepare(self, line: str) -> str:
-        """Return the tokens of a source that a model reads, separated by spaces. Empty if the line has no tokens.
+        """Return the tokens that a model reads for a line of the source, separated by spaces.
+
+        Return an empty text if the line has no tokens.
 
         Raises:
-            UserError: if a file or a library of the steps is missing.
+            UserError: if a file or a library that the steps need is missing.
         """
         return self.tokens(self.clean(self.source(line)))
 
     def tokens(self, clean: str) -> str:
-        """Return the tokens of a cleaned line, with all steps."""
+        """Return the tokens of a cleaned line after all steps."""
         tokens = self.cut(clean)
         for step in self._learnt:
             tokens = self.cleaner.guard(step(tokens))
@@ -231,9 +237,10 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
     """Build settings from JSON values.
 
     Args:
-        values: values by name. In a manifest, missing values have their defaults, and other names are ignored. The file
-            of an exported model must contain exactly all names, because a different step would change the tokens.
-        path: the file with the values.
+        values: values by their names. In a manifest, missing values get their defaults, and unknown names are ignored.
+            The file of an exported model must contain exactly all names, because a different step would change the
+            tokens.
+        path: file with the values, for messages.
 
     Raises:
         UserError: if this version does not know a value.
@@ -243,7 +250,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
         if path.name == MODEL_TEXT:
             if wrong := (values.keys() - _NAMES) | (_NAMES - _LATER_NAMES - values.keys()):
                 raise ValidationError(f"unknown or missing: {name_some(sorted(wrong))}")
-        else:  # older manifests contain the number of merges
+        else:  # older manifests contain the number of merges instead
             values = {name: value for name, value in values.items() if value is not None}
             values["bpe"] = bool(values.get("bpe"))
         # Older files do not say whether the case is reversible.
@@ -258,7 +265,7 @@ def settings_of(values: Mapping[str, Any], path: Path) -> TextSettings:
 
 
 class _Manifest(Struct):
-    """The settings in a manifest. Older manifests contain them among the options of the script."""
+    """The text settings in a manifest. In older manifests, they are among the options of the script."""
 
     options: dict[str, Any]
     text: dict[str, Any] | None = None
@@ -267,7 +274,7 @@ class _Manifest(Struct):
 def read_text_settings(folder: Path) -> TextSettings | None:
     """Return the text settings of the prepared data or of the exported model in ``folder``.
 
-    ``None`` if there are none, or if no script of ``preprocess/`` wrote the manifest.
+    Return ``None`` if there are none, or if no script of ``preprocess/`` wrote the manifest.
 
     Raises:
         UserError: if the manifest is damaged.
@@ -288,7 +295,7 @@ def small_splits(pairs: Mapping[str, int | None]) -> list[str]:
     """Return one sentence for each held-out set that is too small.
 
     Args:
-        pairs: number of pairs of each split. None = unknown.
+        pairs: number of pairs of each split. None = the number is unknown.
     """
     unreliable = {"test": "scores", "valid": "comparisons of checkpoints"}
     return [
@@ -299,11 +306,11 @@ def small_splits(pairs: Mapping[str, int | None]) -> list[str]:
 
 
 def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
-    """Return the steps that turned the text of a training into tokens. ``None`` if they are not recorded.
+    """Return the steps that turned the text of a training into tokens, or ``None`` if they are not recorded.
 
     Args:
         data: directory that fairseq-preprocess wrote.
-        given: output folder of a script of ``preprocess/`` (default: the source of ``data``).
+        given: output folder of a script of ``preprocess/`` (default: the text from which ``data`` was created).
 
     Raises:
         UserError: if ``given`` was not written by such a script, or a file in it is missing or damaged.
@@ -321,16 +328,16 @@ def prepared_text(data: Path, given: str | Path | None = None) -> Text | None:
                 f"{folder / name} leads out of the folder that {data} is in: name the text with --text if it is "
                 "the text of this data."
             )
-    text.prepare("")  # reports missing files now
+    text.prepare("")  # this reports missing files now
     return text
 
 
 def _text_of_data(data: Path) -> Path | None:
-    """Return the directory of the text that became ``data``, if a script of ``preprocess/`` wrote it.
+    """Return the directory of the text from which ``data`` was created, if a script of ``preprocess/`` wrote it.
 
-    The log of fairseq-preprocess names it. If text and data were moved together, the text is found at its new place. A
-    log may come from another person and name any text of this computer, so only text in the parent folder of ``data``
-    is accepted.
+    The log of fairseq-preprocess names this directory. If text and data were moved together, the text is found in its
+    new place. A log may come from another person and name any text of this computer, so only text in the parent folder
+    of ``data`` is accepted.
     """
     try:
         log = read_regular(data / LOG, LARGEST_LOG).decode("utf-8", errors="replace")
@@ -339,7 +346,7 @@ def _text_of_data(data: Path) -> Path | None:
         text, place = Path(ast.literal_eval(texts[-1])).parent, Path(ast.literal_eval(places[-1]))
         moved_text = data / os.path.relpath(text, place)
         origin = next((folder for folder in (moved_text, text) if (folder / MANIFEST).is_file()), None)
-    except (OSError, IndexError, SyntaxError, ValueError):  # no log, or no such options in it
+    except (OSError, IndexError, SyntaxError, ValueError):  # there is no log, or it does not contain these options
         return None
     if origin is not None and not is_beside(origin, data):
         logger.warning(

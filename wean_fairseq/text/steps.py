@@ -1,4 +1,4 @@
-"""The text steps: reversible tokens, Moses tokens and true-casing, BPE, WordPiece, jieba, and their inverses.
+"""The text steps: reversible tokens, Moses tokens and true-casing, BPE, WordPiece, jieba, and the inverse steps.
 
 A step maps one line to one line.
 """
@@ -22,16 +22,16 @@ TextStep = Callable[[str], str]
 TokenUnit = Literal["words", "joiner", "characters", "moses", "jieba", "wordpiece"]
 UNITS = get_args(TokenUnit)
 _LIBRARIES = {"joiner": "regex", "moses": "sacremoses", "jieba": "jieba", "wordpiece": "tokenizers"}
-_LONGEST_VERSION = 100  # maximum characters of the first line of BPE codes, such as #version: 0.2
-MARK = "￭"  # mark for a missing space at tokens of the unit joiner
+_LONGEST_VERSION = 100  # maximum number of characters in the first line of BPE codes, such as #version: 0.2
+MARK = "￭"  # mark of the unit joiner at tokens without a space next to them
 
 
 def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> TextStep:
-    """Return the step that splits a line into tokens. ``words`` keeps existing tokens.
+    """Return the step that splits a line into tokens. The unit ``words`` keeps the tokens that the text already has.
 
     Args:
         wordpiece: the vocabulary of word pieces.
-        language: language whose Moses rules for abbreviations and apostrophes are used.
+        language: language of Moses's rules for abbreviations and apostrophes.
 
     Raises:
         UserError: if Moses has no rules for the language.
@@ -47,7 +47,7 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
         return split
     if unit == "moses":
         tokenizer = import_optional("sacremoses").MosesTokenizer(lang=language)
-        # Characters stay unescaped (no ``&apos;``). The tokenizer's own string ends in a space after .'
+        # Characters are not escaped (no ``&apos;``). sacremoses's own string would end in a space after .'
         return lambda line: " ".join(tokenizer.tokenize(line, escape=False))
     if unit == "jieba":
         return _jieba()
@@ -57,7 +57,7 @@ def splitter(unit: str, wordpiece: Path | None = None, language: str = "en") -> 
 
 
 def check_language(unit: str, language: str) -> None:
-    """Raise ``UserError`` for a language that Moses's tokeniser would treat as English."""
+    """Raise ``UserError`` if Moses's tokeniser would treat a language as English."""
     if unit != "moses":
         return
     known = sorted(set(import_optional("sacremoses.corpus").NonbreakingPrefixes().available_langs.values()))
@@ -66,15 +66,15 @@ def check_language(unit: str, language: str) -> None:
 
 
 def _jieba() -> TextStep:
-    """Return a step that splits Chinese words.
+    """Return a step that splits Chinese text into words.
 
-    The dictionary's cache is in a private directory, not in the shared /tmp.
+    The cache of the dictionary is in a private directory instead of the shared /tmp.
     """
     jieba = import_optional("jieba")
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wean_fairseq"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        folder.chmod(0o700)  # loading the cache executes code, so other users must not write to it
+        folder.chmod(0o700)  # loading the cache executes code, so other users must not be able to write to it
     except OSError as error:
         raise UserError(f"cannot keep jieba's cache in {folder}: {error.strerror}; set XDG_CACHE_HOME.") from error
     jieba.setLogLevel("WARNING")
@@ -91,7 +91,7 @@ def _jieba_tokenizer(folder: str) -> Any:
 
 
 def _wordpiece(vocabulary: Path | None) -> TextStep:
-    """Return a step that splits into BERT's word pieces of a vocabulary file, lower-cased like bert-base-uncased."""
+    """Return a step that splits into the BERT word pieces of a vocabulary file, lower-cased like bert-base-uncased."""
     if vocabulary is None:
         raise UserError("--unit wordpiece needs --wordpiece-vocab, the vocab.txt of a BERT model.")
     tokenizers = import_optional("tokenizers")
@@ -113,7 +113,7 @@ def _wordpiece(vocabulary: Path | None) -> TextStep:
 
 
 def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
-    """Return the versions of the libraries that determine the tokens."""
+    """Return the versions of the libraries on which the tokens depend."""
     names = [_LIBRARIES[unit]] if unit in _LIBRARIES else []
     names += ["sacremoses"] * truecase + ["subword-nmt"] * bpe
     return {"unicode": unicodedata.unidata_version, **versions_of(dict.fromkeys(names))}
@@ -121,9 +121,9 @@ def library_versions(unit: str, *, truecase: bool, bpe: bool) -> dict[str, str]:
 
 @contextmanager
 def _read(path: Path) -> Iterator[None]:
-    """Raise ``UserError`` if a library cannot read a file of learnt steps."""
+    """Raise ``UserError`` if a library cannot read a file of a learnt step."""
     try:
-        with redirect_stderr(io.StringIO()):  # subword-nmt prints two lines there before it ends the process
+        with redirect_stderr(io.StringIO()):  # subword-nmt prints two lines there before it exits
             yield
     except (OSError, ValueError, SystemExit) as error:
         reason = error if isinstance(error, Exception) else "a line of it is not two pieces"
@@ -131,7 +131,7 @@ def _read(path: Path) -> Iterator[None]:
 
 
 def truecaser(path: Path) -> TextStep:
-    """Return the step that restores the most frequent case of the first word of a sentence.
+    """Return the step that gives the first word of a sentence its most frequent case.
 
     Raises:
         UserError: if the file is damaged.
@@ -139,7 +139,7 @@ def truecaser(path: Path) -> TextStep:
     library = import_optional("sacremoses")
     with _read(path):
         caser = library.MosesTruecaser(str(path))
-    caser.split_xml = str.split  # its own parser treats "a < b" as XML and can lose a token
+    caser.split_xml = str.split  # its own parser would treat "a < b" as XML and could lose a token
     return lambda line: str(caser.truecase(line, return_str=True)) if line else line
 
 
@@ -154,8 +154,8 @@ def bpe(path: Path, mark: str = "") -> TextStep:
 
     Args:
         path: path of the codes.
-        mark: a mark at the beginning or the end of tokens that does not belong to the word. It stays on the first or
-            the last piece.
+        mark: a mark at the start or the end of tokens that is not part of the word. It stays on the first or the last
+            piece.
 
     Raises:
         UserError: if the file is damaged.
@@ -163,11 +163,12 @@ def bpe(path: Path, mark: str = "") -> TextStep:
     applier = import_optional("subword_nmt.apply_bpe")
     with _read(path), io.TextIOWrapper(open_regular(path), "utf-8") as file:
         version = file.readline(_LONGEST_VERSION + 1)
-        # subword-nmt removes zeros from the end of the version, in a time that grows with the square of its length.
+        # subword-nmt removes zeros from the end of the version, which takes time proportional to the square of its
+        # length.
         if version.startswith("#version:") and len(version) > _LONGEST_VERSION:
             raise ValueError(f"its version has more than {_LONGEST_VERSION} characters")
         coder = applier.BPE(file)
-        if coder.version not in ((0, 1), (0, 2)):  # it cannot split words with other versions
+        if coder.version not in ((0, 1), (0, 2)):  # subword-nmt cannot split words with other versions
             raise ValueError(f"it has version {version[9:].strip()}, and not 0.1 or 0.2")
 
     def pieces(token: str) -> list[str]:
@@ -175,7 +176,7 @@ def bpe(path: Path, mark: str = "") -> TextStep:
         if not word:
             return [token]
         split = coder.segment_tokens([word])
-        if split[-1].endswith("@@"):  # a literal @@ would join the next token to the word
+        if split[-1].endswith("@@"):  # a literal @@ would join the next token to this word
             split[-1:] = [f"{split[-1][:-1]}@@", "@"]
         if mark:
             split[0] = mark * token.startswith(mark) + split[0]
@@ -207,7 +208,7 @@ def joiner(unit: str, language: str = "en") -> TextStep:
 
 
 def uncaser() -> TextStep:
-    """Return the step that capitalises the beginning of a true-cased sentence."""
+    """Return the step that capitalises the first word of a true-cased sentence."""
     detruecaser = import_optional("sacremoses").MosesDetruecaser()
     return lambda line: str(detruecaser.detruecase(line, return_str=True)) if line else line
 

@@ -1,4 +1,4 @@
-"""A trained model from which a training continues: its options, dictionaries and text settings."""
+"""A trained model with which a training starts: its options, dictionaries and text settings."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
@@ -36,15 +36,15 @@ class Base:
     """A trained model.
 
     Attributes:
-        weights: file of the parameters.
+        weights: file with the parameters.
         arch: family of the model.
         width: size of the embeddings.
-        options: the options of model and task that differ from the defaults, for fairseq-train.
+        options: options of model and task that differ from the defaults, as arguments of fairseq-train.
         text: folder with the text settings.
         dictionaries: dictionaries of source and target.
         old_test: sources and references of the model's test set, if the files exist.
         search: search options of the model that differ from fairseq's defaults, by name.
-        max_topics: maximum number of topics that the model reads. 0 = a model for pairs.
+        max_topics: maximum number of topics that the model reads. 0 = the model reads sentences.
     """
 
     weights: Path
@@ -59,7 +59,10 @@ class Base:
 
 
 def read_base(settings: Settings) -> Base:
-    """Read the model named by ``from``. Raise ``UserError`` if its training cannot continue with the settings."""
+    """Read the model that the setting ``from`` names.
+
+    Raise ``UserError`` if a training with the settings cannot start from it.
+    """
     path = Path(settings.from_)
     if is_export(path):
         path = path / WEIGHTS if path.is_dir() else path
@@ -93,7 +96,7 @@ def read_base(settings: Settings) -> Base:
 
 
 def _bert(settings: Settings, trained: str | None) -> str | None:
-    """Return the directory of the model's BERT, which may have moved since its training."""
+    """Return the directory of the BERT that the model reads. It may have moved since the training."""
     if settings.bert and not trained:
         raise UserError(f"bert is for models that were trained with one, and {settings.from_} was not: leave it out.")
     folder = settings.bert or trained
@@ -112,19 +115,19 @@ def _text_folder(path: Path, data: Path) -> Path:
 
 
 def _defaults(arch: str) -> Any:
-    """Return the options of an arch, with their defaults. A fairseq arch without a dataclass has a parser instead."""
+    """Return the options of an arch with their defaults. A fairseq arch without a dataclass has a parser instead."""
     defaults = arch_defaults(arch)
     if defaults is not None:
         return defaults
     values, parser = Namespace(), ArgumentParser()
     ARCH_CONFIG_REGISTRY[arch](values)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
-    names = {action.dest for action in parser._actions}  # other values are computed from them
+    names = {action.dest for action in parser._actions}  # the values of other options are computed from these
     return Namespace(**{name: value for name, value in vars(values).items() if name in names})
 
 
 def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    """Return the values that differ from the defaults as fairseq-train options, without initial files."""
+    """Return the values that differ from the defaults as options of fairseq-train. Initial files are left out."""
     line: list[str] = []
     left_out = {"_name", "data"} | start_files()
     for name, default in defaults.items():
@@ -138,9 +141,9 @@ def _given(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
 
 
 def _old_test(settings: Settings, path: Path, text: Path) -> list[Path]:
-    """Return the test set of the model, as given in the settings or else from its text.
+    """Return the test set of the model from the settings or, if they name none, from the model's text.
 
-    The recipes and wean-train keep the text next to the model.
+    The recipes and wean-train keep this text next to the model.
     """
     if settings.old_test:
         return [Path(file) for file in settings.old_test]

@@ -1,4 +1,4 @@
-"""Training by a call in Python, which does the same as the command ``wean-train``."""
+"""Train by a call in Python, which does the same as the command ``wean-train``."""
 
 import os
 from pathlib import Path
@@ -19,13 +19,13 @@ def train(
         model = wean_fairseq.train("pairs.csv", "model", arch="copynet", epochs=20)
         model.generate("What's the best way to learn Python?")
 
-    The call does the same as the command ``wean-train``. A repeated call continues an interrupted training.
+    The call does the same as the command ``wean-train``. If a training was interrupted, the same call continues it.
 
     Args:
         data: a table with both sides, or a list of two text files. It may also be a pandas DataFrame, a Hugging Face
-            data set, or a dictionary of its splits, which are saved in the work folder.
+            data set, or a dictionary of data sets by split. These are saved in the work folder.
         output: model folder.
-        config: a settings file in TOML. The arguments of the call replace its values.
+        config: a settings file in TOML. The arguments of the call override its values.
         settings: further settings, such as ``arch`` or ``from_``, see ``training.settings.Settings``.
 
     Returns:
@@ -38,11 +38,11 @@ def train(
         raise UserError(f"config is {config!r:.40}: give the path of a settings file.")
     chosen = read_file(Path(config)) if config is not None else {}
     given = {**settings, "output": output, "data": None if is_table(data) else data}
-    # In Python, `from` is a reserved word.
+    # `from` is a reserved word of Python.
     chosen |= read_settings({"from" if name == "from_" else name: _plain(value) for name, value in given.items()})
     if is_table(data):
         intended = TrainingRun(build_settings({**chosen, "data": "a table in memory"}))
-        intended.check_folders()  # before the first file is written
+        intended.check_folders()  # checked before the first file is written
         chosen |= save_tables(data, intended.work / SAVED_TABLES)
     built = build_settings(chosen)
     try:
@@ -53,7 +53,7 @@ def train(
 
 
 def _plain(value: Any) -> Any:
-    """Return the paths as text."""
+    """Return the value with all paths as text."""
     parts = list(value) if isinstance(value, list | tuple) else [value]
     parts = [os.fspath(part) if isinstance(part, os.PathLike) else part for part in parts]
     return parts if isinstance(value, list | tuple) else parts[0]

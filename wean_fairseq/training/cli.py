@@ -25,7 +25,7 @@ outputs and scores. The settings of a file that --config names are replaced by o
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the command line."""
+    """Return the parser of the command line."""
     description = "Train a model on sentence pairs, score it on a test set, and export it."
     parser = command_parser(PROGRAM, description, _EPILOG)
     add = parser.add_argument
@@ -93,7 +93,7 @@ def _train(args: argparse.Namespace) -> None:
     chosen = read_file(config) if config is not None else {}
     settings = build_settings(chosen | read_settings(given))
     try:
-        resolve_name(f"{__package__}.run:run")(settings)  # imported late, because it imports PyTorch and fairseq
+        resolve_name(f"{__package__}.run:run")(settings)  # imported only now, because it imports PyTorch and fairseq
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command continues from here") from None
 

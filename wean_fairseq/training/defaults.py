@@ -1,11 +1,12 @@
-"""Defaults for trainings on own data. The recipe for own pairs reads them from the command line.
+"""Defaults for trainings on the user's own data. The recipe for own pairs reads them through this command line.
 
     python -m wean_fairseq.training.defaults archs TASK             # or bert: those that read BERT's features
     python -m wean_fairseq.training.defaults dictionary BPE         # largest number of words, least frequency
     python -m wean_fairseq.training.defaults sizes PAIRS TASK       # width, epochs, learning rate, arch
     python -m wean_fairseq.training.defaults options ARCH WIDTH RATE TEXT
 
-The last command prints one argument per line after its kind: ``criterion``, ``training``, ``search`` or ``score``.
+The last command prints one argument per line. The first word of a line is the argument's kind: ``criterion``,
+``training``, ``search`` or ``score``.
 """
 
 import shlex
@@ -19,7 +20,8 @@ from ..errors import UserError
 from ..storage.files import read_regular
 from ..storage.search import NO_UNKNOWN
 
-#: Archs that are trained on sentence pairs alone. dnpg also needs labels of words, and fset similar pairs.
+#: Archs that can be trained on sentence pairs alone. dnpg also needs labels of words, and fset also needs similar
+#: pairs.
 ARCHS = tuple(
     """wean_lstm wean_lstm_pwkp wean_lstm_ew_sew wean_lstm_lcsts seq2seq_lstm seq2seq_lstm_lcsts copynet copynet_lcsts
     copynet_lcsts_full copynet_lcsts_release copynet_full copynet_release rnnsearch rnnsearch_lcsts enc_dec
@@ -36,16 +38,17 @@ _NO_VECTORS = """
     residual_lstm stacked_lstm nts nts_w2v enc_dec_a dress_ls srb rnn_distract drgd
 """.split()
 VECTOR_ARCHS = tuple(arch for arch in ARCHS if arch not in _NO_VECTORS)  # archs with the option --embedding-file
-_ENC_DEC = ("enc_dec", "enc_dec_lcsts")  # from the CopyNet paper
-WITHOUT_ATTENTION = (*_ENC_DEC, "residual_lstm", "stacked_lstm")  # archs in ARCHS that cannot replace <unk>
-HEADS = 4  # number of heads of Transformers. The width is a multiple of it
+_ENC_DEC = ("enc_dec", "enc_dec_lcsts")  # archs from the CopyNet paper
+# archs in ARCHS without attention, which cannot replace <unk>
+WITHOUT_ATTENTION = (*_ENC_DEC, "residual_lstm", "stacked_lstm")
+HEADS = 4  # number of heads of Transformers. The width must be a multiple of it
 _WORDS = 50_000
 _SCORES = ("--metric", "bleu", "sari", "rouge-l", "copy-rate", "length-ratio")
 _ESSAY_SCORES = ("--metric", "bleu2", "rouge-l", "distinct-2", "topic-coverage", "length-ratio")
 
 
 class Sizes(NamedTuple):
-    """Sizes that suit a number of pairs."""
+    """Sizes that suit a certain number of pairs."""
 
     width: int
     epochs: int
@@ -53,8 +56,8 @@ class Sizes(NamedTuple):
     arch: str
 
 
-# Number of pairs -> sizes for fewer pairs. A wide model overfits on few pairs, so small data sets get a narrower model,
-# trained for more epochs. The archs for up to 10,000 pairs are based on measurements (results/few_pairs_*.json).
+# Maximum number of pairs (exclusive) -> sizes. A wide model overfits on few pairs, so small data sets get a narrower
+# model and more epochs. The archs for up to 10,000 pairs are based on measurements (results/few_pairs_*.json).
 # --patience usually ends the trainings before the last epoch.
 _SIZES = {
     2_000: Sizes(64, 40, 0.003, "copynet"),
@@ -66,7 +69,7 @@ _ESSAYS = "essay_transformer_small"
 
 
 def sizes_for(pairs: int, task: str = "pairs") -> Sizes:
-    """Return the sizes for a number of training pairs of a task.
+    """Return the sizes for a task and its number of training pairs.
 
     For 3,600 sentences of CommonGen, BLEU-2 was 21.7 for the Transformer and 5.9 for MTA-LSTM (docs/own_pairs.md).
     """
@@ -77,14 +80,15 @@ def sizes_for(pairs: int, task: str = "pairs") -> Sizes:
 def dictionary_for(merges: int) -> tuple[int, int]:
     """Return the maximum number of words in the dictionary, and the minimum frequency of its words.
 
-    Words that occur once become ``<unk>``, so that ``<unk>`` itself is trained. All word pieces are known.
+    Words that occur only once become ``<unk>``, so that the embedding of ``<unk>`` is trained. With word pieces, all
+    pieces are in the dictionary.
     """
     return _WORDS, 0 if merges else 2
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of fairseq-train, fairseq-generate and wean-evaluate for one arch."""
+    """The options of fairseq-train, fairseq-generate and wean-evaluate for an arch."""
 
     criterion: str
     sizes: tuple[str, ...]
@@ -93,7 +97,7 @@ class Options:
     score: tuple[str, ...] = _SCORES
 
     def lines(self) -> list[str]:
-        """Return one line per argument, after its kind."""
+        """Return one line per argument, which starts with the kind of the argument."""
         kinds = {
             "criterion": (self.criterion,),
             "training": self.sizes + self.optimisation,
@@ -104,7 +108,9 @@ class Options:
 
 
 def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4) -> Options:
-    """Return the options for an arch. Numbers are text, because equal texts identify a training that is resumed.
+    """Return the options for an arch.
+
+    Numbers are passed as text, because a resumed training is recognised by equal texts.
 
     Args:
         text: folder of the prepared text, from which the lengths of essays are computed.
@@ -125,7 +131,7 @@ def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4)
     elif arch.startswith(("copynet", "rnnsearch")) or arch in _ENC_DEC:
         search = ["--search-preset", "copynet"]
     elif arch.startswith("pointer_generator"):
-        dropout = []  # the arch has no dropout
+        dropout = []  # the arch has no option for dropout
     elif "_transformer" in arch:
         sizes = ["--embed-dim", width, "--ffn-dim", str(int(width) * 4), "--attention-heads", str(HEADS)]
     if not arch.startswith(("copynet", "pointer_generator", "copy_transformer")) and arch not in WITHOUT_ATTENTION:
@@ -138,11 +144,11 @@ def options_for(arch: str, width: str, rate: str, text: Path, patience: int = 4)
 def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: Path) -> Options:
     """Return the options for an arch that writes about topics.
 
-    An output has half to twice the mean length of the training texts.
+    The length of an output must be between half of the mean length of the training texts and twice this length.
     """
     topics = max(5, most_topics(text))
     lengths = _lengths(text / "train.tgt")
-    words = round(sum(lengths) / len(lengths)) + 1  # including the end symbol
+    words = round(sum(lengths) / len(lengths)) + 1  # plus 1 for the end symbol
     reads = ("--max-topics", str(topics))
     sizes = ["--embed-dim", width, "--hidden-size", width]
     if "_transformer" in arch:
@@ -155,7 +161,7 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
         ]
     elif arch == "mta_lstm":
         sizes += ["--topic-slots", str(topics)]
-    # The loss of mta_lstm and sc_lstm has a further term. The best checkpoint is chosen by the likelihood alone.
+    # The loss of mta_lstm and sc_lstm has an additional term. The best checkpoint is chosen only by the likelihood.
     optimisation += ("--best-checkpoint-metric", "nll_loss")
     length = ("--essay-length", str(words)) if arch == "mta_lstm" else ()
     search = (*reads, *length, "--beam", "5", "--max-len-a", "0", "--max-len-b", str(2 * words))
@@ -165,20 +171,20 @@ def _essay_options(arch: str, width: str, optimisation: tuple[str, ...], text: P
 
 
 def most_topics(text: Path) -> int:
-    """Return the maximum number of topics of a row in a prepared text."""
+    """Return the maximum number of topics in a row of a prepared text."""
     return max(max(_lengths(text / f"{split}.src"), default=0) for split in ("train", "valid", "test"))
 
 
 def _lengths(file: Path) -> list[int]:
-    """Return the number of tokens of each line of a file. Empty if there is none."""
+    """Return the number of tokens of each line of a file. Return an empty list if the file is missing."""
     return [len(line.split()) for line in read_regular(file, -1).splitlines()] if file.is_file() else []
 
 
 def main(arguments: list[str]) -> str:
-    """Return what the recipe asks for, as the docstring of the module describes.
+    """Return the values for which the recipe asks, see the docstring of the module.
 
     Raises:
-        UserError: if the arguments are others.
+        UserError: if the arguments are not valid.
     """
     try:
         what, *values = arguments

@@ -1,9 +1,10 @@
-"""Run a command with its output in a file and its progress as one bar on the terminal.
+"""Run a command, write its output to a file, and show its progress as a single bar on the terminal.
 
     python -m wean_fairseq.training.progress --label TEXT --output FILE --epochs N --processes N -- fairseq-train ...
     python -m wean_fairseq.training.progress --label TEXT --output FILE --count H- --total N -- fairseq-generate ...
 
-The exit status is the command's. Without a terminal, it prints a line from time to time instead of the bar.
+The exit status is the exit status of the command. Without a terminal, a line is printed from time to time instead of
+the bar.
 """
 
 import ctypes
@@ -25,7 +26,7 @@ from ..console import OneLineParser, command, whole_number
 from ..evaluation.training_log import parse_line
 from ..storage.files import open_growing
 
-_QUIET_SECONDS = 60  # seconds between two lines without a terminal
+_QUIET_SECONDS = 60  # seconds between two lines if there is no terminal
 _PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
 _prctl = ctypes.CDLL(None).prctl
 
@@ -33,18 +34,18 @@ _prctl = ctypes.CDLL(None).prctl
 def end_with_parent() -> None:
     """Let Linux send SIGTERM to this process when its parent ends, even if SIGKILL ends the parent.
 
-    Otherwise a training would continue alone, and the repeated command would find the folder locked.
+    Otherwise, a training would continue without its parent, and the repeated command would find the folder locked.
     """
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Progress:
-    """The progress of a command, parsed from its output. It is shown as a bar or as lines.
+    """The progress of a command, which is parsed from its output. It is shown as a bar or as lines.
 
     Args:
         label: description of the work.
-        total: expected number of matches of ``count``. 0 for a training, whose lines contain its progress.
-        count: beginning of the lines to count. Empty for a training.
+        total: expected number of lines that match ``count``. 0 for a training, because its lines contain the progress.
+        count: start of the lines to count. Empty for a training.
         epochs: epochs of the training.
     """
 
@@ -53,7 +54,7 @@ class Progress:
         self.epochs = epochs
         self.count = count
         self.bleu = ""
-        self.first: tuple[int, float] | None = None  # first update of the training in the output, and its time
+        self.first: tuple[int, float] | None = None  # the first update of the training in the output, and its time
         self.terminal = sys.stderr.isatty()
         self.last_line = time.monotonic()
         layout = "{desc} {percentage:3.0f}%|{bar:24}| {elapsed}<{remaining}{postfix}"
@@ -88,7 +89,7 @@ class Progress:
             self.bar.total, self.bar.initial, self.bar.start_t = total, done, time.time()
         self.bar.n = done
         self.bar.set_postfix_str(state)
-        # The first line shows no speed, so the remaining time cannot be estimated before the second line.
+        # The speed is unknown at the first line, so the remaining time cannot be estimated before the second line.
         if not self.terminal and now - self.last_line > _QUIET_SECONDS and done > self.first[0]:
             self.last_line = now
             left = (now - self.first[1]) / (done - self.first[0]) * (total - done)
@@ -109,7 +110,7 @@ def in_processes(command: list[str], number: int) -> list[str]:
 
 @contextmanager
 def _on_sigterm(action: Callable[[], None]) -> Iterator[None]:
-    """Call ``action`` when this process gets SIGTERM. Only the main thread gets signals."""
+    """Call ``action`` when this process gets SIGTERM. Only the main thread can handle signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -117,7 +118,8 @@ def _on_sigterm(action: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, earlier or signal.SIG_DFL)  # None = a handler that Python has not set
+        # `earlier` is None if the handler was not set by Python
+        signal.signal(signal.SIGTERM, earlier or signal.SIG_DFL)
 
 
 def _open_empty(path: Path) -> BinaryIO:
@@ -151,7 +153,7 @@ def run_with_progress(
                     log.write(line)
                     log.flush()
                     progress.read(line)
-        except KeyboardInterrupt:  # the terminal also sends it to the command
+        except KeyboardInterrupt:  # the terminal sends Ctrl-C to the command as well
             child.wait()
             return 130
         finally:
@@ -161,7 +163,7 @@ def run_with_progress(
 
 @command("progress")
 def main(arguments: list[str]) -> int:
-    """Run the command line. Return the command's exit status."""
+    """Run the command line. Return the exit status of the command."""
     parser = OneLineParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--label", required=True, help="description of the work")
     parser.add_argument("--output", type=Path, required=True, help="file to append the command's output to")

@@ -1,7 +1,7 @@
-"""Run one training on sentence pairs: prepare the text, train, decode and score the test set, export the model.
+"""Run one training on sentence pairs: prepare the text, train, decode and score the test set, and export the model.
 
-The work folder contains the files of all steps, in the layout of the recipes. A step whose result is complete is
-skipped, so an interrupted run continues when it is started again.
+The work folder contains the files of all steps, in the layout of the recipes. A step is skipped if its result is
+complete. Therefore an interrupted run continues when it is started again.
 """
 
 import hashlib
@@ -40,19 +40,22 @@ from .settings import FILE, PROGRAM, Settings, write_toml
 from .tables import SAVED_TABLES
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_STOPPED = (130, 143, -2, -15)  # exit statuses after SIGINT and SIGTERM
+_STOPPED = (130, 143, -2, -15)  # exit statuses of commands that SIGINT or SIGTERM has ended
 _OF_TEXT = ("columns", "header", "valid", "test", "split_seed", "unit", "case", "bpe", "language", "limit")
 _ERROR = re.compile(r"error: (.+)")
 _EPOCHS = re.compile("[0-9]{1,9}")
 
 
 def say(text: str) -> None:
-    """Print a line about the work."""
+    """Print a line about the progress of the work."""
     print_message(PROGRAM, text.replace(f"{Path.cwd()}/", ""))
 
 
 def preparation_script() -> Path:
-    """Return the script that prepares pairs: inside the installed package, or next to it in a checkout."""
+    """Return the script that prepares pairs.
+
+    It is inside the installed package, or next to the package in a checkout.
+    """
     places = [folder / "preprocess" / "own_pairs.py" for folder in (_PACKAGE, _PACKAGE.parent)]
     found = next((path for path in places if path.is_file()), None)
     if found is None:
@@ -61,7 +64,7 @@ def preparation_script() -> Path:
 
 
 class TrainingRun:
-    """The work folder of a training.
+    """A run with its work folder.
 
     Args:
         settings: settings of the training.
@@ -98,17 +101,17 @@ class TrainingRun:
 
     @property
     def bert(self) -> list[str]:
-        """The option of the model's BERT, which a checkpoint has recorded."""
+        """The option that names the model's BERT, which a checkpoint records."""
         return ["--bert", self.settings.bert] if self.settings.bert else []
 
     @property
     def vectors(self) -> list[str]:
-        """The option of the word vectors that the embeddings start from."""
+        """The option that names the word vectors with which the embeddings start."""
         return ["--embedding-file", self.settings.embedding_file] if self.settings.embedding_file else []
 
     @property
     def search(self) -> list[str]:
-        """Search options of the original model or of the arch, and the user's options."""
+        """Search options of the original model or, without one, of the arch, followed by the user's options."""
         stored = options_line(self.base.search) if self.base else []
         return [*(stored or self.options.search), *shlex.split(self.settings.search)]
 
@@ -119,16 +122,16 @@ class TrainingRun:
 
     @property
     def on_cpu(self) -> list[str]:
-        """The option for trainings without a GPU."""
+        """The option for a training without a GPU."""
         has_gpu = torch.cuda.is_available()
         if self.settings.device == "cuda" and not has_gpu:
             raise UserError("there is no GPU that PyTorch can use: leave --device out, or give cpu.")
         return [] if has_gpu and self.settings.device != "cpu" else ["--cpu"]
 
-    # --- before anything is written
+    # --- checks before anything is written
 
     def check(self) -> None:
-        """Refuse a missing device or input, and folders that are not of this run. Raises ``UserError``."""
+        """Refuse a missing device or input, and folders that do not belong to this run. Raise ``UserError``."""
         self.on_cpu  # noqa: B018 - it looks for the GPU
         for path in self.inputs:
             if not path.is_file() and not is_saved_table(path):
@@ -136,9 +139,10 @@ class TrainingRun:
         self.check_folders()
 
     def check_folders(self) -> None:
-        """Refuse folders that are not of this run. Raises ``UserError``."""
+        """Refuse folders that do not belong to this run. Raise ``UserError``."""
         folder, work = self.settings.folder, self.work
-        # All of this is checked before the hours of a training. Files that this run did not write are never replaced.
+        # All this is checked before a training that may take hours. Files that this run did not write are never
+        # replaced.
         for name, place in (("output", folder), ("work", work)):
             if place.exists() and not place.is_dir():
                 raise UserError(f"{name} {place} is a file: give a folder.")
@@ -150,7 +154,8 @@ class TrainingRun:
             )
         if folder.resolve().parent == work.resolve() and folder.name in ("text", "bin", *ARCHS_OF[self.settings.task]):
             raise UserError(f"{folder} has the name of another folder of {work}: give another --output.")
-        # Every run writes its settings first, so a folder with files but without settings belongs to something else.
+        # Every run writes its settings first. Therefore a folder with files but without settings does not belong to a
+        # run.
         others = {path.name for path in work.iterdir()} - {SAVED_TABLES, state.LOCK} if work.is_dir() else set()
         if others and "settings" not in others:
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
@@ -163,20 +168,20 @@ class TrainingRun:
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")
         for place in (folder.absolute(), work.absolute()):
-            # The folders may be created later, so the nearest existing folder is checked.
+            # The folders may not exist yet, so the nearest existing folder is checked.
             parent = next(path for path in (place, *place.parents) if path.exists())
             if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
                 raise UserError(f"{place} cannot be written ({parent} is not a folder that you may write to).")
 
     @property
     def inputs(self) -> list[Path]:
-        """The user's files."""
+        """The user's input files."""
         files = [Path(file) for name in ("data", "valid", "test") for file in self.settings.files(name)]
         return files + (self.base.old_test if self.base else [])
 
     @property
     def _published(self) -> str:
-        """The checksum of the model folder that this run wrote. Empty if there is none."""
+        """The checksum of the model folder that this run has written. It is empty if there is none."""
         return _read_mark(self.work / "published").partition("\n")[0]
 
     # --- steps
@@ -205,7 +210,8 @@ class TrainingRun:
             try:
                 self._run_preparation()
             except UserError:
-                if {path.name for path in self.work.iterdir()} == {"settings", state.LOCK}:  # nothing was written yet
+                # nothing has been written yet
+                if {path.name for path in self.work.iterdir()} == {"settings", state.LOCK}:
                     shutil.rmtree(self.work)
                 raise
         text = read_typed_json(self.text / "manifest.json", state.PreparedText, f"delete {self.work} and start again")
@@ -284,7 +290,7 @@ class TrainingRun:
     def systems(self) -> dict[str, list[str]]:
         """Return the wean-generate options of each model to score.
 
-        The models are the new model and, for fine-tuning, the original model.
+        These are the new model and, if it was fine-tuned, the original model.
         """
         checkpoint = ["--model", str(self.system / "checkpoint_best.pt")]
         checkpoint += ["--data", str(self.data), "--text", str(self.text)]
@@ -296,11 +302,11 @@ class TrainingRun:
         return {"before": before, "tuned": checkpoint}
 
     def output(self, system: str, test_set: str) -> Path:
-        """Return the file of a system's outputs."""
+        """Return the file for the outputs of a system."""
         return self.system / f"{'' if system == self.arch else f'{system}-'}{test_set}.txt"
 
     def decode(self) -> None:
-        """Rewrite the test sources with the trained models, as their users will."""
+        """Rewrite the test sources with the trained models, in the same way as users of the models will."""
         write_text(self.system / "search.txt", "".join(f"{shlex.quote(word)}\n" for word in self.search))
         for test_set, (sources, *_) in self.test_sets().items():
             for system, model in self.systems().items():
@@ -316,7 +322,7 @@ class TrainingRun:
                 write_text(mark, made_from)
 
     def score(self) -> None:
-        """Score the outputs and a copy of the source, and print the table."""
+        """Score the outputs and a copy of the source, and print the table of scores."""
         trained = {self.arch: trainings.describe_system(self.system)}
         note = self._note(trained[self.arch])
         if note:
@@ -342,13 +348,13 @@ class TrainingRun:
     def _note(self, training: dict[str, Any]) -> str:
         if training["end"] != "cut":
             return ""
-        # The settings file is written with the model, and contains all settings except the work folder.
+        # The settings file is written together with the model. It contains all settings except the work folder.
         command = [PROGRAM, "--config", str(self.settings.folder / FILE)]
         command += ["--work", self.settings.work] if self.settings.work else []
         return trainings.cut_note(training, shlex.join([*command, "--epochs", str(2 * (self.settings.epochs or 1))]))
 
     def publish(self) -> None:
-        """Export the model and its settings to the output folder, which is replaced when the export is complete."""
+        """Export the model and its settings. The output folder is replaced when the export is complete."""
         folder, mark = self.settings.folder, self.work / "published"
         checkpoint, scores = self.system / "checkpoint_best.pt", self.work / "test.json"
         note = json.loads((self.work / "trainings.json").read_text(encoding="utf-8"))[self.arch].get("note", "")
@@ -366,14 +372,14 @@ class TrainingRun:
         say(f"model: {folder} ({shlex.join(['wean-generate', '--model', str(folder), '--input', texts])})")
 
     def report(self) -> None:
-        """Write the page about the training, unless it already exists for this model and these scores."""
+        """Write the report on the training, unless it already exists for this model and these scores."""
         folder, mark = self.work / "report", self.work / "report.source"
         made_from = f"{sha256_of(self.system / 'checkpoint_best.pt')} {sha256_of(self.work / 'test.json')}\n"
         page = folder / "report.html"
         if page.is_file() and _read_mark(mark) == made_from:
             say(f"report: done before ({page})")
             return
-        with redirect_stdout(StringIO()):  # hides the printed names of the files
+        with redirect_stdout(StringIO()):  # this hides the file names that the command prints
             status = write_report([str(self.work), "--output", str(folder)])
         _check(status, "the report cannot be written, see above.")
         write_text(mark, made_from)
@@ -388,7 +394,7 @@ def _read_mark(file: Path) -> str:
 
 
 def _check(status: int, message: str) -> None:
-    """Raise an error if the exit status of a command is not 0."""
+    """Raise an error unless the exit status of a command is 0."""
     if status in _STOPPED:
         raise KeyboardInterrupt
     if status:
@@ -407,18 +413,18 @@ def option_lines(options: Sequence[str]) -> list[str]:
 
 
 def _sentence(text: str) -> str:
-    """Return the last error message of a program's output. Empty if there is none."""
+    """Return the last error message in the output of a program. Return an empty text if there is none."""
     found = [match[1] for line in text.splitlines() if (match := _ERROR.search(line))]
     return found[-1] if found else ""
 
 
 def _checksums_of(folder: Path) -> str:
-    """Return the SHA-256 of a model folder's checksums. Empty if it has none."""
+    """Return the SHA-256 of the file of checksums in a model folder. Return an empty text if there is no such file."""
     return sha256_of(folder / CHECKSUMS) if (folder / CHECKSUMS).is_file() else ""
 
 
 def run(settings: Settings) -> None:
-    """Run all steps. Raise ``UserError`` if a step is impossible, and KeyboardInterrupt if the user stops it."""
+    """Run all steps. Raise ``UserError`` if a step is impossible, and KeyboardInterrupt if the user stops the run."""
     training = TrainingRun(settings)
     training.check()
     with state.alone(training.work):

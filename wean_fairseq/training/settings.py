@@ -1,4 +1,7 @@
-"""Settings of one training on sentence pairs, from the command line, a TOML file or Python, and back to TOML."""
+"""The settings of one training on sentence pairs.
+
+They are read from the command line, TOML or Python, and written as TOML.
+"""
 
 import json
 import os
@@ -20,7 +23,7 @@ from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, VECTOR_ARCHS, Sizes
 
 PROGRAM = "wean-train"
 FILE = "run.toml"
-_LARGEST = 1 << 15  # maximum bytes of a settings file. A name of 16,000 parts takes 5 s
+_LARGEST = 1 << 15  # maximum size in bytes of a settings file. A key with 16,000 parts would take 5 s
 
 Positive = Annotated[int, Meta(ge=1, le=999_999_999)]
 NotNegative = Annotated[int, Meta(ge=0, le=999_999_999)]
@@ -33,37 +36,37 @@ _OF_TEXT: dict[str, Any] = {"unit": "joiner", "case": "truecase", "bpe": 0}  # d
 class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     """Settings of a training.
 
-    Values that depend on the number of pairs are None until ``with_sizes`` sets them. If the training continues from a
-    model, its arch, width and text steps are used, and these settings are None.
+    Values that depend on the number of pairs are None until ``with_sizes`` sets them. If the training starts from a
+    model, the model's arch, width and text steps are used, and these settings are None.
 
     Attributes:
         data: a table with both sides, or two text files.
         output: folder of the model.
         work: folder for all other files (default: ``output`` with the suffix ``.work``).
-        from_: a model folder or a checkpoint, from which the training continues.
-        old_test: two text files, the test sources and references of ``from``.
-        task: ``pairs`` of sentences, or topic words and an ``essay``.
-        columns: names or numbers of the source and the target column. Further columns are references.
+        from_: a model folder or a checkpoint with which the training starts.
+        old_test: two text files with the sources and references of the test set of ``from``.
+        task: ``pairs`` for sentence pairs, or ``essay`` for topic words and essays.
+        columns: names or numbers of the source and the target column. Further columns contain references.
         header: whether the first row contains the names of the columns.
         valid: number of validation pairs, or files with them.
         test: number of test pairs, or files with them.
         split_seed: random seed of the splits.
         unit: kind of tokens.
         case: truecase (the default for pairs), lowercase or keep (the default for essays).
-        bpe: number of merges of byte pair encoding. 0 = whole words.
-        language: two-letter language code for the unit moses.
-        limit: maximum number of pairs per split. 0 = all.
+        bpe: number of merges of byte pair encoding. 0 = do not split words.
+        language: two-letter code of the language, for the unit moses.
+        limit: maximum number of pairs per split. 0 = no limit.
         arch: the system to train.
-        bert: directory of a BERT whose states the model reads. Empty = none, or the BERT of ``from``.
-        embedding_file: text file of word vectors with the model's width, from which the embeddings start.
+        bert: directory of a BERT whose states the model reads. Empty = the BERT of ``from``, or none.
+        embedding_file: text file with word vectors of the model's width, with which the embeddings start.
         width: size of embeddings and layers.
         epochs: maximum number of passes over the data.
         rate: learning rate.
-        patience: number of validations without improvement that end the training.
-        search: options of fairseq-generate, which replace the default search or the search of ``from``.
+        patience: the training ends after this number of validations without improvement.
+        search: options of fairseq-generate, which override the default search or the search of ``from``.
         seed: random seed of the training.
-        processes: number of training processes, each with its own batches. None = one per GPU.
-        device: device of the training. Empty = a GPU if there is one.
+        processes: number of training processes, each with its own batches. None = one process per GPU.
+        device: device of the training. Empty = a GPU, if there is one.
     """
 
     data: Files
@@ -110,7 +113,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
         return value if isinstance(value, list) else [value] if isinstance(value, str) else []
 
     def with_sizes(self, sizes: Sizes) -> "Settings":
-        """Return the settings with ``sizes`` for the values that are None."""
+        """Return the settings, in which ``sizes`` replace the values that are None."""
         values = {"epochs": sizes.epochs, "rate": sizes.rate} if self.from_ else sizes._asdict()
         return self._with_missing(values)
 
@@ -124,12 +127,12 @@ _PATHS = ("data", "output", "work", "from", "old_test", "valid", "test", "bert",
 
 
 def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | None = None) -> dict[str, Any]:
-    """Check the names and types of some settings. Return them by name.
+    """Check the names and types of some settings, and return the settings by name.
 
     Args:
-        values: values by name. None = a missing value.
+        values: values by the names of the settings. None = a missing value.
         where: file with the values, for messages.
-        folder: base of relative paths.
+        folder: folder from which relative paths start.
 
     Raises:
         UserError: if a setting is unknown or its value has the wrong type. The message names the setting.
@@ -146,7 +149,7 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
         try:
             checked[name] = convert(value, kind)
             text = "".join(value) if isinstance(value, list) else str(value)
-            os.fsencode(text)  # a lone surrogate can be neither written nor part of a file name
+            os.fsencode(text)  # a lone surrogate cannot be written and cannot be part of a file name
         except (ValidationError, UnicodeEncodeError) as error:
             choices = [
                 choice for part in (kind, *get_args(kind)) for choice in get_args(part) if isinstance(choice, str)
@@ -159,7 +162,7 @@ def read_settings(values: Mapping[str, Any], where: str = "", folder: Path | Non
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """Read a settings file, whose relative paths start from its folder. Raise ``UserError`` for other content."""
+    """Read a settings file. Relative paths in it start from its folder. Raise ``UserError`` if it has other content."""
     try:
         values = tomllib.loads(read_regular(path, _LARGEST).decode("utf-8"))
     except OSError as error:
@@ -174,9 +177,9 @@ def _attribute(name: str) -> str:
 
 
 def _placed(folder: Path | None, value: Any) -> Any:
-    """Return paths below ``folder``.
+    """Return paths relative to ``folder``.
 
-    Without a folder, put "./" before a path that begins with a dash, because it is not an option.
+    Without a folder, "./" is put before a path that begins with a dash, so that it is not taken for an option.
     """
     if isinstance(value, list):
         return [_placed(folder, part) for part in value]
@@ -211,7 +214,7 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
 
 
 def _check_pretrained(settings: Settings) -> None:
-    """Raise ``UserError`` for a BERT or word vectors that the arch does not read."""
+    """Raise ``UserError`` if a BERT or word vectors are given that the arch does not read."""
     if settings.bert and not settings.from_ and settings.arch not in BERT_ARCHS:
         raise UserError(f"bert is for the archs {' and '.join(BERT_ARCHS)}: give one of them, or leave it out.")
     if settings.bert and not Path(settings.bert).is_dir():
@@ -228,7 +231,7 @@ def _check_pretrained(settings: Settings) -> None:
 
 
 def _check_training(settings: Settings) -> None:
-    """Raise ``UserError`` for settings of the training that contradict each other."""
+    """Raise ``UserError`` if settings of the training contradict each other."""
     archs = ARCHS_OF[settings.task]
     if settings.arch is not None and settings.arch not in archs:
         task = next((task for task, others in ARCHS_OF.items() if settings.arch in others), None)
@@ -251,7 +254,7 @@ def _check_training(settings: Settings) -> None:
 
 
 def split_value(words: Sequence[str]) -> int | list[str]:
-    """Return the number of pairs or the files in the words of ``--test`` or ``--valid``."""
+    """Return the number of pairs, or the files, that the words of ``--test`` or ``--valid`` name."""
     is_number = len(words) == 1 and words[0].isdecimal() and not Path(words[0]).is_file()
     return whole_number(1)(words[0]) if is_number else list(words)
 

@@ -1,12 +1,12 @@
-"""Settings of a run directory or of a training: recorded once, compared at every later start.
+"""Record the settings of a run directory or a training once, and compare them at every later start.
 
     printf '%s\n' SEED=1 | python -m wean_fairseq.training.state RUN/settings --input /data/quora/train.src
     printf '%s\n' '--lr 0.001' | python -m wean_fairseq.training.state RUN/SYSTEM/command
 
 Standard input has one ``NAME=VALUE`` or ``--option value`` per line. They are recorded with the SHA-256 of each
-``--input``. If other values were recorded before, the changes are printed (``NAME: old -> new``), the exit status is 3
-and nothing is written. Settings are replaced if nothing has been created with them yet, so that a refused value can be
-corrected.
+``--input``. If other values were recorded before, the changes are printed (``NAME: old -> new``), the exit status is 3,
+and nothing is written. Recorded settings are replaced if nothing has been created with them yet, so that a refused
+value can be corrected.
 """
 
 import fcntl
@@ -22,11 +22,11 @@ from ..console import OneLineParser, print_text
 from ..errors import UserError, printable, sentence_of
 from ..storage.files import open_growing, read_regular, sha256_of, write_text
 
-CHANGED = 3  # exit status
-LOCK = ".run.lock"  # file that a run locks in its folder. The recipes also lock it
+CHANGED = 3  # exit status if settings have changed
+LOCK = ".run.lock"  # file in the folder of a run that the run locks. Recipes lock it, too
 _HASH = "SHA-256 of "
 _SHOWN = 200  # maximum number of characters of a value in a message
-# Patterns of files that show that the settings of a run directory, or the options of a training, have been used.
+# Patterns of files that exist only if the settings of a run directory, or the options of a training, have been used.
 _MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "checkpoint*.pt")
 
 
@@ -41,7 +41,7 @@ class _Splits(Struct):
 
 
 class PreparedText(Struct):
-    """The part of the text's description that the training needs."""
+    """The fields of a text's description that the training needs."""
 
     splits: _Splits
 
@@ -65,14 +65,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str:
-    """Record settings, or compare them with the recorded ones. Return the changes, empty if there are none.
+    """Record settings, or compare them with the recorded ones. Return the changes, or an empty text if there are none.
 
     Args:
         file: file that records the settings.
         lines: one ``NAME=VALUE`` or ``--option value`` per line.
         check: only compare, and write nothing.
     """
-    lines = [printable(line) for line in lines]  # a name may contain line breaks
+    lines = [printable(line) for line in lines]  # a file name may contain line breaks
     changes = compare_settings(file, lines)
     if changes and is_used(file.parent):
         return "; ".join(changes)
@@ -83,7 +83,7 @@ def record_settings(file: Path, lines: list[str], *, check: bool = False) -> str
 
 
 def input_lines(paths: list[Path]) -> list[str]:
-    """Return one line with the SHA-256 of each file. Files with the same name are numbered in order."""
+    """Return one line with the SHA-256 of each file. Files with the same name are numbered."""
     seen: Counter[str] = Counter()
     lines = []
     for path in dict.fromkeys(paths):
@@ -97,7 +97,7 @@ def compare_settings(file: Path, lines: list[str]) -> list[str]:
     """Return the differences between ``lines`` and the recorded lines of ``file``, as ``NAME: old -> new``.
 
     Raises:
-        UserError: if the file has content but none of the names, so that it must be a file of the user.
+        UserError: if the file has content but none of the names. Then it must be a file of the user.
     """
     try:
         recorded = _values(
@@ -136,13 +136,15 @@ def _printable(text: str) -> str:
 
 
 def is_used(folder: Path) -> bool:
-    """Return True if a file in ``folder`` was created with its settings, or a training is running there."""
+    """Return True if a file in ``folder`` was created with its settings, or if a training is running there."""
     return any(True for pattern in _MADE for _ in folder.glob(pattern)) or _is_training(folder / ".training.lock")
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Lock the folder of a run, and create it if necessary. File systems without locks are not protected.
+    """Lock the folder of a run. The folder is created if necessary.
+
+    On a file system without locks, there is no protection.
 
     Raises:
         OSError: if the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Tables in memory: data frames of pandas, and data sets of Hugging Face ``datasets``, saved as JSON lines."""
+"""Save tables in memory as JSON lines: data frames of pandas, and data sets of Hugging Face ``datasets``."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import UserError
 from ..storage.files import copy_into, sha256_of, write_whole
 
-SAVED_TABLES = "tables"  # folder of the saved tables, in the work folder
+SAVED_TABLES = "tables"  # folder of the saved tables inside the work folder
 _SPLITS = {"data": ("train",), "valid": ("validation", "valid", "dev"), "test": ("test",)}
 
 
@@ -19,7 +19,7 @@ def is_table(data: object) -> bool:
 
 
 def save_tables(data: Any, folder: Path) -> dict[str, str]:
-    """Save a table, or one table for each split. Return the files by the name of their setting.
+    """Save a table, or one table for each split. Return the files by the names of their settings.
 
     Args:
         data: see ``is_table``.

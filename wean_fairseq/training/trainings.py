@@ -4,9 +4,10 @@
     python -m wean_fairseq.training.trainings describe RUN SYSTEM...  # writes RUN/trainings.json
     python -m wean_fairseq.training.trainings note RUN SYSTEM...      # prints the same notes, writes nothing
 
-A training is "converged" if --patience ended it, "not chosen" if it was trained only for TRY_EPOCHS because another
-setting was better by then, and "cut" if it ended for any other reason. With ``--continue-with COMMAND``, a note with
-the command that continues the training is printed for each training that was cut, and stored in trainings.json.
+A training is "converged" if --patience ended it. It is "not chosen" if it was trained only for TRY_EPOCHS, because
+another setting was better by then. It is "cut" if it ended for any other reason. ``--continue-with COMMAND`` stores a
+note for each training that was cut in trainings.json, and prints it. The note has the command that continues the
+training.
 """
 
 import json
@@ -48,12 +49,13 @@ def main(arguments: list[str]) -> None:
 
 
 def describe_training(folder: Path) -> dict[str, Any]:
-    """Return a training's options, best validation and cost, and the conditions on which its numbers depend.
+    """Return the options, best validation and cost of a training, and the conditions on which these numbers depend.
 
-    ``cpu_seconds`` is None for logs of older versions. Their number of threads is read from the environment.
+    For logs of older versions, ``cpu_seconds`` is None. In that case, the number of threads is read from the
+    environment.
 
     Raises:
-        UserError: if the log has no validation, or lacks the metric for choosing the checkpoint.
+        UserError: if the log contains no validation, or lacks the metric that selects the checkpoint.
     """
     command = read_text(folder / "command")
     metric = match[1] if (match := _METRIC.search(command)) else "loss"
@@ -81,7 +83,7 @@ def describe_training(folder: Path) -> dict[str, Any]:
 
 
 def cut_note(training: dict[str, Any], command: str) -> str:
-    """Return a note that the maximum number of epochs ended the training, with the command to continue it."""
+    """Return a note that the maximum number of epochs ended the training. It has the command to continue it."""
     best, epochs = training["epoch_of_best"], training["epochs"]
     why = "while validation was still improving" if best >= epochs else "before --patience did"
     return (
@@ -97,7 +99,7 @@ def describe_data(folder: Path) -> list[dict[str, Any]]:
 
 
 def describe_system(folder: Path) -> dict[str, Any]:
-    """Return a system's training. If several settings were tried, return the chosen training with all tries."""
+    """Return the training of a system. If several settings were tried, it is the chosen training with all tries."""
     tries = {
         path.name: describe_training(path)
         for path in sorted((folder / "tries").glob("*"))

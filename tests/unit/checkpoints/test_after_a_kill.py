@@ -1,4 +1,4 @@
-"""Test the restart of a training: partial files, remembered state, and whether updates are left."""
+"""Test the restart of a training after a kill: partial files, remembered state, and whether updates are left."""
 
 import fcntl
 import logging
@@ -87,7 +87,7 @@ def test_over_nfs_only_what_is_open_for_writing_can_be_locked(tmp_path, monkeypa
 
 
 def test_two_writers_of_one_file_write_two_files_of_which_the_last_stays(tmp_path):
-    """Two trainings in one folder would otherwise mix their content in one file."""
+    """Without separate files, two trainings in one folder would mix their content in one file."""
     path = tmp_path / "checkpoint_last.pt"
 
     def write(file):
@@ -117,7 +117,7 @@ def test_the_longest_name_can_be_written(tmp_path):
 
 
 def test_a_file_taken_from_its_writer_is_one_sentence_and_the_old_one_stays(tmp_path):
-    """Another computer that does not see the locks of this one could do so."""
+    """Another computer that does not see the locks of this computer can remove the partial file."""
     path = tmp_path / "checkpoint_last.pt"
     path.write_bytes(b"old")
     with pytest.raises(UserError, match=r"checkpoint_last\.pt cannot be written \(No such file or directory\)"):
@@ -152,7 +152,7 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
 
 
 def test_an_older_folder_is_kept_if_its_replacement_is_interrupted(tmp_path, monkeypatch):
-    folder, move = tmp_path / "old", type(tmp_path).replace  # a name that is used inside the partial folder, too
+    folder, move = tmp_path / "old", type(tmp_path).replace  # also test a name that is used inside the partial folder
     folder.mkdir()
     (folder / "config.json").write_text("older")
 
@@ -177,7 +177,7 @@ def test_an_older_folder_of_a_process_that_was_killed_while_replacing_it_is_put_
         (tmp_path / LEFT / part / "model").mkdir(parents=True)
         (tmp_path / LEFT / part / "model" / "config.json").write_text(content)
     write_whole(tmp_path / "file", lambda file: file.write(b"content"))
-    assert names(tmp_path) == [LEFT, "file"]  # the only copy stays until its own writer comes
+    assert names(tmp_path) == [LEFT, "file"]  # the only copy stays until its own writer returns
     with pytest.raises(KeyError), whole_folder(tmp_path / "model"):
         raise KeyError
     assert names(tmp_path) == ["file", "model"]
@@ -295,7 +295,10 @@ def test_a_training_that_is_done_is_not_gone_on_with(values, updates, waited, do
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
-    """Load a checkpoint of a training that was ended by both limits. Return what may stop the next training."""
+    """Load a checkpoint of a training that was ended by both limits.
+
+    Return the conditions that may stop the next training.
+    """
     writing.save({"model": {}}, tmp_path / "checkpoint_best.pt")
 
     def load(is_older=False, **options):
@@ -339,7 +342,7 @@ def test_nothing_but_the_count_is_taken_from_a_checkpoint():
 
 
 class Task(guarded.GuardedTask):
-    """Draws a number of each kind in every batch."""
+    """Task that draws a number of each kind in every batch."""
 
     def __init__(self):
         self._update, self.cfg = None, SimpleNamespace(loss_limit=0)
@@ -347,7 +350,7 @@ class Task(guarded.GuardedTask):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Return the numbers drawn in the two batches of each of ``updates`` by trainings that start there."""
+    """Return the random numbers of the two batches of each update, in trainings that start at one of ``updates``."""
     numbers = []
 
     def draw(*_, **__):

@@ -1,4 +1,7 @@
-"""Test averages against the closed form, and that exports load back bit by bit. Both refuse incompatible input."""
+"""Test averages against the closed form, and check that exports load without a changed bit.
+
+Both refuse incompatible input.
+"""
 
 import json
 import re
@@ -59,7 +62,10 @@ def saved(path, **options):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
 def test_an_average_is_the_mean(tmp_path, dtype):
-    """The mean is (1 + 2 + 6) / 3 = 3. 1 + 2048 is not representable in half precision, so the sum must be wider."""
+    """Check the mean (1 + 2 + 6) / 3 = 3.
+
+    1 + 2048 is not representable in half precision, so the sum must have a wider type.
+    """
     values = (1.0, 2.0, 6.0) if dtype is not torch.float16 else (1.0, 2048.0, 2050.0)
     paths = [saved(tmp_path / f"{value}.pt", value=value, dtype=dtype) for value in values]
     average(paths, tmp_path / "average.pt")
@@ -203,7 +209,7 @@ def test_an_export_does_not_replace_foreign_files_with_a_checksum_or_in_a_subfol
 
 
 def test_an_export_replaces_no_folder_of_data_or_checkpoints(tmp_path, data):
-    """wean-checksum and trainings record the checksums of all files in such folders, as exports do."""
+    """wean-checksum and trainings also write checksums of all files in such folders, like exports."""
     (tmp_path / "ck").mkdir()
     path = saved(tmp_path / "ck" / "a.pt")
     Manifest(data).confirm({file.name: sha256_of(file) for file in data.iterdir()})
@@ -246,7 +252,7 @@ def test_an_export_without_checksums_is_refused_where_it_is_no_export(exported, 
 
 
 def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
-    """Without its codes or its search, a model would produce other output."""
+    """Without its codes or its search, a model would produce different output."""
     folder = tmp_path / "export"
     export(saved(tmp_path / "a.pt"), folder, data, prepared)
     names = [path.name for path in folder.iterdir() if path.name != "checksums.sha256"]
@@ -264,7 +270,7 @@ def test_an_export_that_lost_a_file_is_refused(tmp_path, data, prepared):
 
 @pytest.mark.parametrize("content", [None, ""])
 def test_an_export_that_lost_its_checksums_and_steps_is_named(tmp_path, data, prepared, caplog, content):
-    """Without its text steps, a model produces other output. Only the checksums show that they are missing."""
+    """Without its text steps, a model produces different output. Only the checksums show that they are missing."""
     folder = tmp_path / "export"
     export(saved(tmp_path / "a.pt"), folder, data, prepared)
     read_export(folder)
@@ -285,7 +291,7 @@ def test_an_export_that_lost_its_checksums_and_steps_is_named(tmp_path, data, pr
 
 @pytest.mark.parametrize("change", [{"truecase": None}, {"bpe": 8}, {"bpe": ""}, {"later": 1}, {"unit": GONE}])
 def test_the_steps_of_an_export_are_complete_and_known(tmp_path, data, prepared, change):
-    """A missing or unknown step must be an error. It was skipped silently, which changed the output."""
+    """A missing or unknown step must be an error. Earlier versions skipped it silently, which changed the output."""
     export(saved(tmp_path / "a.pt"), tmp_path / "export", data, prepared)
     (tmp_path / "export" / "checksums.sha256").unlink()
     path = tmp_path / "export" / "text.json"
@@ -314,7 +320,7 @@ def test_a_sparse_file_of_an_export_is_not_read(exported, name):
 
 
 def test_sparse_weights_are_not_read(exported):
-    """The header of safetensors says how long the file is."""
+    """The length of the file is in the header of safetensors."""
     with (exported / "model.safetensors").open("r+b") as file:
         file.truncate(100 << 30)
     with pytest.raises(Damaged, match="is damaged, or was not written by wean-export"):
@@ -388,7 +394,7 @@ def test_what_cannot_be_exported(tmp_path, data, exported):
 
 
 def doubled(times):
-    """Return a list that is short in memory and has 2**times values as JSON."""
+    """Return a list that is small in memory, but has 2**times values as JSON."""
     values = [1]
     for _ in range(times):
         values = [values, values]
@@ -407,7 +413,7 @@ def doubled(times):
     ],
 )
 def test_members_that_an_export_cannot_hold_are_refused(tmp_path, data, changes, said):
-    """Such members would take hours to write, end in a traceback, or create a folder that cannot be read."""
+    """Such members would take hours to write, cause a traceback, or create a folder that cannot be read."""
     torch.save(state() | changes, tmp_path / "odd.pt")
     with pytest.raises(UserError, match=said):
         export(tmp_path / "odd.pt", tmp_path / "model", data)
@@ -423,7 +429,7 @@ def test_dictionaries_are_always_there(tmp_path, data, source_lang):
     torch.save(content, tmp_path / "a.pt")
     export(tmp_path / "a.pt", tmp_path / "export", data)
     assert {path.name for path in (tmp_path / "export").glob("dict.*")} == {"dict.src.txt", "dict.tgt.txt"}
-    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "export"))  # a folder instead of a file
+    loaded = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "export"))  # the name of a folder instead of a file
     assert (loaded["cfg"].task.source_lang, loaded["cfg"].task.target_lang) == ("src", "tgt")
     (data / "train.src-tgt.src.bin").unlink()
     with pytest.raises(UserError, match=r"neither the checkpoint nor the files in .* tell the two sides"):
@@ -467,7 +473,7 @@ def test_an_export_knows_its_text(tmp_path, data, prepared, way):
         return
     assert text.prepare("Low, LOT") == "low , lo@@ t"
     assert text.restore("low , lo@@ t") == "low, lot"
-    assert text.example == "how lot is low, lot or low?"  # the nearest to ten words
+    assert text.example == "how lot is low, lot or low?"  # the line whose length is nearest to ten words
     example.write_text("lower\n")
     with pytest.raises(Damaged, match=r"example\.txt"):
         read_exported_text(tmp_path / "export")
@@ -481,7 +487,7 @@ def unloaded(monkeypatch):
 
 @pytest.mark.parametrize("name", ["valid.src", "manifest.json", "bpe.codes"])
 def test_a_foreign_text_cannot_lead_to_a_file_elsewhere(tmp_path, data, prepared, name):
-    """A link in the text folder would export a line of a private file, or the whole file."""
+    """Through a link in the text folder, a line of a private file, or the whole file, would be exported."""
     foreign = tmp_path / "downloads"
     foreign.mkdir()
     data, prepared = data.rename(foreign / "data"), prepared.rename(foreign / "text")
@@ -519,7 +525,7 @@ UNUSABLE = [with_other_shape, without_a_parameter, with_a_parameter_more, of_no_
 
 @pytest.mark.parametrize("spoil", [None, *UNUSABLE], ids=lambda spoil: spoil and spoil.__name__)
 def test_the_command_writes_only_models_that_can_be_loaded(tmp_path, capsys, spoil):
-    """Each of these models was exported with exit status 0, but no command could load it."""
+    """Earlier versions exported each of these models with exit status 0, but no command could load it."""
     folder = data_folder(tmp_path)
     path = save_random_model(folder, "copynet", ["--task", "paraphrase", "--arch", "copynet", "--hidden-size", "4"])
     if spoil is not None:
@@ -535,7 +541,7 @@ def test_the_command_writes_only_models_that_can_be_loaded(tmp_path, capsys, spo
 
 @pytest.mark.parametrize("name", ["example.txt", "valid.src"])
 def test_a_link_out_of_a_folder_is_no_example(tmp_path, name):
-    """A model or a prepared text from elsewhere would show and export any file."""
+    """Otherwise, a model or a prepared text of another person could show and export any file."""
     folder, other = tmp_path / "model", tmp_path / "secret"
     folder.mkdir()
     other.write_text("a b\n", encoding="utf-8")
@@ -580,7 +586,7 @@ def test_a_search_option_that_is_not_finite_is_named(tmp_path, value, capsys):
     ("option", "value", "most"), [("beam", 10**6, 200), ("min-len", 9999, 2000), ("max-len-a", 50.0, 10)]
 )
 def test_a_search_that_takes_days_is_not_stored(tmp_path, option, value, most, capsys):
-    """With a model folder from elsewhere, decoding one sentence would take all memory."""
+    """A model folder from another person could otherwise take all memory for one sentence."""
     assert cli.main_export([str(tmp_path / "a.pt"), "--output", str(tmp_path / "e"), f"--{option}", str(value)]) == 2
     assert f"a stored --{option} must be at most {most}, but is {value}." in capsys.readouterr().err
 
@@ -756,19 +762,19 @@ def test_the_checksums_of_a_whole_model_leave_out_their_own_file(exported, capsy
     assert main_checksum([str(path) for path in sorted(exported.iterdir())]) == 0
     assert capsys.readouterr().out.count("skipped, because it is the list of checksums") == 2
     assert (exported / "checksums.sha256").read_bytes() == before
-    with (exported / "checksums.sha256").open("a") as file:  # as an earlier wean-checksum wrote it
+    with (exported / "checksums.sha256").open("a") as file:  # in the form of an earlier wean-checksum
         file.write(f"{'0' * 64}  checksums.sha256\n")
     assert read_export(exported)["model"]
 
 
 def test_the_checksums_of_a_folder_are_read_once_and_written_once(exported, monkeypatch):
-    """A folder with 4,000 files took 110 seconds to read, because each file read the whole list again."""
+    """A folder with 4,000 files took 110 seconds, because the whole list was read again for each file."""
     for number in range(9):
         (exported / f"file{number}").touch()
     read, calls = Manifest._read, []
     monkeypatch.setattr(Manifest, "_read", lambda self: calls.append(self.path) or read(self))
     assert main_checksum([str(path) for path in exported.iterdir()]) == 0
-    assert len(calls) == 2  # before the lock and under it
+    assert len(calls) == 2  # once before the lock is taken and once while it is held
     calls.clear()
     read_export(exported)
     assert len(calls) == 1

@@ -39,7 +39,10 @@ def saved(path, content):
 
 
 def test_a_card_shows_data_settings_scores_and_limits(tmp_path):
-    """The card shows 20 * 60 + 34 parameters and all values of the constants above. Markup in a name has no effect."""
+    """The card shows 20 * 60 + 34 parameters and all values of the constants above.
+
+    Markup in a name must have no effect.
+    """
     saved(tmp_path / "manifest.json", MANIFEST)
     scores = saved(tmp_path / "test.json", SCORES)
     card = write_card(STATE, 9, Text(TextSettings(unit="joiner"), tmp_path), scores, "not converged")

@@ -1,4 +1,7 @@
-"""The configuration of a checkpoint is read unchanged if fairseq wrote it. Anything else is refused by name."""
+"""Test that the configuration of a checkpoint is read unchanged if fairseq wrote it.
+
+Anything else is refused, and the message names it.
+"""
 
 import ast
 import collections
@@ -23,7 +26,7 @@ WITHOUT_A_CALL = "[x['exit 1'] for x.__class__.__getitem__ in [__import__]]"
 
 
 def evaluated_by_fairseq() -> set[str]:
-    """Return the options that fairseq's source passes to ``eval`` or its wrappers: ``eval(args.encoder_layers)``."""
+    """Return the options that fairseq's source passes to ``eval``, as in ``eval(args.encoder_layers)``."""
     package = Path(fairseq.__file__).parent
     found = set()
     for file in package.rglob("*.py"):
@@ -35,7 +38,7 @@ def evaluated_by_fairseq() -> set[str]:
             if name in ("eval", "eval_bool", "eval_str_list", "eval_str_dict") and not is_method and node.args:
                 given = node.args[0]
                 found.add(given.attr if isinstance(given, ast.Attribute) else getattr(given, "id", ""))
-    return found - {"x", "uf", ""}  # arguments of the wrappers, and typed input
+    return found - {"x", "uf", ""}  # these are arguments of the wrappers, and input that is typed in
 
 
 def test_the_list_of_evaluated_options_is_that_of_fairseqs_source():
@@ -97,7 +100,7 @@ def test_what_fairseq_does_not_write_is_refused(tmp_path, options, why, reader):
 
 @pytest.mark.parametrize("reader", ["own", "fairseq's"])
 def test_a_name_of_bytes_is_refused_before_it_is_made(tmp_path, reader):
-    """Pickle protocol 2 creates bytes by a function call, so a file could choose their hash."""
+    """Pickle protocol 2 creates bytes by a function call, so a file could choose the hash of its keys."""
     path = tmp_path / "hostile.pt"
     torch.save(state(cfg={"model": {b"a": 2}}), path)
     with pytest.raises(Damaged, match="has a pickle with keys that are neither texts nor numbers"):
@@ -128,7 +131,7 @@ def containers_within_each_other():
     yield one
     many = []
     for _ in range(60):
-        many = [many, many]  # 2^60 lists, of which 60 exist in memory
+        many = [many, many]  # 2^60 lists, but only 60 exist in memory
     yield {"a": many[:]}
 
 
@@ -142,8 +145,8 @@ def nested(containers):
     return {"a": nested(containers - 1)} if containers > 1 else {}
 
 
-# The largest options that are read, which are far larger than fairseq writes: a function, their size, and the error
-# beyond it.
+# The largest options that are read, which are far larger than those that fairseq writes. Each entry has a function, the
+# size, and the error for a larger size.
 LIMITS = {
     "containers": (nested, 21, "nested in each other without end"),
     "values": (lambda size: {str(number): 0 for number in range(size)}, 9_999, "more than 10000 values"),
@@ -182,7 +185,7 @@ def test_what_fairseq_writes_is_copied():
 
 
 def test_fairseq_is_given_the_copy(tmp_path):
-    """fairseq gets the copy for any type of dictionary in the file."""
+    """fairseq gets the copy, whatever type of dictionary is in the file."""
     path = tmp_path / "checkpoint.pt"
     model = collections.OrderedDict(_name="wean_lstm")
     torch.save(state(cfg={"model": model, "task": {"_name": "paraphrase"}}), path)

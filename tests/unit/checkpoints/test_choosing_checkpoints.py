@@ -1,4 +1,4 @@
-"""A training resumes from the last checkpoint, or from the newest intact one with a warning, or fails."""
+"""Test that a training resumes from the last checkpoint, or from the newest intact one with a warning, or fails."""
 
 import logging
 import os
@@ -80,7 +80,7 @@ def test_tensors_stay_on_the_disk_until_they_are_used(folder, monkeypatch):
     chosen(folder / "new", finetune_from_model=str(folder / "checkpoint1.pt"))
     cut(folder / "checkpoint_last.pt")
     chosen(folder)
-    assert asked == [True] * 5  # the last one is read before the newest
+    assert asked == [True] * 5  # the last checkpoint is read before the newest one
 
 
 def test_a_damaged_newest_is_passed_over(folder, caplog):
@@ -132,14 +132,14 @@ def test_where_none_keeps_the_optimiser_a_training_is_not_begun_anew_unless_it_i
 
 @pytest.mark.parametrize("name", ["checkpoint_average.pt", "checkpoint.pt", "checkpoint3_old.pt"])
 def test_files_that_fairseq_did_not_name_are_the_users(folder, name):
-    """fairseq's average_checkpoints.py keeps the optimiser's state and the updates of one of its inputs."""
+    """Such a file contains the optimiser's state and the updates of one of its inputs."""
     save(folder, name, 30)
     (folder / "checkpoint_last.pt").unlink()
     assert chosen(folder) == "checkpoint_2_15.pt"
 
 
 def test_the_last_checkpoint_named_by_its_path_is_the_last_checkpoint(folder, tmp_path):
-    """Some scripts pass --restore-file at the first start, too."""
+    """Some scripts also pass --restore-file at the first start."""
     new = tmp_path / "new"
     assert chosen(new, restore_file=str(new / "checkpoint_last.pt")) is None
     cut(folder / "checkpoint_last.pt")
@@ -184,7 +184,7 @@ def test_a_hostile_checkpoint_is_never_passed_over(folder, tmp_path, name):
 
 
 def test_a_folder_of_an_export_to_begin_with_is_read_as_its_file(tmp_path: Path) -> None:
-    """fairseq takes the folder for a missing file, and trains from scratch with exit status 0."""
+    """fairseq would treat the folder as a missing file, and train from scratch with exit status 0."""
     configuration = OmegaConf.structured(CheckpointConfig)
     configuration.finetune_from_model = str(tmp_path)
     assert _starting_from(configuration, None).finetune_from_model == str(tmp_path / "model.safetensors")

@@ -1,4 +1,4 @@
-"""Test models in CTranslate2's format: the library gives the same outputs and scores as this package."""
+"""Test that models in CTranslate2's format give the same outputs and scores as in this package."""
 
 import hashlib
 import sys
@@ -46,13 +46,16 @@ def make_model(arch: str, options: dict[str, Any]) -> Any:
 
 
 def words(tokens: torch.Tensor) -> list[str]:
-    """Return words without padding and end symbol, which CTranslate2 adds by itself."""
+    """Return words without padding and end symbol, because CTranslate2 adds these itself."""
     return [TASK.target_dictionary.symbols[token] for token in tokens.tolist() if token not in (PAD, EOS)]
 
 
 @pytest.fixture
 def translator(tmp_path):
-    """Return a function that converts a model to a translator. Skip the test if the library is not installed."""
+    """Return a function that converts a model and loads it with CTranslate2.
+
+    Skip the test if the library is not installed.
+    """
     ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
 
     def make(model: Any) -> Any:
@@ -74,7 +77,7 @@ def test_a_converted_model_gives_every_word_the_same_probability(arch, options, 
 
 @pytest.mark.parametrize(("arch", "options"), MODELS.values(), ids=MODELS)
 def test_a_converted_model_writes_the_same(arch, options, translator):
-    """The oracle is fairseq's greedy search, because the two libraries end a beam search by other rules."""
+    """The oracle is fairseq's greedy search, because the two libraries end a beam search by different rules."""
     model, batch = make_model(arch, options), make_batch()
     search = SequenceGenerator([model], TASK.target_dictionary, beam_size=1, max_len_b=9)
     inputs = {name: batch[name] for name in ("src_tokens", "src_lengths")}
@@ -86,7 +89,10 @@ def test_a_converted_model_writes_the_same(arch, options, translator):
 
 @pytest.mark.parametrize("case", ["paraphrase_transformer", "essay_transformer"])
 def test_an_export_has_the_converted_model_beside_its_own(case, translator, tmp_path):
-    """An arch without a dataclass, as fairseq's own, loads back from its export; where it was trained stays unsaid."""
+    """An arch without a dataclass, such as fairseq's own, can be loaded from its export.
+
+    The export does not say where it was trained.
+    """
     arch, options = MODELS[case]
     model = make_model(arch, options)
     if case == "essay_transformer":
@@ -101,7 +107,7 @@ def test_an_export_has_the_converted_model_beside_its_own(case, translator, tmp_
         "train_subset": "train",
         "num_shards": 1,
         "shard_id": 0,
-    }  # of other sections
+    }  # options of other sections
     task |= others | {"_name": "paraphrase"}
     (tmp_path / "data").mkdir()
     for side in ("src", "tgt"):

@@ -1,4 +1,4 @@
-"""Data that has changed, is truncated or does not fit is refused by name before a training starts."""
+"""Test that data which has changed, is truncated or does not fit is refused by name before a training starts."""
 
 import logging
 import os
@@ -50,7 +50,8 @@ def make_task(data):
     cfg = ParaphraseConfig(
         data=str(data), source_lang="src", target_lang="tgt", train_subset="train", dataset_impl=None
     )
-    cfg.required_seq_len_multiple, cfg.num_shards, cfg.shard_id = 1, 1, 0  # fairseq takes them from its dataset options
+    # fairseq copies these options from its dataset options
+    cfg.required_seq_len_multiple, cfg.num_shards, cfg.shard_id = 1, 1, 0
     return ParaphraseTask.setup_task(cfg)
 
 
@@ -130,7 +131,7 @@ def test_the_parts_of_combined_data_are_looked_at_where_they_are_combined(data):
 
 
 def test_a_checkpoint_does_not_choose_where_to_write(data, tmp_path):
-    """fairseq-validate makes the task from the checkpoint's configuration."""
+    """fairseq-validate creates the task from the checkpoint's configuration."""
     for given, expected in (({"from_checkpoint": True}, None), ({}, "somewhere")):
         options = ParaphraseConfig(
             data=str(data), source_lang="src", target_lang="tgt", copy_provenance=str(tmp_path / "somewhere")
@@ -171,7 +172,7 @@ def test_data_that_fairseq_preprocess_made_anew_is_accepted_and_has_new_checksum
 
 def test_wean_checksum_accepts_what_is_there(data, capsys):
     begin_training(data)
-    flip(data / "train.src-tgt.src.bin", 0)  # another word
+    flip(data / "train.src-tgt.src.bin", 0)  # this changes a word
     assert main_checksum([str(data)]) == 0
     begin_training(data)
     assert "checksums of 11 files" in capsys.readouterr().out
@@ -282,13 +283,13 @@ def test_a_negative_word_number_is_refused(data):
 
 
 def preprocessed(folder, source, target):
-    """Return the binary data of two texts, by fairseq-preprocess."""
+    """Return the binary data that fairseq-preprocess creates from two texts."""
     for side, content in (("src", source), ("tgt", target)):
         (folder / f"train.{side}").write_bytes(content)
     parser = options.get_preprocessing_parser()
     line = ["--source-lang", "src", "--target-lang", "tgt", "--trainpref", str(folder / "train")]
-    preprocess.logger.setLevel(logging.INFO)  # as the command sets it
-    preprocess.logger.disabled = False  # a test before this one may have configured all loggers
+    preprocess.logger.setLevel(logging.INFO)  # this is the level that the command sets
+    preprocess.logger.disabled = False  # an earlier test may have configured all loggers
     logging.disable(logging.NOTSET)
     preprocess.main(parser.parse_args([*line, "--destdir", str(folder / "made"), "--workers", "1"]))
     assert " sents, " in (folder / "made" / "preprocess.log").read_text()
@@ -296,7 +297,7 @@ def preprocessed(folder, source, target):
 
 
 def test_lone_carriage_returns_that_shift_pairs_are_refused(tmp_path, capsys):
-    """Both sides have four lines for fairseq; "b" is paired with "2" and "b c" with "3 4"."""
+    """For fairseq, both sides have four lines. It would pair "b" with "2", and "b c" with "3 4"."""
     made = preprocessed(tmp_path, b"a\rb\nb c\nd\n", b"1\n2\n3\r4\n")
     assert main_checksum([str(made)]) == 2
     said = capsys.readouterr().err
@@ -332,7 +333,7 @@ def test_a_sparse_or_endless_line_of_a_text_is_not_read(tmp_path, text, size, sa
 
 def test_sparse_binary_data_is_not_read(data):
     header = (data / "train.src-tgt.src.idx").read_bytes()[:18]
-    sizes = np.full(9, 1 << 30, dtype=np.int32).tobytes()  # nine sentences, whose words have two bytes
+    sizes = np.full(9, 1 << 30, dtype=np.int32).tobytes()  # nine sentences with 2^30 words each, two bytes per word
     positions = (np.arange(9) << 31).tobytes()
     (data / "train.src-tgt.src.idx").write_bytes(header + (9).to_bytes(8, "little") + sizes + positions)
     os.truncate(data / "train.src-tgt.src.bin", 9 << 31)
@@ -341,7 +342,7 @@ def test_sparse_binary_data_is_not_read(data):
 
 
 def test_a_log_cannot_name_a_text_elsewhere(tmp_path):
-    """A log from another person could otherwise show how many lines a file of this computer has."""
+    """Otherwise, a log from another person could show how many lines a file of this computer has."""
     (tmp_path / "mine").mkdir()
     made = preprocessed(tmp_path / "mine", b"a\nb c\nd\n", b"1\n2\n3\n")
     (tmp_path / "secret").write_bytes(b"a\rb\n")

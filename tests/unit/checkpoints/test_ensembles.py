@@ -1,6 +1,6 @@
-"""With ``--path a.pt:b.pt``, the search scores equal the scores of the models' mean probabilities in every family.
+"""Test in every family that the search scores of ``--path a.pt:b.pt`` come from the models' mean probabilities.
 
-The oracle runs each model over the output with teacher forcing and takes log((p + q) / 2) word by word.
+The oracle runs each model over the output with teacher forcing, and takes log((p + q) / 2) for each word.
 """
 
 import importlib
@@ -20,7 +20,7 @@ SOURCES = [[8, 9, 12, 2], [5, 2], [6, 20, 4, 8, 7, 2]]
 
 
 def families():
-    """Return the first case of every family in tests/unit/models: its test module, arch and options."""
+    """Return the first case of every family in tests/unit/models, as its test module, its arch and its options."""
     found = {}
     for path in sorted(FOLDER.glob("test_*.py")):
         module = importlib.import_module(f"tests.unit.models.{path.stem}")
@@ -51,14 +51,14 @@ def teacher_forced(model, source, words, inputs):
 def test_an_ensemble_scores_by_the_mean_of_the_probabilities(family):
     module, arch, options = FAMILIES[family]
     copies = MODEL_REGISTRY[family].capabilities.copies
-    sources = copy_contract.SOURCES if copies else SOURCES  # with words outside the dictionary where they are copied
+    sources = copy_contract.SOURCES if copies else SOURCES  # models that copy get words outside the dictionary
     task = copy_contract.copy_task() if copies else None
     build = getattr(module, "build_with_features", build_model)
     models = [build(arch, task, seed, **options) for seed in (11, 12)]
     batch = collate([torch.tensor(row) for row in sources], [torch.tensor(row) for row in sources])
     extra = task_inputs(models[0], batch)
     inputs = {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")} | extra
-    if build is not build_model:  # in teacher forcing the model that it builds finds them by itself
+    if build is not build_model:  # with teacher forcing, the model that it builds finds these inputs itself
         inputs["bert_features"] = module.features(batch["src_tokens"])
     dictionary = (task or make_task()).target_dictionary
     search = SequenceGenerator(models, dictionary, beam_size=3, max_len_a=0, max_len_b=7, normalize_scores=False)

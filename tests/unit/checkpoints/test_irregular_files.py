@@ -1,4 +1,4 @@
-"""Pipes and devices instead of an input file are refused in one sentence at once, without waiting for a writer."""
+"""Test that pipes and devices are refused as input files, immediately and in one sentence."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ from wean_fairseq.text import prepared_text
 
 
 def bind(path: Path) -> None:
-    """Create a socket without the path of its folder, because its name may have about a hundred characters."""
+    """Create a socket in its folder, without the path, because a name may have only about a hundred characters."""
     before = Path.cwd()
     os.chdir(path.parent)
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as one:
@@ -56,7 +56,7 @@ def _at_once():
 
 @pytest.fixture(params=KINDS)
 def put(request):
-    """Return a function that replaces a path by something other than a regular file."""
+    """Return a function that replaces a file by something that is not a regular file."""
 
     def place(path):
         path.unlink(missing_ok=True)
@@ -75,7 +75,8 @@ def test_only_regular_files_are_opened(tmp_path, put):
     assert read_regular(tmp_path / "link") == b"content"
 
 
-@pytest.mark.parametrize("reader", [name for name in READERS if name != "ensemble"])  # which calls "fairseq's"
+# "ensemble" calls the reader "fairseq's"
+@pytest.mark.parametrize("reader", [name for name in READERS if name != "ensemble"])
 def test_a_checkpoint_that_is_no_file(tmp_path, put, reader):
     put(tmp_path / "checkpoint_last.pt")
     with pytest.raises(UserError, match="there is no checkpoint"):
@@ -124,7 +125,8 @@ def test_scores_that_are_no_file(tmp_path, put, capsys):
 
 @pytest.mark.parametrize("name", ["test.json", "text/manifest.json", "settings", "transformer/train.log"])
 def test_a_report_of_a_run_with_what_is_no_file(tmp_path, put, name, monkeypatch):
-    monkeypatch.setattr(Figure, "savefig", lambda _figure, file, **_: file.write(b""))  # most of a report's time
+    # drawing takes most of a report's time
+    monkeypatch.setattr(Figure, "savefig", lambda _figure, file, **_: file.write(b""))
     folder = make_run(tmp_path / "run")
     put(folder / name)
     put(folder / "transformer" / "other.err")
@@ -135,8 +137,9 @@ def test_a_report_of_a_run_with_what_is_no_file(tmp_path, put, name, monkeypatch
 
 @pytest.mark.parametrize("name", ["test.json", "settings", "transformer/train.log", "text/test.src"])
 def test_a_report_of_a_run_with_a_sparse_file(tmp_path, name, monkeypatch):
-    """A sparse file takes no room on the disk, but reading it would take all memory. Optional files are left out."""
-    monkeypatch.setattr(Figure, "savefig", lambda _figure, file, **_: file.write(b""))  # most of a report's time
+    """A sparse file uses no disk space, but reading it would take all memory. Optional files are skipped."""
+    # drawing takes most of a report's time
+    monkeypatch.setattr(Figure, "savefig", lambda _figure, file, **_: file.write(b""))
     folder = make_run(tmp_path / "run")
     os.truncate(folder / name, 1 << 40)
     assert report_cli.main([str(folder), "--no-checkpoints", "--output", str(tmp_path / "report")]) in (0, 2)

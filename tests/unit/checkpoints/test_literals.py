@@ -1,4 +1,4 @@
-"""Literals have the values of Python, other expressions are refused, and fairseq has no other ``eval``."""
+"""Test that literals have Python's values. Other expressions are refused, and fairseq has no other ``eval``."""
 
 import builtins
 import importlib
@@ -38,7 +38,7 @@ def test_defaults_of_all_archs_of_fairseq_have_the_values_of_python():
         arch = Namespace()
         try:
             complete(arch)
-        except AttributeError:  # it needs options without a default
+        except AttributeError:  # it needs options that have no default
             continue
         for name, value in vars(arch).items():
             if name in EVALUATED and isinstance(value, str):
@@ -92,7 +92,7 @@ def test_every_module_of_fairseq_reads_literals(monkeypatch):
     monkeypatch.delitem(sys.modules, "fairseq_cli.validate", raising=False)
     assert vars(importlib.import_module("fairseq_cli.validate"))["eval"] is read_literal
     hosts = {name: module for name, module in sys.modules.items() if name.split(".")[0] in ("fairseq", "fairseq_cli")}
-    # Compiled modules, some of which are imported later, evaluate nothing.
+    # Compiled modules evaluate nothing, and some of them are imported later.
     modules = {name: module for name, module in hosts.items() if str(module.__file__).endswith(".py")}
     assert len(modules) > 300
     assert [name for name, module in modules.items() if vars(module).get("eval") is not read_literal] == []

@@ -1,4 +1,7 @@
-"""Models are rebuilt from their checkpoints, including fairseq's. A checkpoint without its parameters is refused."""
+"""Test that models are rebuilt from their checkpoints, including fairseq's models.
+
+A checkpoint without its parameters is refused.
+"""
 
 import math
 from argparse import Namespace
@@ -30,7 +33,7 @@ def data(tmp_path):
 
 
 def save(data, arch, legacy=False, spoil=lambda model: None, task="translation"):
-    """Return a random model and its checkpoint as fairseq-train writes it, or in the old form with ``args`` alone."""
+    """Return a random model and its checkpoint, in the form of fairseq-train or in the old form with ``args`` alone."""
     given = [str(data), "-s", "src", "-t", "tgt", "--cpu", "--optimizer", "adam", "--arch", arch, *ARCHS[arch]]
     given += ["--task", task]
     args = options.parse_args_and_arch(options.get_training_parser(), input_args=given)
@@ -76,7 +79,7 @@ def test_a_stored_search_that_takes_days_is_refused(data, search):
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_model_that_diverged_is_refused(data, number):
-    """Such a model would write hundreds of meaningless words."""
+    """Such a model would produce hundreds of meaningless words."""
 
     def spoil(model):
         model.encoder.embed_tokens.weight[5, 3] = number
@@ -107,12 +110,12 @@ def test_a_configuration_that_no_model_can_be_made_of_is_one_sentence(data, opti
 @pytest.mark.parametrize("legacy", [False, True])
 @pytest.mark.parametrize("section", ["model", "task"])
 def test_an_unknown_model_or_task_is_named(data, section, legacy):
-    """fairseq deletes the name and then misses it, or says "could not infer", depending on the form."""
+    """fairseq deletes the name and then does not find it, or says "could not infer", depending on the form."""
     save(data, "lstm", legacy=legacy)
     state = torch.load(data / "checkpoint.pt", weights_only=True)
     if legacy:
         setattr(state["args"], {"model": "arch", "task": "task"}[section], "nosuch")
-    elif section == "model":  # a fairseq arch without a data class
+    elif section == "model":  # an arch of fairseq that has no dataclass
         state["cfg"]["model"]._name = "nosuch"
     else:
         state["cfg"]["task"]["_name"] = "nosuch"

@@ -1,4 +1,7 @@
-"""A faulty checkpoint is reported in one sentence. A checkpoint that would run code is refused, and no code runs."""
+"""Test that a faulty checkpoint is reported in one sentence.
+
+A checkpoint that would run code is refused, and its code does not run.
+"""
 
 import argparse
 import os
@@ -101,7 +104,7 @@ def test_an_attack_is_refused_by_every_reader_and_nothing_runs(tmp_path, attack,
     assert not mark.exists()
     assert not (tmp_path / "average.pt").exists()
     torch.load(path, weights_only=False) if attack is not ATTACKS["nested storage"] else None
-    assert mark.exists() or attack is ATTACKS["nested storage"]  # the attack works without protection
+    assert mark.exists() or attack is ATTACKS["nested storage"]  # this shows that the attack works without protection
 
 
 def test_an_attack_in_a_file_of_old_torch_is_refused(tmp_path):
@@ -136,7 +139,7 @@ PROTOCOLS = {
 
 @pytest.mark.parametrize("write", PROTOCOLS.values(), ids=PROTOCOLS)
 def test_an_attack_that_torchs_loader_cannot_even_read_is_hostile_too(tmp_path, write):
-    """It must not be skipped like an accidentally damaged file."""
+    """Such a file must not be skipped as if it were damaged by accident."""
     path, mark = tmp_path / "checkpoint_last.pt", tmp_path / "ran"
     write(state(model={"w": Attack(mark)}), path)
     with pytest.raises(Hostile, match=r"loading it would call (posix|nt)\.system,"):
@@ -153,7 +156,7 @@ def test_a_checkpoint_in_another_protocol_that_calls_nothing_is_no_attack(tmp_pa
 @pytest.mark.parametrize("lazily", [False, True])
 @pytest.mark.parametrize("place", range(4))
 def test_a_flipped_bit_at_the_beginning_is_damage(tmp_path, place, lazily):
-    """A flipped bit there makes the file look like one of old torch, which has no checksums."""
+    """A flipped bit there makes the file look like a file of an old torch version, which has no checksums."""
     path = good(tmp_path)
     content = bytearray(path.read_bytes())
     content[place] ^= 1
@@ -287,7 +290,7 @@ def test_a_member_of_another_type_is_damage_and_named(tmp_path, named, member):
 
 
 def rewritten(path: Path, **options: Any) -> None:
-    """Write the members of an archive again with ``zipfile``, which compresses them, unlike ``torch.save``."""
+    """Write the members of an archive again with ``zipfile``. Unlike ``torch.save``, it compresses them."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", **options) as archive:
@@ -329,7 +332,10 @@ def twice_the_same(path: Path) -> None:
 
 
 def with_two_directories(path: Path) -> None:
-    """Add a second directory. ``zipfile`` reads the one before the end record, and torch the one that it names."""
+    """Add a second directory to an archive.
+
+    ``zipfile`` reads the directory before the end record, but torch the directory that the record names.
+    """
     rewritten(path, compression=zipfile.ZIP_STORED)
     content = path.read_bytes()
     end = content.rindex(b"PK\x05\x06")
@@ -362,7 +368,8 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("read", [name for name in READERS if name != "average, second"])  # it reads another file first
+# the second checkpoint is read after another file
+@pytest.mark.parametrize("read", [name for name in READERS if name != "average, second"])
 @pytest.mark.parametrize("said", BOMBS)
 def test_an_archive_that_would_take_hours_is_refused_before_a_member_is_read(tmp_path, monkeypatch, said, read):
     path = good(tmp_path).rename(tmp_path / "bomb.pt")
@@ -374,7 +381,10 @@ def test_an_archive_that_would_take_hours_is_refused_before_a_member_is_read(tmp
 
 
 def of_a_later_version(content: bytearray) -> None:
-    """Let the members require version 9.9 of the format. ``zipfile`` rejects this version, and torch ignores it."""
+    """Change the members so that they require version 9.9 of the format.
+
+    ``zipfile`` rejects this version, and torch ignores it.
+    """
     start = content.find(b"PK\x01\x02")
     while start >= 0:
         content[start + 6] = 99
@@ -388,7 +398,7 @@ def longer(content: bytearray) -> None:
 
 @pytest.mark.parametrize("spoil", [of_a_later_version, longer])
 def test_an_archive_whose_directory_zipfile_cannot_read_is_not_given_to_torch(tmp_path, monkeypatch, spoil):
-    """A manifest must not help, because its author can write it. torch may find members that were not checked."""
+    """A manifest must not help, because an attacker can write it too. torch may find members that were not checked."""
     path = good(tmp_path)
     rewritten(path, compression=zipfile.ZIP_STORED)
     content = bytearray(path.read_bytes())
@@ -401,7 +411,10 @@ def test_an_archive_whose_directory_zipfile_cannot_read_is_not_given_to_torch(tm
 
 
 def test_the_archive_in_a_file_that_torch_takes_for_none_is_not_read(tmp_path, monkeypatch):
-    """torch recognises an archive by its first bytes only. The refusal must not unpack an archive after other bytes."""
+    """torch recognises an archive by its first bytes only.
+
+    If a file starts with other bytes, it must be refused without unpacking the archive in it.
+    """
     path = good(tmp_path)
     rewritten(path, compression=zipfile.ZIP_DEFLATED)
     path.write_bytes(b"XX" + path.read_bytes())
@@ -417,7 +430,7 @@ def test_the_archive_in_a_file_that_torch_takes_for_none_is_not_read(tmp_path, m
 def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(
     tmp_path, monkeypatch, in_archive, length, error
 ):
-    """torch's time grows with the square of the length of the name. A million characters take minutes."""
+    """torch takes time proportional to the square of the length of the name. A million characters take minutes."""
     path = good(tmp_path)
     pickled = b"\x80\x02c" + b"a" * length + b"\nf\n."
     path.write_bytes(pickled)
@@ -431,7 +444,7 @@ def test_a_function_with_a_long_name_is_refused_before_torch_reports_it(
 
 @pytest.mark.parametrize("values", [[1], [None]], ids=str)
 def test_a_pickle_of_millions_of_values_is_refused_before_it_is_loaded(tmp_path, monkeypatch, values):
-    """A file of 4 MB would take the unpickler half a minute."""
+    """The unpickler would take half a minute for a file of 4 MB."""
     torch.save({"model": {"weight": torch.ones(2)}, "extra_state": {"x": values * 2_000_000}}, tmp_path / "a.pt")
     monkeypatch.setattr(torch, "load", None)
     with pytest.raises(Damaged, match="has a pickle of more than 1,000,000 operations"):
@@ -445,7 +458,7 @@ DANGEROUS_PICKLES = {
     "nested lists": (b"]q\0" + b"](h\0h\0eq\0" * 40, "makes more than"),
     "in itself": (b"]q\0h\0a", "of values that are in themselves"),
     "filled later": (b"]q\0h\0\x85h\0Na", "of values that are in themselves"),
-    # -1 and -2 have one hash in Python, and so have tuples of them.
+    # In Python, -1 and -2 have the same hash, and so have tuples of them.
     "keys of one hash": (
         b"}(K\1NJ\xff\xff\xff\xffJ\xfe\xff\xff\xff\x86Nu",
         "with keys that are neither texts nor numbers",
@@ -474,7 +487,10 @@ DANGEROUS_PICKLES = {
 
 @pytest.mark.parametrize(("pickled", "said"), DANGEROUS_PICKLES.values(), ids=DANGEROUS_PICKLES)
 def test_a_pickle_of_which_few_bytes_make_gigabytes_or_hours_is_not_loaded(tmp_path, monkeypatch, pickled, said):
-    """Python documents the pickle operations. No file here has more than 20,000 operations, except for 1 MB of text."""
+    """The pickle operations are documented by Python.
+
+    No file here has more than 20,000 operations, except the file with 1 MB of text.
+    """
     with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
         archive.writestr("archive/data.pkl", b"\x80\2" + pickled + b".")
     monkeypatch.setattr(torch, "load", None)
@@ -491,7 +507,7 @@ def test_values_may_be_shared(tmp_path):
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.int64, torch.bool, torch.float8_e4m3fn], ids=str)
 def test_weights_of_other_kinds_of_numbers_are_refused(tmp_path, dtype):
-    """They would silently be rounded or lose their imaginary parts."""
+    """Such weights would silently be rounded, or lose their imaginary parts."""
     torch.save({"model": {"layer.weight": torch.ones(2).to(dtype)}}, tmp_path / "a.pt")
     with pytest.raises(Damaged, match=r"its model\.layer\.weight has the wrong type or value"):
         read_checkpoint(tmp_path / "a.pt")
@@ -530,7 +546,7 @@ def test_an_archive_without_compression_is_read_whoever_wrote_it(tmp_path):
 
 @pytest.mark.parametrize("lazily", [False, True])
 def test_a_checkpoint_whose_name_is_not_utf8_is_intact(tmp_path, lazily):
-    """torch cannot memory-map such a file. wean-average reported the second checkpoint as damaged."""
+    """torch cannot memory-map such a file, so wean-average reported the second checkpoint as damaged."""
     torch.save(state(), tmp_path / "c\udcff.pt")
     assert read_checkpoint(tmp_path / "c\udcff.pt", lazily)["model"].keys() == state()["model"].keys()
 
@@ -575,12 +591,16 @@ def test_values_that_fairseq_does_not_write_are_refused_by_their_place(tmp_path,
 
 
 def test_tensors_may_share_memory_but_not_multiply_it(tmp_path):
-    """Tied tensors and parts of one buffer are usual. A thousand views of a few bytes would be gigabytes when used."""
+    """Tied tensors and parts of one buffer are usual and must be accepted.
+
+    A thousand views of a few bytes would need gigabytes when used.
+    """
     buffer = torch.arange(6.0)
     usual = {"tied": buffer, "whole": buffer, "first": buffer[:4], "last": buffer[4:]}
     torch.save(state(model=usual), tmp_path / "usual.pt")
     assert read_checkpoint(tmp_path / "usual.pt")["model"].keys() == usual.keys()
-    torch.save(state(model={str(n): buffer[n:] for n in (0, 1, 4)}), tmp_path / "odd.pt")  # 6 + 5 + 2 of 6 numbers
+    # views of 6, 5 and 2 elements of a buffer with 6
+    torch.save(state(model={str(n): buffer[n:] for n in (0, 1, 4)}), tmp_path / "odd.pt")
     with pytest.raises(Damaged, match=r"its model\.\d has the wrong type or value"):
         read_checkpoint(tmp_path / "odd.pt")
 
@@ -599,7 +619,7 @@ def stepped() -> torch.optim.Adam:
     [
         ({}, {}, None),
         ({"lr": 1, "eps": torch.tensor(1e-8)}, {}, None),
-        ({"amsgrad": GONE}, {}, None),  # a switch that another version of PyTorch does not have
+        ({"amsgrad": GONE}, {}, None),  # another version of PyTorch may not have this option
         ({"eps": GONE}, {}, "eps"),
         ({"lr": "0.1"}, {}, "lr"),
         ({"lr": torch.ones(2)}, {}, "lr"),

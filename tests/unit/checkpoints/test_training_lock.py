@@ -1,4 +1,7 @@
-"""Only one training can use a folder. A second one is refused and names the first. A killed one blocks no other."""
+"""Test that only one training can use a folder. A second training is refused, and the message names the first.
+
+A training that was killed does not block others.
+"""
 
 import contextlib
 import os
@@ -47,7 +50,7 @@ def test_a_second_training_is_refused_by_name(tmp_path, holder, monkeypatch):
     with pytest.raises(UserError, match=rf"another training \(process {holder.pid} on .+\) is writing into --save-dir"):
         checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
     (tmp_path.parent / "link").symlink_to(tmp_path)
-    with pytest.raises(UserError, match="another training"):  # by any name
+    with pytest.raises(UserError, match="another training"):  # also if the folder is given by another name
         checkpoint_utils.verify_checkpoint_directory(str(tmp_path.parent / "link"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [training_lock.LOCK_FILE, "checkpoint_last.pt"]
 
@@ -57,7 +60,7 @@ def test_a_killed_training_keeps_nobody_out_though_its_workers_live(tmp_path, ho
     holder.wait()
     checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
     assert (tmp_path / training_lock.LOCK_FILE).read_text().startswith(f"{os.getpid()} on ")
-    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))  # it already has the lock
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path))  # this training already has the lock
     monkeypatch.setattr(training_lock, "_held", {})
 
 

@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, with checksums. The checksums inside archives are verified."""
+"""Test that files are written completely or not at all, with checksums. The checksums inside archives are verified."""
 
 import errno
 import hashlib
@@ -27,7 +27,7 @@ def checkpoint(value=1.0):
 
 
 def write_to_full_disk(file, piece):
-    """Replacement for ``HashedFile.write`` on a disk with room for 1000 bytes."""
+    """Replace ``HashedFile.write``, as on a disk with room for 1000 bytes."""
     if file._file.tell() + len(piece) > 1000:
         file.error = OSError(errno.ENOSPC, "No space left on device")
         raise file.error
@@ -118,10 +118,10 @@ def test_a_process_killed_before_or_after_the_file_takes_its_place_leaves_it_int
     path = tmp_path / "file"
     path.write_bytes(OLD)
     Manifest(tmp_path).confirm({"file": hashlib.sha256(OLD).hexdigest()})
-    for _ in range(3):  # killed again and again just before the new file takes its place
+    for _ in range(3):  # the writer is killed three times, immediately before the new file replaces the old one
         Manifest(tmp_path).expect("file", hashlib.sha256(NEW).hexdigest())
         assert check_file(path, "unused")
-    path.write_bytes(NEW)  # and once just after it did
+    path.write_bytes(NEW)  # and once immediately after that
     assert check_file(path, "unused")
     path.write_bytes(b"what nobody has written")
     with pytest.raises(Damaged, match="has changed since its checksum was written"):
@@ -159,7 +159,8 @@ def test_a_checkpoint_that_fairseq_writes_asynchronously_has_no_checksum_any_mor
 def test_many_processes_can_write_one_manifest_at_once(tmp_path):
     program = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
-        "import types; sys.modules['wean_fairseq'] = types.ModuleType('wean_fairseq')\n"  # not all of the plugin
+        # this avoids importing the whole plugin
+        "import types; sys.modules['wean_fairseq'] = types.ModuleType('wean_fairseq')\n"
         "sys.modules['wean_fairseq'].__path__ = [sys.argv[1] + '/wean_fairseq']\n"
         "from wean_fairseq.storage.manifest import Manifest\n"
         "for number in range(8): Manifest(Path(sys.argv[2])).confirm({f'{sys.argv[3]}-{number}': '0' * 64})\n"
@@ -197,7 +198,7 @@ def test_a_damaged_manifest_is_one_sentence(tmp_path, content):
 
 
 def test_every_flipped_byte_of_the_parameters_is_seen(tmp_path):
-    """The archive has the CRC-32 of each part. torch does not check it, so it loads all these damaged files."""
+    """The archive has the CRC-32 of each part. torch does not check it, so torch loads all these damaged files."""
     path = tmp_path / "checkpoint.pt"
     torch.save(checkpoint(), path)
     whole = path.read_bytes()
@@ -225,7 +226,7 @@ def test_text_is_written_as_utf8(tmp_path):
 
 @pytest.mark.parametrize("beginning", [b"", b"\x80\x02", b"PK\x03\x04"])
 def test_a_sparse_file_is_not_read_to_its_end(tmp_path, beginning):
-    """Its 1 TiB would take hours to hash. wean-generate hashed such a checkpoint before it was loaded."""
+    """Hashing its 1 TiB would take hours. wean-generate hashed such a checkpoint before it was loaded."""
     path = tmp_path / "sparse.pt"
     path.write_bytes(beginning)
     os.truncate(path, 1 << 40)

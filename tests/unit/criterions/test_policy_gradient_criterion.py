@@ -61,11 +61,12 @@ def gradients(model):
 
 @pytest.mark.parametrize("family", families.families())
 def test_every_family_is_trained_and_validated(family):
-    """With one given word and the others sampled, all numbers are finite, the decoder learns, and the mode is kept."""
+    """With one given word, all numbers are finite, the decoder learns, and the mode does not change."""
     dictionary = make_dictionary()
     model = build_model(family, make_task(dictionary), **families.tiny(family)).train()
     sources, targets = unpad(make_batch())
-    batch = collate([source[-5:] for source in sources], targets)  # some families accept no longer list of topics
+    # some families accept no longer list of topics than this
+    batch = collate([source[-5:] for source in sources], targets)
     criterion, sample = make_criterion(dictionary=dictionary, given_words=1), make_sample(model, batch)
     torch.manual_seed(3)
     loss, size, log = criterion(model, sample)
@@ -92,9 +93,10 @@ def test_what_is_given_stands_at_the_beginning_and_what_is_too_short_is_given_wh
     assert words.size(1) <= 9
     assert torch.equal(words[:, :3], sample["target"][:, :3])
     targets = unpad(make_batch())[1]
-    assert [len(target) for target in targets] == [5, 7, 2]  # end symbols included
+    assert [len(target) for target in targets] == [5, 7, 2]  # the lengths include end symbols
     assert words[2].tolist()[2:] == [PAD] * (words.size(1) - 2)
-    for row in words.tolist():  # one end symbol and then only padding, or no end symbol if the sentence was too long
+    # a row has one end symbol and then only padding, or no end symbol if the sentence was too long
+    for row in words.tolist():
         end = row.index(EOS) if EOS in row else len(row)
         assert set(row[end + 1 :]) <= {PAD}
         assert PAD not in row[:end]
@@ -115,7 +117,7 @@ def test_words_are_drawn_by_their_probabilities():
 
 
 def test_greedy_words_are_the_most_probable_ones():
-    """Each word has the highest score, computed from the words before it without dropout."""
+    """Each word has the highest score, which is computed from the previous words without dropout."""
     model = build_model("wean_lstm", make_task(DICTIONARY), **SIZES | {"dropout": 0.9}).train()
     sample = make_sample(None)
     words = draw(model, sample["net_input"], sample["target"], given=0, longest=6, greedy=True)
@@ -144,7 +146,10 @@ def test_targets_that_are_given_whole_cost_what_they_always_do():
 
 @pytest.mark.parametrize(("epoch", "given"), [(1, 4), (2, 2), (3, 0)])
 def test_the_loss_of_what_was_drawn_is_that_of_a_loop(epoch, given):
-    """The oracle sums over words. The baseline is the mean reward of the other sentences with sampled words."""
+    """The oracle computes the loss in a loop over words.
+
+    The baseline is the mean reward of the other sentences with sampled words.
+    """
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(epoch, given_words=4, fewer_words=2, fewer_every=1)
     torch.manual_seed(5)
@@ -168,7 +173,7 @@ def test_the_loss_of_what_was_drawn_is_that_of_a_loop(epoch, given):
 
 
 def sample_batch(sample, words):
-    """Return the batch with ``words`` (B, T) as its targets."""
+    """Return the batch with ``words`` (B, T) as targets."""
     read = torch.cat([torch.full((len(words), 1), EOS), words[:, :-1]], dim=1)
     return {**sample["net_input"], "prev_output_tokens": read, "target": words}
 
@@ -177,7 +182,7 @@ def test_a_learnt_baseline_is_taken_off_and_learns_the_reward_while_features_do_
     """The oracle sums (r - b_t) log P(y_t), which trains the model, and (b_t - r)^2 / 2, word by word."""
     model, sample = make_wean(), make_sample(None)
     criterion = make_criterion(given_words=0, baseline_width=8)
-    assert not any(parameter.any() for parameter in criterion.parameters())  # the baseline starts at 0
+    assert not any(parameter.any() for parameter in criterion.parameters())  # the weights of the baseline start at 0
     weight, bias = torch.linspace(-0.5, 0.9, 8), 0.2
     criterion.load_state_dict({"baseline.weight": weight.unsqueeze(0), "baseline.bias": torch.tensor([bias])})
     torch.manual_seed(5)
@@ -205,7 +210,7 @@ def test_a_learnt_baseline_is_taken_off_and_learns_the_reward_while_features_do_
 
 
 def test_a_baseline_begins_anew_after_another_criterion():
-    """If a criterion has no parameters, the checkpoint contains ``None`` instead, see fairseq's trainer."""
+    """If a criterion has no parameters, the checkpoint contains ``None`` instead (see fairseq's trainer)."""
     criterion = make_criterion(baseline_width=4)
     criterion.load_state_dict(None, strict=True)
     criterion.load_state_dict({"baseline.weight": torch.ones(1, 4), "baseline.bias": torch.ones(1)}, strict=True)
@@ -213,7 +218,10 @@ def test_a_baseline_begins_anew_after_another_criterion():
 
 
 def test_means_of_rewards_are_over_the_sentences_of_all_workers_that_have_some():
-    """By hand, the mean is (1 + 4) / (1 + 2) in four digits. Batches without sampled words or rewards do not count."""
+    """The mean by hand is (1 + 4) / (1 + 2), with four digits.
+
+    Batches without sampled words or rewards do not count.
+    """
     common = {"loss": 1.0, "nll_loss": 1.0, "ntokens": 1, "nsentences": 2, "sample_size": 2}
     logs = [
         {**common, "reward:reward": 1.0, "rewarded": 1},
@@ -232,7 +240,7 @@ def test_slots_in_targets_are_unknown_words_to_models_that_do_not_copy(arch):
     """The expected values come from ``model_loss``."""
     model = build_model(arch, copy_task(), **families.tiny(ARCH_MODEL_NAME_REGISTRY[arch])).train()
     for module in model.modules():
-        module.p = 0.0  # dropout
+        module.p = 0.0  # switches dropout off
     batch = copy_batch()
     sample = make_sample(model, batch)
     loss, *_ = make_criterion(dictionary=model.decoder.dictionary, given_words=99)(model, sample)
@@ -305,7 +313,7 @@ def test_simplicity_is_the_weighted_sari_of_both_directions():
 
 
 def reward_model(kind, model):
-    """Return a reward of ``model``, without the checkpoint that it would come from."""
+    """Return a reward of class ``kind`` for ``model``, without reading a checkpoint."""
     made = kind.__new__(kind)
     made.dictionary, made.model = DICTIONARY, model
     return made
@@ -356,7 +364,7 @@ def test_relevance_is_the_cosine_of_the_last_states_whatever_the_padding():
 
 
 def test_rewards_are_weighted_and_no_gradient_comes_from_them(monkeypatch):
-    """By hand, the reward is 2 * 0.5 + 0.25 * (-1) + 0.5 * 0.1. The reward models are not part of the criterion."""
+    """The reward by hand is 2 * 0.5 + 0.25 * (-1) + 0.5 * 0.1. The reward models are not part of the criterion."""
     encoder = build_model("residual_lstm", make_task(DICTIONARY), embed_dim=6, hidden_size=8, num_layers=1)
     table = torch.nn.Parameter(torch.zeros(len(DICTIONARY), len(DICTIONARY)))
     made = {
@@ -407,14 +415,14 @@ def test_the_smallest_and_largest_values_of_options_are_accepted():
 
 
 def test_the_defaults_are_those_of_the_authors():
-    """The authors' train_dress.sh has the reward weights, and 24 given words, with 3 fewer every second epoch."""
+    """The values come from the authors' train_dress.sh. It has 24 given words, and 3 fewer every second epoch."""
     cfg = PolicyGradientConfig()
     assert (cfg.simplicity_weight, cfg.relevance_weight, cfg.fluency_weight, cfg.sari_forward) == (1.0, 0.25, 0.5, 0.1)
     assert (cfg.given_words, cfg.fewer_words, cfg.fewer_every, cfg.baseline_width) == (24, 3, 2, 0)
 
 
 def test_a_sample_has_at_most_a_fifth_more_words_than_the_longest_target(monkeypatch):
-    """For a target of 7 words, the maximum is 8.4, rounded."""
+    """For a target of 7 words, the maximum is 8.4, which is rounded."""
     monkeypatch.setattr(policy_gradient, "draw", lambda model, net_input, target, given, longest, greedy: longest)
     assert make_criterion()._draw(None, make_sample(None), given=0) == 8
 

@@ -1,4 +1,7 @@
-"""The criterion returns the same sums and counts as fairseq's own, on our model and on fairseq's Transformer."""
+"""Test that the criterion returns the sums and counts of fairseq's criterion.
+
+The models are ours and fairseq's Transformer.
+"""
 
 import math
 from argparse import Namespace
@@ -54,7 +57,7 @@ MODELS = ["wean_lstm", "tied transformer", "untied transformer"]
 @pytest.mark.parametrize("eps", [0.0, 0.1])
 @pytest.mark.parametrize("kind", MODELS)
 def test_equals_fairseqs_criterions(kind, eps):
-    """fairseq's own cross_entropy and label_smoothed_cross_entropy on materialised scores give the expected values."""
+    """The expected values come from fairseq's cross_entropy and label_smoothed_cross_entropy on materialised scores."""
     model, sample = make_model(kind), make_sample()
     theirs = LabelSmoothedCrossEntropyCriterion(TASK, False, eps) if eps else CrossEntropyCriterion(TASK, False)
     expected, expected_size, expected_log = theirs(model, sample)
@@ -105,11 +108,13 @@ def test_sentence_average_counts_sentences():
 
 @pytest.mark.parametrize(("sizes", "loss"), [((2, 6), 5), ((1, 3), 10)], ids=["by token", "by sentence"])
 def test_reduction_divides_the_sums_of_all_workers_once(sizes, loss):
-    """In closed form, (8 + 24) nats over (2 + 6) tokens are 4 nats or 4 / ln 2 bits. A mean of means would differ.
+    """In closed form, (8 + 24) nats over (2 + 6) tokens are 4 nats, or 4 / ln 2 bits.
 
-    The loss of 10 + 30 nats is divided by the tokens, or with ``--sentence-avg`` by 1 + 3 sentences. Losses are rounded
-    to three digits. Other sums, which a batch may lack, are rounded to four, such as 1.2345 / 8 = 0.1543125 copied
-    words.
+    A mean of the workers' means would be different.
+
+    The loss of 10 + 30 nats is divided by the number of tokens, or with ``--sentence-avg`` by 1 + 3 sentences. Losses
+    are rounded to three digits. Other sums are rounded to four digits, such as 1.2345 / 8 = 0.1543125 copied words. A
+    batch may lack them.
     """
     logs = [
         {"loss": 10.0, "nll_loss": 8.0, "ntokens": 2, "nsentences": 1, "sample_size": sizes[0]},
@@ -145,7 +150,8 @@ def test_the_first_target_word_may_be_left_out(kind):
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(log["nll_loss"], expected_log["nll_loss"], rtol=1e-5, atol=1e-5)
     assert size == log["ntokens"] == int(sample["target"][:, 1:].ne(PAD).sum())
-    ends = make_sample(collate([torch.tensor([5, EOS])], [torch.tensor([EOS])]))  # no token is left to divide by
+    # no token is left, so the divisor would be 0
+    ends = make_sample(collate([torch.tensor([5, EOS])], [torch.tensor([EOS])]))
     assert make_criterion(skip_first_target=True)(model, ends)[1] == 1
 
 

@@ -22,11 +22,12 @@ transformers = pytest.importorskip("transformers")
 
 PIECES = ["tea", "red", "##s", "##ish", "blue", "北", "京", "[unused1]"]
 TOPICS = [("tea",), ("reds", "北京", "blue"), ("blue", "tea"), ("redish", "<unk>"), ("tea", "tea", "tea", "reds")]
-# The pieces of each word by hand, from PIECES.
+# The pieces of each word, written by hand from PIECES.
 PIECES_OF = {"tea": ["tea"], "reds": ["red", "##s"], "redish": ["red", "##ish"], "blue": ["blue"]}
 PIECES_OF |= {"北京": ["北", "京"], "<unk>": ["[UNK]"], "[SEP]": ["[UNK]"] * 3}
-PIECES_OF |= {"red": ["red"], "北": ["北"], "京": ["京"], "￭": ["[UNK]"], "@@": ["[UNK]"]}  # marks without a word
-HALF = {"rtol": 1e-3, "atol": 1e-3}  # the precision of float16
+# marks that do not belong to a word
+PIECES_OF |= {"red": ["red"], "北": ["北"], "京": ["京"], "￭": ["[UNK]"], "@@": ["[UNK]"]}
+HALF = {"rtol": 1e-3, "atol": 1e-3}  # tolerances for the precision of float16
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def copy(folder, tmp_path):
-    """Return a copy of a BERT, which the test damages."""
+    """Return a copy of a BERT that the test can damage."""
     return shutil.copytree(folder, tmp_path / "copy")
 
 
@@ -47,7 +48,7 @@ def features(bert, topics):
 
 @torch.no_grad()
 def one_by_one(folder, words, separator="[PAD]", masked=()):
-    """Return the naive features of one sentence without padding, from a loop over words, shape (k, L, H)."""
+    """Return the features of one sentence, of shape (k, L, H), from a loop over its words and without padding."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokens, places = ["[CLS]"], []
@@ -59,13 +60,13 @@ def one_by_one(folder, words, separator="[PAD]", masked=()):
     ids = torch.tensor([tokenizer.convert_tokens_to_ids(tokens)])
     mask = torch.tensor([[int(token not in masked) for token in tokens]])
     states = model(ids, attention_mask=mask, output_hidden_states=True).hidden_states
-    assert len(states) == LAYERS + 1  # the embeddings are the first
+    assert len(states) == LAYERS + 1  # the first states are the embeddings
     return torch.stack([torch.stack([layer[0, place].mean(0) for layer in states[1:]]) for place in places]).numpy()
 
 
 @pytest.mark.parametrize("separator", ["[PAD]", "[SEP]", "[unused1]", ""])
 def test_features_are_the_layers_outputs_of_the_joint_sequence(folder, separator):
-    """Sentences of different lengths have the same features in a batch as alone, because padding is not attended."""
+    """Sentences have the same features in a batch as alone, because padding is not attended."""
     for words, rows in zip(TOPICS, features(FrozenBert(str(folder), separator), TOPICS), strict=True):
         assert rows.shape == (len(words), LAYERS, WIDTH)
         np.testing.assert_allclose(rows, one_by_one(folder, words, separator), **HALF)
@@ -78,7 +79,7 @@ def test_features_are_the_layers_outputs_of_the_joint_sequence(folder, separator
         (("re@@", "ds", "blue"), {"reds": 2, "blue": 1}),
         (("r@@", "e@@", "d@@", "s"), {"reds": 4}),
         (("re@@", "ds", "te@@", "a"), {"reds": 2, "tea": 2}),
-        (("tea", "re@@", "dish@@"), {"tea": 1, "redish": 2}),  # a source that was truncated within a word
+        (("tea", "re@@", "dish@@"), {"tea": 1, "redish": 2}),  # this source was truncated within a word
         (("red@@", "<unk>", "tea"), {"red": 1, "<unk>": 1, "tea": 1}),
         (("￭tea", "￭re@@", "ds￭", "blue"), {"tea": 1, "reds": 2, "blue": 1}),
         (("北", "京", "tea"), {"北": 1, "京": 1, "tea": 1}),
@@ -86,14 +87,17 @@ def test_features_are_the_layers_outputs_of_the_joint_sequence(folder, separator
     ],
 )
 def test_each_unit_of_a_sentence_has_the_features_of_its_word(folder, units, words):
-    """BERT reads the sentence without marks. ``words`` has the words by hand, and their numbers of units."""
+    """BERT reads the sentence without marks.
+
+    ``words`` has the words, written by hand, and the number of units of each.
+    """
     rows = features(FrozenBert(str(folder), None), [units])[0]
     expected = one_by_one(folder, words, separator="").repeat(list(words.values()), axis=0)
     np.testing.assert_allclose(rows, expected, **HALF)
 
 
 def test_separators_are_attended(folder):
-    """Masking the separators, the other reading of the paper, gives different features."""
+    """If the separators were masked, as the paper may also be read, the features would be different."""
     rows = features(FrozenBert(str(folder)), TOPICS)[1]
     assert np.abs(rows - one_by_one(folder, TOPICS[1], masked=["[PAD]"])).max() > 0.05
 
@@ -111,7 +115,10 @@ def test_more_sentences_than_a_batch_come_out_in_their_places(folder):
 
 
 def test_bert_is_frozen(folder):
-    """No weight requires a gradient. Repeated calls agree, so dropout is off and BERT is not in training mode."""
+    """No weight requires a gradient.
+
+    Repeated calls give the same features, so dropout is off and BERT is not in training mode.
+    """
     bert = FrozenBert(str(folder))
     first, second = features(bert, TOPICS), features(bert, TOPICS)
     assert not any(weight.requires_grad for weight in bert._model.parameters())
@@ -220,7 +227,7 @@ def test_a_sparse_file_is_not_read(copy, name, message):
 
 
 def test_weights_with_a_header_of_many_tensors_are_refused(copy):
-    """transformers takes half a minute for the 400,000 names of empty tensors."""
+    """transformers takes half a minute to read the names of 400,000 empty tensors."""
     names = {f"x{number}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for number in range(70_000)}
     header = json.dumps(names).encode()
     assert len(header) > archive.LARGEST_HEADER
@@ -247,7 +254,7 @@ def test_a_longest_text_that_is_no_number_is_one_sentence(copy):
 
 
 def test_control_characters_of_a_config_are_not_printed(copy, capfd):
-    change_config(copy, use_return_dict="\x1b[31m")  # transformers logs it as an error
+    change_config(copy, use_return_dict="\x1b[31m")  # transformers logs this value as an error
     with pytest.raises(UserError, match="cannot be loaded"):
         bert_features.load_transformer(str(copy))
     change_config(copy, model_type="\x1b[31m")
@@ -312,7 +319,7 @@ def test_broken_weights_are_refused(copy):
     ],
 )
 def test_a_tokenizer_of_another_model_is_refused(tmp_path, own, foreign, message):
-    """A smaller tokenizer may come from transformers, which creates an empty one if the files have none."""
+    """A tokenizer may be too small because transformers creates an empty one if its files are missing."""
     copy = write_bert(tmp_path / "copy", [f"w{number}" for number in range(own)])
     other = write_bert(tmp_path / "other", [f"w{number}" for number in range(foreign)])
     shutil.copy(other / "tokenizer.json", copy)

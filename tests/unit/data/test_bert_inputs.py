@@ -1,4 +1,4 @@
-"""Test stored features: placed in a batch, read without BERT, and rewritten by one process if damaged."""
+"""Test stored features. They are placed in a batch, read without BERT, and rewritten by one process if damaged."""
 
 import json
 import logging
@@ -17,8 +17,8 @@ from wean_fairseq.errors import UserError
 
 pytest.importorskip("transformers")
 
-DICTIONARY = make_dictionary(9)  # w0 is 4
-TOPICS = [("w1", "w0"), ("w3",), ("w2", "w1", "w5"), ("w3",)]  # one of them twice
+DICTIONARY = make_dictionary(9)  # the id of w0 is 4
+TOPICS = [("w1", "w0"), ("w3",), ("w2", "w1", "w5"), ("w3",)]  # one topic list occurs twice
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def prepared(folder, cache, topics=TOPICS, separator="[PAD]"):
 
 
 def ids(*sentences, left_pad):
-    """Return the ids as a tensor (B, S)."""
+    """Return the ids of padded sentences as a tensor (B, S)."""
     rows = [[DICTIONARY.index(word) for word in words] + [EOS] for words in sentences]
     width = max(map(len, rows))
     return torch.tensor([[PAD] * (width - len(row)) * left_pad + row + [PAD] * (width - len(row)) * (not left_pad)
@@ -64,7 +64,7 @@ def entries(cache):
 
 @pytest.mark.parametrize("left_pad", [True, False])
 def test_features_stand_where_their_words_do(folder, cache, left_pad):
-    """Each sentence's rows, found by a loop, equal BERT's features. All other rows are 0."""
+    """Each sentence's rows equal BERT's features. A loop finds these rows. All other rows are 0."""
     features, _ = prepared(folder, cache)
     sentences = [TOPICS[2], TOPICS[1], TOPICS[0]]
     src_tokens = ids(*sentences, left_pad=left_pad)
@@ -94,7 +94,7 @@ def test_bert_reads_distinct_topics_once_and_never_again(folder, cache):
 
 
 def test_topics_that_nobody_prepared_are_read_at_once(folder, cache):
-    """fairseq-interactive needs this. The numbers equal the stored ones."""
+    """fairseq-interactive needs such features. They equal the stored features."""
     features, _ = prepared(folder, cache)
     known, new = ids(TOPICS[2], ("w6", "w7"), left_pad=True), ids(("w6", "w7"), left_pad=False)
     fresh = StoredFeatures(FrozenBert(str(folder)), cache)
@@ -177,7 +177,7 @@ def test_what_a_killed_run_left_does_not_hinder(folder, cache):
 
 
 def test_two_at_once_compute_once(folder, cache, monkeypatch, caplog):
-    """The second waits for the first, which holds its lock until the file is there."""
+    """The second process waits for the first, which holds its lock until the file exists."""
     caplog.set_level(logging.INFO)
     started, go_on = threading.Event(), threading.Event()
     read = []

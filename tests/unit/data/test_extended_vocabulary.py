@@ -52,7 +52,7 @@ def test_the_dictionary_never_grows():
     dictionary.encode_line("Zorblax Quimby", add_if_not_exist=True)
     assert len(dictionary) == before == len(plain_dictionary()) + 2
     assert dictionary.first_slot == len(plain_dictionary())
-    assert plain_dictionary() != dictionary  # a model is built for a number of slots
+    assert plain_dictionary() != dictionary  # a model is built for a fixed number of slots
 
 
 def test_without_slots_it_equals_the_dictionary_it_was_made_from():
@@ -79,7 +79,7 @@ def test_slots_are_reserved_once_and_must_be_free():
 
 
 def test_slots_by_hand():
-    """The expected ids follow from the definition: duplicates share a slot, and no slot is left for the third word."""
+    """The expected ids follow from the definition: duplicates share a slot, and the third word gets no slot."""
     dictionary = extended(slots=2)
     first = dictionary.first_slot
     source = dictionary.encode_line("X the Y X Z a Z").unsqueeze(0)
@@ -124,7 +124,7 @@ def test_slots_equal_the_naive_loop(slots, left, data):
 def test_folding_case_joins_unknown_words_and_keeps_the_sources_spelling():
     dictionary = extended(slots=2, fold_case=True)
     first = dictionary.first_slot
-    dictionary.encode_line("ZORBLAX")  # seen elsewhere before
+    dictionary.encode_line("ZORBLAX")  # an earlier text contained the word
     source = dictionary.encode_line("Zorblax the zorblax The").unsqueeze(0)
     slot_map = SlotMap(dictionary, dictionary, source)
     the, capital = dictionary.index("the"), dictionary.index("The")
@@ -141,7 +141,7 @@ def test_two_dictionaries_without_slots_know_their_own_words():
 
 
 def test_words_read_later_still_fold_case():
-    """The ids of the words are cached between batches. A word that is read later must be added."""
+    """The ids of the words are cached between batches. A word that is read later must be added to the cache."""
     dictionary = extended(slots=3, fold_case=True)
     first = dictionary.first_slot
     for word in ("Zorblax", "Quimby"):
@@ -151,7 +151,7 @@ def test_words_read_later_still_fold_case():
 
 
 def test_ids_are_spelt_with_one_look_at_a_gpu():
-    """The expected text comes from fairseq, which reads every id separately."""
+    """The expected text comes from fairseq's method, which reads every id separately."""
     dictionary = extended()
     ids = dictionary.encode_line("the new a new")
     with SimulatedGpu() as gpu:
@@ -161,7 +161,7 @@ def test_ids_are_spelt_with_one_look_at_a_gpu():
 
 
 def test_all_outputs_of_a_batch_are_spelt_by_the_kernels_of_one():
-    """The oracle spells each output by itself. A batch of 64 sentences and beam 5 has 320."""
+    """The oracle spells each output by itself. A batch of 64 sentences with beam 5 has 320 outputs."""
     dictionary = extended(slots=2)
     sources = padded([dictionary.encode_line(line) for line in ("X the Y", "the Z")], False)
     slot_map = SlotMap(dictionary, dictionary, sources)

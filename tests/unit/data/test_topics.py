@@ -1,4 +1,7 @@
-"""Test topic lines and essays that are refused, each with its first invalid line. Unknown words are counted by hand."""
+"""Test that invalid topic lines and essays are refused, and that the message names the first invalid line.
+
+Unknown words are counted by hand.
+"""
 
 import pytest
 import torch
@@ -43,7 +46,7 @@ def test_essays_with_their_topics_behind_them_are_refused():
 
 def known(topics, caplog, required=False, lost_spellings=False):
     caplog.clear()
-    dictionary = ExtendedDictionary(make_dictionary())  # 23 entries: ids from 23 on are spellings
+    dictionary = ExtendedDictionary(make_dictionary())  # the dictionary has 23 entries, so ids from 23 on are spellings
     check_known("test", topics, dictionary, required=required, lost_spellings=lost_spellings)
     return [record.getMessage() for record in caplog.records]
 

@@ -1,4 +1,7 @@
-"""Weak labels in batches of the task are aligned with their words, in every layout, or refused if they do not match."""
+"""Test weak labels in batches of the task.
+
+They are aligned with their words, in every layout, or refused if they do not match.
+"""
 
 import numpy as np
 import pytest
@@ -52,7 +55,7 @@ def epoch_batches(task, split="train", epoch=1):
 
 
 def check(batch, limit=99, left_pad_source=True):
-    """Assert that every word has its label, the end symbol 1 and padding -1."""
+    """Assert that every word has its label, that the end symbol has 1, and that padding has -1."""
     net_input = batch["net_input"]
     for language, tokens, labels in (
         ("src", net_input["src_tokens"], net_input["source_labels"]),
@@ -135,7 +138,7 @@ def test_missing_files_are_named(data, tmp_path):  # noqa: F811
     with pytest.raises(UserError, match=r"--granularity-labels .*nowhere is not a directory"):
         make_task(data, granularity_labels=str(tmp_path / "nowhere")).load_dataset("train")
     labels = write_labels(tmp_path / "labels")
-    for side in ("tgt", "src"):  # one is missing, then both
+    for side in ("tgt", "src"):  # first one file is missing, then both
         (tmp_path / "labels" / f"train.{side}.z").unlink()
         with pytest.raises(UserError, match=rf"there is no .*train.{side}.z, which --granularity-labels asks for"):
             make_task(data, granularity_labels=labels).load_dataset("train")

@@ -1,4 +1,4 @@
-"""Test word vectors from files written in the test: both formats, and every file that is refused."""
+"""Test word vectors in files of both formats, and every file that is refused."""
 
 import gzip
 import logging
@@ -60,7 +60,7 @@ def test_words_with_spaces_or_odd_characters_are_passed_over(write):
 
 
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_UNPACKED", 1000)  # bytes, instead of 4 MiB
+    monkeypatch.setattr(files, "_UNPACKED", 1000)  # the limit is 1000 bytes instead of 4 MiB
     (tmp_path / "vectors.gz").write_bytes(gzip.compress(b"w0 1 2 3\n" * 100_000))
     with pytest.raises(UserError, match=r"cannot be read .it is 50 times larger when it is unpacked: unpack it first"):
         load_word_vectors(str(tmp_path / "vectors.gz"), DICTIONARY, 3)

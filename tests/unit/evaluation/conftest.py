@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def punkt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Install a small model for NLTK's sentence splitter. It knows one abbreviation and needs no download."""
+    """Install a small model of NLTK's sentence splitter. It knows one abbreviation and needs no download."""
     data = pytest.importorskip("nltk.data")
     folder = tmp_path / "nltk_data" / "tokenizers" / "punkt_tab" / "english"
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Test BLEU and the numbers built on it: sacreBLEU is the oracle, combinations are written out."""
+"""Test BLEU and the numbers that are built on it. sacreBLEU is the oracle, and combinations are written out."""
 
 import pytest
 import sacrebleu
@@ -11,7 +11,7 @@ OUTPUTS = ["how do i learn to cook at home", "what is the best book on birds"]
 
 
 def bleu(references: list[list[str]], **options: object) -> float:
-    """sacreBLEU 2.6.0 called directly."""
+    """Return the BLEU of sacreBLEU 2.6.0, called directly."""
     return sacrebleu.BLEU(force=True, **options).corpus_score(OUTPUTS, references).score
 
 
@@ -23,7 +23,10 @@ def test_bleu_is_sacrebleu(order: int, tokenize: str) -> None:
 
 
 def test_self_bleu_and_ibleu() -> None:
-    """iBLEU = 0.9 * BLEU(hyp, ref) - 0.1 * BLEU(hyp, src) (Sun and Zhou, 2012), both parts from sacreBLEU."""
+    """Check iBLEU = 0.9 * BLEU(hyp, ref) - 0.1 * BLEU(hyp, src) (Sun and Zhou, 2012).
+
+    Both parts come from sacreBLEU.
+    """
     self_bleu, ibleu = SelfBleu(), IBleu(alpha=0.9)
     self_bleu.sources = ibleu.sources = SOURCES
     assert self_bleu.corpus_score(OUTPUTS, REFERENCES).score == bleu([SOURCES])
@@ -43,7 +46,10 @@ def test_signatures_say_what_was_done() -> None:
 
 
 def test_sentence_scores_use_effective_order() -> None:
-    """A three-word copy has sentence BLEU 100 with effective order. Plain BLEU-4 would be 0, without any 4-gram."""
+    """With effective order, a three-word copy has sentence BLEU 100.
+
+    Plain BLEU-4 would be 0, because there is no 4-gram.
+    """
     metric = Bleu()
     metric.prepare([["a b c"]])
     rows = metric.rows(["a b c"])

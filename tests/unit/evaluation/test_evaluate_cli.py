@@ -1,4 +1,4 @@
-"""Test ``wean-evaluate`` as a command: tables, JSON, Markdown, and an error in one sentence for every bad input."""
+"""Test the command ``wean-evaluate``: tables, JSON, Markdown, and an error in one sentence for every invalid input."""
 
 import csv
 import hashlib
@@ -122,12 +122,14 @@ def test_json_has_the_documented_shape(run: Run, tmp_path: Path) -> None:
     assert set(cell) == {"score", "ci", "sentences"}
     assert cell["ci"][0] <= cell["ci"][1]
     assert len(cell["sentences"]) == 3
-    assert content["systems"]["X"]["distinct-1"]["ci"] is None  # a set has no resamples
+    # distinct-1 depends on the whole set, so it has no resamples
+    assert content["systems"]["X"]["distinct-1"]["ci"] is None
     (pair,) = content["pairwise"]
     assert (pair["metric"], pair["baseline"], pair["system"]) == ("bleu", "X", "Y")
     assert list(pair["p_values"]) == ["bootstrap", "randomization"]
     assert all(0 < p_value <= 1 for p_value in pair["p_values"].values())
-    assert (pair["differing"], pair["corrected"]) == (1, None)  # the first two lines match equally many n-grams in both
+    # the first two lines match the same number of n-grams in both systems
+    assert (pair["differing"], pair["corrected"]) == (1, None)
     files = content["data"]["files"]
     assert files["systems"][0]["name"] == "hyp"
     assert files["systems"][0]["empty"] == 1
@@ -161,7 +163,7 @@ def test_generated_log_equals_plain_file(run: Run) -> None:
     log = "".join(f"S-{i}\t{SOURCES[i]}\nH-{i}\t-0.5\t{OUTPUTS[i]}\nP-{i}\t-0.5\n" for i in order)
     Path("gen.log").write_text(log, encoding="utf-8")
     _, plain, _ = run("--hyp", "gen=hyp", "--ref", "ref", "--src", "src")
-    for argument in ("gen=gen.log", "gen.log"):  # without a name, the file's
+    for argument in ("gen=gen.log", "gen.log"):  # without a name, the file's name is used
         _, generated, _ = run("--generated", argument, "--ref", "ref", "--src", "src")
         assert generated == plain
 
@@ -367,7 +369,7 @@ def test_an_input_without_an_end_is_refused(run: Run, monkeypatch: pytest.Monkey
 
 
 def test_runs_of_one_system_have_mean_and_deviation(run: Run) -> None:
-    """exact@1 is 100, 0, 0 for X and 0, 100 for Y, so the deviations are 57.735 and 70.711 (with n - 1)."""
+    """exact@1 is 100, 0, 0 for X and 0, 100 for Y. The deviations are 57.735 and 70.711 (divided by n - 1)."""
     runs = ["--hyp", "X=ref", "X=hyp", "X=other", "--hyp", "Y=other", "Y=ref", "Z=hyp"]
     status, out, _ = run(*runs, "--ref", "ref", "--metric", "exact@1", "--json", "out.json")
     assert status == 0
@@ -388,7 +390,7 @@ def test_one_file_given_twice_is_said(run: Run) -> None:
 
 
 def test_several_test_sets(run: Run) -> None:
-    """Each test set has the same scores as in an evaluation of this set alone."""
+    """Each test set has the same scores as in a separate evaluation."""
     options = ["--metric", "bleu", "exact@1"]
     sets = {"one": ["--hyp", "X=hyp", "--ref", "ref"], "two": ["--hyp", "X=other", "--ref", "src", "--lowercase"]}
     alone = {name: run(*own, *options, "--json", f"{name}.json")[1] for name, own in sets.items()}
@@ -473,7 +475,7 @@ def test_a_sparse_file_of_any_size_is_refused_at_once(run: Run, option: str) -> 
 
 @pytest.mark.parametrize("role", ["ref", "src", "hyp"])
 def test_a_line_that_is_no_sentence_is_refused(run: Run, role: str) -> None:
-    """ROUGE-L and the character similarity would take hours for a line of megabytes."""
+    """A line of megabytes would take hours with ROUGE-L and the character similarity."""
     lines = Path(role).read_text(encoding="utf-8").splitlines()
     Path(role).write_text("\n".join([lines[0], "x" * 131_073, lines[2], ""]), encoding="utf-8")
     status, _, err = run("--hyp", "X=hyp", "--ref", "ref", "--src", "src")

@@ -1,4 +1,4 @@
-"""``--scoring wean``: fairseq builds the scorer from its own configuration and gets sacreBLEU's number."""
+"""Test ``--scoring wean``: fairseq builds the scorer from its own configuration, and the number equals sacreBLEU's."""
 
 import pytest
 import sacrebleu
@@ -23,7 +23,7 @@ def test_scores_like_sacrebleu() -> None:
     expected = sacrebleu.BLEU(tokenize="none").corpus_score(OUTPUTS, [REFERENCES]).score
     assert scorer.score() == expected
     assert f"BLEU = {expected:.2f} (nrefs:1|" in scorer.result_string()
-    assert "ROUGE-1 = 80.00" in scorer.result_string()  # F1 of 4/5, 4/5 and of 2/2, 2/3: (0.8 + 0.8) / 2
+    assert "ROUGE-1 = 80.00" in scorer.result_string()  # the F1 of 4/5 and 4/5, and of 2/2 and 2/3: (0.8 + 0.8) / 2
 
 
 def test_registered() -> None:

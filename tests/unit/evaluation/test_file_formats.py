@@ -1,4 +1,4 @@
-"""Files that are not plain sentences are refused with a command that writes the plain file."""
+"""Test that files which are not plain sentences are refused, with a command that writes the plain file."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def write(path: Path, lines: list[str]) -> Path:
     return path
 
 
-# The commands in the messages are run, and must give TEXTS back.
+# The commands in the messages are run, and their output must be TEXTS.
 @pytest.mark.parametrize(
     ("lines", "name"),
     [
@@ -84,7 +84,7 @@ def test_other_formats_are_named(lines: list[str], name: str, tmp_path: Path) ->
         ["", *TEXTS, ""],
         ["one\ttab", *TEXTS],
         ["a {json: like} line", "[ 1 ] footnote", "{ }", "[]", "[a, b]"],
-        ["|", "a | b", "x ||||| y", "||", "|||"],  # five bars separate the documents of some corpora
+        ["|", "a | b", "x ||||| y", "||", "|||"],  # some corpora separate documents by five bars
         ["<unk> said", "a < b > c", "<3", "<person> left"],
         ['"quoted"', "'quoted'"],
         ["rain; it stopped", "wait ;)", "Tom&apos;s dog", "f(x);g(y);h", "x;"],
@@ -133,7 +133,7 @@ def test_json_lines_of_wean_generate_are_read(tmp_path: Path) -> None:
     assert read_plain("A", outputs_of_generate(tmp_path, 1)).hypotheses == [*TEXTS[:2], "", TEXTS[3]]
 
 
-#: Numbers that must not be accepted. NaN and -Infinity are not JSON, 1e999 overflows to infinity, and Python refuses
+#: These numbers must not be accepted. NaN and -Infinity are not JSON, 1e999 overflows to infinity, and Python refuses
 #: integers of 6,000 digits.
 NUMBERS = ["NaN", "-Infinity", "1e999", "9" * 6000]
 

@@ -1,4 +1,4 @@
-"""Test figures and means of z from a dump: joined pieces, kinds of words, and refusal of files that are not dumps."""
+"""Test figures and means of z from a dump: joined pieces, kinds of words, and refused files."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from wean_fairseq.evaluation import granularity
 from wean_fairseq.reporting import figures
 from wean_fairseq.reporting.plot_cli import main
 
-ENTRIES = [  # out of order, as batches are
+ENTRIES = [  # the sentences are in another order, as in batches
     {"id": 1, "source": ["##ly", "##s", "7", "</s>"], "source_granularity": {"2": [0.5, 0.7, 0.0, 0.9]}},
     {
         "id": 0,
@@ -32,13 +32,13 @@ def test_pieces_are_joined_and_special_symbols_left_out(dump):
     first, second = granularity.read_dump(dump)
     assert first.words == ["Is", "cat", "in"]
     assert first.granularity["2"] == [0.0, 0.75, 0.2]
-    assert second.words == ["##lys", "7"]  # a piece without a beginning begins a word
+    assert second.words == ["##lys", "7"]  # a piece begins a word if the beginning is missing
     assert second.granularity == {"2": [pytest.approx(0.6), 0.0]}
     assert granularity.join_words(["ca@@", "<unk>", "t"], {"1": [0.0, 0.5, 1.0]}).words == ["ca", "t"]
 
 
 def test_a_picture_is_written_and_the_means_of_function_and_content_words(dump):
-    """Function words are "is" and "in", "cat" is a content word, and numbers and non-words are neither, by hand."""
+    """By hand, "is" and "in" are function words, "cat" is a content word, and numbers and other tokens are neither."""
     assert main(["granularity", "--dump", dump, "--number", "1", "--output", dump]) == 0
     assert Path(f"{dump}.png").read_bytes().startswith(b"\x89PNG")
     lines = [line.split("\t") for line in Path(f"{dump}.tsv").read_text(encoding="utf-8").splitlines()]
@@ -47,7 +47,7 @@ def test_a_picture_is_written_and_the_means_of_function_and_content_words(dump):
 
 
 def test_the_standard_error_is_that_of_a_difference_of_means():
-    """Two numbers each have the variances 0.02 and 0.08, so by hand the error is the root of 0.01 + 0.04."""
+    """The two samples have the variances 0.02 and 0.08. The error by hand is the root of 0.01 + 0.04."""
     assert granularity.standard_error([0.1, 0.3], [0.2, 0.6]) == pytest.approx(0.05**0.5)
 
 
@@ -56,18 +56,18 @@ def test_a_picture_names_its_sentences_and_says_its_numbers(dump):
     first, second, _ = figure.axes
     assert [panel.get_title(loc="left") for panel in (first, second)] == ["sentence 1", "sentence 2"]
     assert [text.get_text() for text in first.texts] == ["0.10", "0.30", "0.30", "0.00", "0.75", "0.20"]
-    assert first.get_ylim() == (-0.5, 1.5)  # the lowest layer at the bottom
+    assert first.get_ylim() == (-0.5, 1.5)  # the lowest layer is at the bottom
 
 
 def test_sentences_without_words_are_not_drawn():
     empty, full = granularity.Sentence([], {"1": []}), granularity.Sentence(["x"], {"1": [0.5]})
-    assert len(figures.granularity([empty, full]).axes) == 2  # a panel and the colours
+    assert len(figures.granularity([empty, full]).axes) == 2  # one axis is for the panel, and one for the colours
     with pytest.raises(UserError, match="the sentences have no words"):
         figures.granularity([empty])
 
 
 def test_numbers_can_be_read_on_every_shade():
-    """WCAG 2.2 wants a contrast of 4.5."""
+    """WCAG 2.2 requires a contrast of 4.5."""
     steps = [number / 40 for number in range(41)]
     panel = figures.granularity([granularity.Sentence(["x"] * 41, {"1": steps})]).axes[0]
     for text, z in zip(panel.texts, steps, strict=True):
@@ -76,7 +76,7 @@ def test_numbers_can_be_read_on_every_shade():
 
 
 def luminance(colour):
-    """WCAG 2.2, relative luminance."""
+    """Return the relative luminance of WCAG 2.2."""
     parts = [value / 12.92 if value <= 0.03928 else ((value + 0.055) / 1.055) ** 2.4 for value in colour[:3]]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 

@@ -1,4 +1,7 @@
-"""Rating sheets are blinded, seeded and complete. Returned ratings are checked. The statistics are computed by hand."""
+"""Test that rating sheets are blinded, seeded and complete. Returned ratings are checked.
+
+The expected statistics are computed by hand.
+"""
 
 import csv
 import io
@@ -37,7 +40,7 @@ def study(tmp_path: Path, kind: str = LIKERT, count: int = 2, raters: int = 2, s
 
 
 def fill_in(path: Path, answer) -> Path:
-    """Answer a sheet as a rater would: `answer(row, criterion)`."""
+    """Fill in a sheet like a rater, with ``answer(row, criterion)``."""
     with path.open(encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
     for row in rows:
@@ -96,7 +99,7 @@ def test_half_of_the_raters_see_each_side_first(raters: int) -> None:
     for rater in design.raters:
         rows = csv.DictReader(io.StringIO(csv_sheet(design, rater), newline=""))
         left = [row["item"] for row in rows if secret_side(row) == "A"]
-        assert 60 < len(left) < 140  # 200 fair coins: outside with probability below 1e-7
+        assert 60 < len(left) < 140  # 200 fair draws are outside this range with a probability below 1e-7
         first.update(left)
     assert {first[item.name] for item in design.items} == {raters // 2, (raters + 1) // 2}
 
@@ -115,7 +118,7 @@ class _Tags(HTMLParser):
 
 
 def test_hostile_text_is_harmless(tmp_path: Path) -> None:
-    """Text is data: it adds no HTML element, no formula in the spreadsheet and no external resource."""
+    """The text must add no HTML element, no formula in the spreadsheet and no external resource."""
     design = make_design([SystemOutput("X", [[HOSTILE]], "")], [HOSTILE], ["a<b"], num_sentences=1, num_raters=1)
     write_sheets(design, tmp_path)
     page = (tmp_path / "rater-1.html").read_text(encoding="utf-8")
@@ -133,7 +136,7 @@ def test_hostile_text_is_harmless(tmp_path: Path) -> None:
 @pytest.mark.parametrize("before", ["", " ", "\u00a0", "\u200b", "\ufeff", "\t", "\u3000\u2060"])
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe62", "\ufe66"])
 def test_no_cell_and_no_heading_begins_a_formula(before: str, sign: str) -> None:
-    """Signs after white space or invisible characters, full-width and small signs are formulas to some programs."""
+    """Some programs also read small or full-width signs, or signs after white space or invisible characters."""
     text = f"{before}{sign}1+1"
     design = make_design([SystemOutput("X", [[text]], "")], [text], ["a"], num_sentences=1, num_raters=1)
     (row,) = csv.DictReader(io.StringIO(csv_sheet(design, "rater-1"), newline=""))
@@ -150,7 +153,9 @@ def test_other_cells_stay_as_they_are(text: str) -> None:
 
 
 def test_likert_statistics_by_hand(tmp_path: Path) -> None:
-    """Two raters give Secret (5, 3) for each of three sentences, with mean 4 and no spread, and Hidden (4, 2), mean 3.
+    """Two raters give Secret (5, 3) for each of three sentences, so the mean is 4 without spread.
+
+    Hidden gets (4, 2), so its mean is 3.
 
     Every sentence differs by exactly 1, so the t statistic is infinite and p = 0.
     """
@@ -176,10 +181,12 @@ def test_likert_statistics_by_hand(tmp_path: Path) -> None:
 
 
 def test_interval_and_t_test_by_hand(tmp_path: Path) -> None:
-    """One rater gives Secret 1, 2, 3, with mean 2, s = 1 and half width t(0.975, 2) / sqrt(3) = 4.302653 / sqrt(3).
+    """One rater gives Secret 1, 2, 3.
 
-    The half width is 2.484138. Hidden gets 2, 2, 5. The differences 1, 0, 2 have mean 1, s = 1 and t = sqrt(3). The
-    two-sided p with 2 degrees of freedom is 1 - t/sqrt(t^2 + 2) = 1 - sqrt(3/5) = 0.225403.
+    The mean is 2, s is 1, and the half width is t(0.975, 2) / sqrt(3) = 4.302653 / sqrt(3).
+
+    The half width is 2.484138. Hidden gets 2, 2, 5. The differences 1, 0, 2 have mean 1, s = 1 and t = sqrt(3). With 2
+    degrees of freedom, the two-sided p is 1 - t/sqrt(t^2 + 2) = 1 - sqrt(3/5) = 0.225403.
     """
     design = study(tmp_path, raters=1)
     ordered = sorted(design.items, key=lambda item: item.sentence)
@@ -190,13 +197,15 @@ def test_interval_and_t_test_by_hand(tmp_path: Path) -> None:
     cell = result["systems"]["Secret"]["fluency"]
     assert cell["ci"] == pytest.approx([2 - 2.484138, 2 + 2.484138], abs=1e-6)
     assert result["tests"][0]["p"] == pytest.approx(0.225403, abs=1e-6)
-    assert result["kappa"]["fluency"] is None  # agreement needs two raters
+    assert result["kappa"]["fluency"] is None  # two raters are needed to compute an agreement
 
 
 def test_comparison_statistics_by_hand(tmp_path: Path) -> None:
-    """Three raters compare six pairs. S means that Secret is preferred, H that Hidden is preferred, and 0 a tie.
+    """Three raters compare six pairs.
 
-    Most raters prefer Secret for the last four sentences, and Secret loses no sentence, so the sign test has p = 2/16.
+    In the table, S means that Secret is preferred, H that Hidden is preferred, and 0 a tie.
+
+    Most raters prefer Secret for the last four sentences. Secret loses no sentence, so the sign test has p = 2/16.
     Counting the judgements (10 wins, 2 losses) would give p = 0.039.
     """
     design = study(tmp_path, kind=COMPARE, raters=3, sentences=6)
@@ -222,7 +231,7 @@ def test_comparison_statistics_by_hand(tmp_path: Path) -> None:
 
 
 def test_sides_are_exchanged_and_keys_of_other_formats_are_refused(tmp_path: Path) -> None:
-    """Two raters who answer A to everything never prefer the same system."""
+    """Two raters who always answer A never prefer the same system."""
     design = study(tmp_path, kind=COMPARE, sentences=6)
     paths = [fill_in(tmp_path / f"rater-{number}.csv", lambda *_: "A") for number in (1, 2)]
     result = analyse(design, read_ratings(design, paths))
@@ -236,7 +245,7 @@ def test_sides_are_exchanged_and_keys_of_other_formats_are_refused(tmp_path: Pat
 
 
 def edit(path: Path, pattern: str, replacement: str) -> None:
-    """Spoil a sheet."""
+    """Change the text of a sheet by a pattern."""
     text = path.read_text(encoding="utf-8")
     changed = re.sub(pattern, replacement, text, count=1)
     assert changed != text
@@ -292,7 +301,7 @@ def test_line_ends_of_older_spreadsheet_programs(tmp_path: Path) -> None:
 
 
 def test_small_files_that_name_large_products_end(tmp_path: Path) -> None:
-    """A key of 9,000 systems and sentences has 81 million items. Short rows of a wide sheet have few cells."""
+    """A key with 9,000 systems and 9,000 sentences has 81 million items. Short rows of a wide sheet have few cells."""
     design = study(tmp_path, raters=1)
     key = json.loads((tmp_path / "key.json").read_text("utf-8"))
     item = {"systems": [], "texts": [], "source": ""}
@@ -327,7 +336,7 @@ def test_impossible_studies(changes: dict, message: str) -> None:
 
 
 def test_a_study_is_written_again_after_an_interruption(tmp_path: Path) -> None:
-    """A full disk or a kill leaves sheets without a key. The same command then refused its own files."""
+    """A full disk or a kill leaves sheets without a key. After that, the same command refused its own files."""
     files = write_sheets(design := study(tmp_path / "whole"), tmp_path / "other")
     for path in files[2:]:
         path.unlink()
@@ -339,12 +348,13 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
     design = study(tmp_path)
     with pytest.raises(UserError, match="there is a study in this folder already"):
         write_sheets(design, tmp_path)
-    (tmp_path / "key.json").unlink()  # hidden from the raters, whose sheets are filled in
+    (tmp_path / "key.json").unlink()  # the key is hidden from the raters, whose sheets are already filled in
     fill_in(tmp_path / "rater-1.csv", lambda *_: "3")
     with pytest.raises(UserError, match=r"rater-1\.csv exists: there is a study in this folder already"):
         write_sheets(design, tmp_path)
     (tmp_path / "links").mkdir()
-    (tmp_path / "links" / "key.json").symlink_to(tmp_path / "mine")  # writing through it would create the other file
+    # writing through the link would create the other file
+    (tmp_path / "links" / "key.json").symlink_to(tmp_path / "mine")
     with pytest.raises(UserError, match="there is a study in this folder already"):
         write_sheets(design, tmp_path / "links")
     (tmp_path / "other.json").write_text("[]", encoding="utf-8")
@@ -354,7 +364,7 @@ def test_a_study_is_not_overwritten_and_a_wrong_key_is_named(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", [LIKERT, COMPARE])
 def test_a_changed_key_is_refused(kind: str, tmp_path: Path) -> None:
-    """Members with values of other types, and members that contradict each other, are refused. The seed is not used."""
+    """Members are refused if their values have other types or contradict each other. The seed is not used."""
     study(tmp_path, kind, count=3)
     path, whole = tmp_path / "changed.json", json.loads((tmp_path / "key.json").read_text("utf-8"))
     path.write_text(json.dumps(whole), encoding="utf-8")
@@ -385,7 +395,7 @@ def test_a_changed_key_is_refused(kind: str, tmp_path: Path) -> None:
 
 
 def test_an_open_quotation_mark_is_named_without_the_rest_of_the_file(tmp_path: Path) -> None:
-    """The mark swallows all following rows. The message must not hold them."""
+    """All rows after an open mark belong to its cell. The message must not contain them."""
     design = study(tmp_path)
     sheet = tmp_path / "rater-1.csv"
     lines = fill_in(sheet, lambda *_: "3").read_text("utf-8").splitlines()
@@ -429,7 +439,7 @@ def test_command_line_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("raters", ["0", "1001", "99999999999"])
 def test_a_number_of_raters_that_no_study_has_is_refused(capsys: pytest.CaptureFixture[str], raters: str) -> None:
-    """Each rater has a sheet, so that a typing error fills memory and disk."""
+    """Each rater has a sheet, so a typing error could fill memory and disk."""
     with pytest.raises(SystemExit):
         main(["sheet", "--hyp", "X=x", "--out", "y", "--raters", raters])
     assert f"argument --raters: '{raters}' is not a whole number of 1 to 1000" in capsys.readouterr().err

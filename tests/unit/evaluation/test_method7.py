@@ -8,8 +8,8 @@ import pytest
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.metrics import Method7Bleu, Method7IBleu, Method7SelfBleu, method7_bleu
 
-# Golden values measured once with NLTK 3.4.5 (legacy) and NLTK 3.9.1 (current) on invented sentences:
-# BLEU-4 legacy, BLEU-2 legacy, BLEU-4 current, BLEU-2 current.
+# Values measured once with NLTK 3.4.5 (legacy) and NLTK 3.9.1 (current) on invented sentences. The columns are BLEU-4
+# and BLEU-2 of the legacy version, and BLEU-4 and BLEU-2 of the current version.
 GOLDEN = [
     ("the cat sat on the red mat", "a cat was sitting on the mat", (0.326580, 0.544499, 0.201884, 0.500308)),
     ("where can we buy fresh bread", "where do you find fresh bread here", (0.268271, 0.447255, 0.172877, 0.413909)),
@@ -28,7 +28,7 @@ def test_golden_values(output: str, reference: str, expected: tuple[float, ...])
 
 
 def test_current_version_equals_installed_nltk() -> None:
-    """The oracle is nltk >= 3.6 itself, on random sentences with several references."""
+    """The oracle is the installed nltk (3.6 or later), on random sentences with several references."""
     score = pytest.importorskip("nltk.translate.bleu_score")
     smoothing = score.SmoothingFunction().method7
     generator = random.Random(3)
@@ -58,7 +58,7 @@ def test_one_matching_word_by_hand() -> None:
         ("", "a b"),
         ("x y", "a b"),
         ("a", "a b"),
-    ],  # empty; no match; the division error of NLTK <= 3.5 that C-DNPG counts as 0
+    ],  # an empty output, no match, and the division error of NLTK <= 3.5 that C-DNPG counts as 0
 )
 def test_zero_cases_of_the_legacy_version(output: str, reference: str) -> None:
     assert method7_bleu(output.split(), [reference.split()]) == 0.0
@@ -77,7 +77,7 @@ def test_ibleu_is_the_mean_of_sentence_values() -> None:
 
 
 def test_defective_self_bleu_looks_at_letters_of_the_first_source_word() -> None:
-    """Source "is it raining": the reference of the defect is the letters i, s."""
+    """For the source "is it raining", the defective metric uses the letters i and s as reference."""
     metric = Method7SelfBleu(defective=True)
     value = metric.sentence_score("s i x", ["unused"], "is it raining").score
     assert value == pytest.approx(100 * method7_bleu(["s", "i", "x"], [["i", "s"]]))

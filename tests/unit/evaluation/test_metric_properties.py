@@ -1,4 +1,4 @@
-"""Test properties of every metric on any text: range, order of references, identical text, sums of rows."""
+"""Test properties of every metric on any text: its range, the order of references, identical text, and sums of rows."""
 
 from importlib.util import find_spec
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from wean_fairseq.evaluation.metrics import METRICS, EvaluationMetric, MetricSettings, build_metric
 
-#: Metrics that need data, a model or a package that may not be available in tests.
+#: These metrics need data, a model or a package that may not be available in tests.
 MODELS = {"bertscore", "similarity-reference", "similarity-source"}
 UNAVAILABLE = {"meteor", "bleu-nltk", *MODELS} | (set() if find_spec("readability") else {"fkgl"})
 NAMES = [name for name in METRICS if name not in UNAVAILABLE]

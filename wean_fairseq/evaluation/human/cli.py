@@ -32,7 +32,7 @@ def sheet_command(argv: list[str]) -> str:
     add("--seed", type=SEED, default=1, help="same seed, same sheets (default: %(default)s)")
     add("--out", required=True, metavar="FOLDER", help="where the sheets and key.json go")
     args = parser.parse_args(argv)
-    check_outputs({"--out": Path(args.out) / "key.json"}, [], overwrite=True)  # write_sheets checks all files
+    check_outputs({"--out": Path(args.out) / "key.json"}, [], overwrite=True)  # write_sheets checks the other files
     sources = read_lines(args.src) if args.src else None
     systems = read_systems(args, sources)
     if args.ref:

@@ -54,7 +54,7 @@ class Item(Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         name: name on the sheet, which says nothing about the system.
         sentence: line number in the test set, from 1.
-        systems: the rated system, or the systems shown as A and B to the first rater.
+        systems: the rated system, or the two systems that the first rater sees as A and B.
         texts: the texts for the rater, in the order of `systems`.
         source: the source sentence, or empty if it is not shown.
     """
@@ -71,10 +71,10 @@ class Design(Struct, forbid_unknown_fields=True):
 
     Attributes:
         kind: ``likert`` or ``compare``.
-        systems: names. In ``compare`` the first one is compared with all others.
+        systems: names of the systems. In ``compare``, the first system is compared with all others.
         seed: random seed for sampling, sides, names and orders.
         items: everything that every rater rates.
-        orders: for every rater, the order of the items.
+        orders: order of the items for every rater.
     """
 
     format: KeyFormat
@@ -87,7 +87,7 @@ class Design(Struct, forbid_unknown_fields=True):
     orders: dict[str, list[str]]
 
     def __post_init__(self) -> None:
-        """Raise ValueError if names are repeated, or the parts do not belong together as in an unchanged file."""
+        """Raise ValueError if names are repeated, or if the parts do not match because the file was changed."""
         items = sorted(item.name for item in self.items)
         for names in (items, self.systems, self.criteria, self.raters):
             if not len(set(names)) == len(names) > 0:
@@ -95,7 +95,8 @@ class Design(Struct, forbid_unknown_fields=True):
         sentences = {item.sentence for item in self.items}
         groups = [sorted(group) for group in _groups(self.kind, self.systems)]
         found = sorted((item.sentence, sorted(item.systems)) for item in self.items)
-        is_complete = len(found) == len(sentences) * len(groups)  # the names in a small file can have a large product
+        # the lists of names in a small file can have a large product
+        is_complete = len(found) == len(sentences) * len(groups)
         if not is_complete or found != sorted((sentence, group) for sentence in sentences for group in groups):
             raise ValueError("The items are not those of the systems, one for every sentence")
         if any(len(item.texts) != len(item.systems) for item in self.items):
@@ -104,7 +105,10 @@ class Design(Struct, forbid_unknown_fields=True):
             raise ValueError("The orders are not those of the raters and items")
 
     def sheet(self, rater: str) -> list[Item]:
-        """Return the items in the order and with the sides of one rater. Every second rater sees the other sides."""
+        """Return the items in the order and with the sides of one rater.
+
+        Every second rater sees the texts of an item on exchanged sides.
+        """
         items = {item.name: item for item in self.items}
         sheet = [items[name] for name in self.orders[rater]]
         if self.raters.index(rater) % 2 == 0:
@@ -132,7 +136,7 @@ def make_design(
     """Sample sentences and design the study.
 
     Args:
-        systems: outputs in input order, all of one test set.
+        systems: outputs of all systems on one test set, in input order.
         sources: source sentences, shown to the raters if given.
         num_sentences: number of sampled sentences. Every system is rated on all of them.
         num_raters: number of sheets. Every rater rates everything.
@@ -143,8 +147,8 @@ def make_design(
     _check_study(kind, names, lengths, criteria, num_sentences)
     sampled = sorted(random.Random(seed).sample(range(min(lengths)), num_sentences))
     texts = {system.name: system.hypotheses for system in systems}
-    # The choice of sentences depends only on the seed. The names of items depend on everything, so that a sheet of
-    # another study is recognised, and a browser does not fill it with the answers to this study.
+    # The choice of sentences depends only on the seed. The names of items depend on all settings and texts. Therefore a
+    # sheet of another study is recognised, and a browser does not fill it with the answers to this study.
     generator = random.Random(
         repr((KEY_FORMAT, seed, kind, list(criteria), num_raters, sources and list(sources), texts))
     )
@@ -152,7 +156,7 @@ def make_design(
     labels = generator.sample(range(16**6), len(cells))
     items = []
     for (sentence, group), label in zip(cells, labels, strict=True):
-        shown = tuple(generator.sample(group, len(group)))  # the sides of the first rater
+        shown = tuple(generator.sample(group, len(group)))  # the order in which the first rater sees the texts
         source = sources[sentence] if sources is not None else ""
         items.append(
             Item(f"item-{label:06x}", sentence + 1, shown, tuple(texts[name][sentence] for name in shown), source)
@@ -163,7 +167,7 @@ def make_design(
 
 
 def _groups(kind: Kind, systems: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the systems of each item of a sentence."""
+    """Return the systems of each item for one sentence."""
     return [(name,) for name in systems] if kind == LIKERT else [(systems[0], other) for other in systems[1:]]
 
 
@@ -185,12 +189,12 @@ def _check_study(
 
 
 def write_sheets(design: Design, folder: PathLike) -> list[Path]:
-    """Write ``RATER.csv`` and ``RATER.html`` for every rater, and ``key.json``. Never overwrite another study.
+    """Write ``RATER.csv`` and ``RATER.html`` for every rater, and ``key.json``. Another study is never overwritten.
 
-    Sheets without a key are left from an interrupted call. They are replaced if they equal the new sheets.
+    Sheets without a key are left over from an interrupted call. They are replaced if they equal the new sheets.
 
     Returns:
-        The files, the key last. The key names the systems, so raters must not see it.
+        The written files. The last one is the key. The key names the systems, so raters must not see it.
     """
     key = Path(folder) / "key.json"
     sheets = {
@@ -220,7 +224,7 @@ def csv_sheet(design: Design, rater: str) -> str:
 
 
 def html_sheet(design: Design, rater: str) -> str:
-    """Return the form, in which every text is escaped."""
+    """Return the HTML form. Every text in it is escaped."""
     return render_template(
         "wean_fairseq.evaluation.human",
         "sheet.html.j2",

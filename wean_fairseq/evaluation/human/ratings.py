@@ -1,7 +1,7 @@
 """Read completed sheets and analyse them: means with intervals, agreement, tests between systems.
 
-The 95% t intervals, the paired t-test (likert) and the two-sided sign test (compare, ties left out) count every
-sentence once, because the judgements of one sentence are not independent.
+The 95% t intervals, the paired t-test (likert) and the two-sided sign test (compare, without ties) use one number per
+sentence, because the judgements of one sentence are not independent.
 """
 
 import csv
@@ -49,10 +49,12 @@ def read_ratings(design: Design, paths: Sequence[PathLike]) -> Ratings:
 def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str, str]]]:
     """Read one CSV file (from a spreadsheet program or from the HTML form)."""
     text = "\n".join(decode_lines(read_bytes(path), path))
-    text = text if "\n" in text else text.replace("\r", "\n")  # line ends of older spreadsheet programs
-    # Spreadsheet programs of some languages separate cells by semicolons.
+    # older spreadsheet programs end lines with a carriage return
+    text = text if "\n" in text else text.replace("\r", "\n")
+    # In some languages, spreadsheet programs separate cells by semicolons.
     delimiter = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # because a line of text may be long
+    # a text may be longer than the default limit of a cell
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     table, start = [], 1
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
     try:
@@ -64,7 +66,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
             f"{path}: the row in line {start} cannot be read ({error}); perhaps a quotation mark is not closed: "
             "save the table as CSV again."
         ) from None
-    # Check the columns, then the rater, the items and the answers, because each check relies on the previous ones.
+    # The columns are checked first, then the rater, the items and the answers. Each check relies on the previous ones.
     columns = ["rater", "item", *design.criteria]
     heading, *rows = [row for row in table if row] or [[]]
     times = Counter(heading if rows else ())
@@ -91,7 +93,7 @@ def _read_sheet(design: Design, path: PathLike) -> tuple[str, dict[str, dict[str
         [name for name, count in counts.items() if count > 1], f"{path}: items rated twice", "keep one row for each"
     )
     _refuse([name for name in sorted(names) if name not in counts], f"{path}: missing items", "ask the rater for them")
-    # An unquoted comma moves the answers of its row one column to the right.
+    # An unquoted comma moves the answers in its row one column to the right.
     shifted = [cell(row, "item") for row in rows if any(row[len(heading) :])]
     _refuse(shifted, f"{path}: rows with more cells than the heading", "put quotation marks around texts with commas")
     blank = [cell(row, "item") for row in rows if not all(cell(row, name) for name in design.criteria)]
@@ -109,7 +111,7 @@ def _refuse(names: list[str], what: str, remedy: str) -> None:
 
 
 def _shortened(text: str) -> str:
-    """Shorten a cell, because a cell of a damaged table may contain the rest of the file."""
+    """Shorten a cell for a message, because a cell of a damaged table may contain the rest of the file."""
     return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}..."
 
 
@@ -124,7 +126,7 @@ def analyse(design: Design, ratings: Ratings) -> dict[str, Any]:
 
 
 def rating_values(design: Design, ratings: Ratings, criterion: str) -> Values:
-    """Return the ratings from 1 to 5, or 1, 0 and -1 for a win, tie and loss of the first system."""
+    """Return the ratings from 1 to 5. For ``compare``, return 1, 0 or -1 if the first system wins, ties or loses."""
     columns = []
     for rater, answers in ratings.items():
         sheet = {item.name: item for item in design.sheet(rater)}
@@ -143,18 +145,19 @@ def agreement(values: Values) -> dict[str, float | None]:
     if values.shape[1] < 2 or np.ptp(values) == 0:
         return {"alpha": None, "kappa": None}
     # The ordinal distance of two answers is the squared difference of their mean ranks. The mean of this distance over
-    # all pairs of judgements is twice the variance of the ranks. Alpha compares the pairs of each item with all pairs.
+    # all pairs of judgements is twice the variance of the ranks. Alpha compares this mean over the pairs within each
+    # item with the mean over all pairs.
     ranks = stats.rankdata(values, axis=None).reshape(values.shape)
     alpha = 1 - ranks.var(axis=1, ddof=1).mean() / ranks.var(ddof=1)
     # In the same way, the share of pairs with different answers is the sum of the variances of the answers' indicators.
-    # Fleiss draws the pairs for the expected share with replacement.
+    # For the expected share, Fleiss draws pairs with replacement.
     indicators = values[..., None] == np.unique(values)
     kappa = 1 - indicators.var(axis=1, ddof=1).sum(axis=1).mean() / indicators.var(axis=(0, 1)).sum()
     return {"alpha": float(alpha), "kappa": float(kappa)}
 
 
 def _rows(design: Design) -> dict[frozenset[str], list[int]]:
-    """Return the rows of the items for each system or pair that is rated together, ordered by sentence."""
+    """Return the row numbers of the items of each system (or pair of systems), ordered by sentence."""
     rows: dict[frozenset[str], list[int]] = {}
     for row, item in sorted(enumerate(design.items), key=lambda entry: entry[1].sentence):
         rows.setdefault(frozenset(item.systems), []).append(row)
@@ -162,7 +165,7 @@ def _rows(design: Design) -> dict[frozenset[str], list[int]]:
 
 
 def likert_results(design: Design, values: dict[str, Values]) -> dict[str, Any]:
-    """Return mean and interval of every system and criterion, and paired t-tests against the first system."""
+    """Return the mean and interval of every system and criterion, and paired t-tests against the first system."""
     means = {criterion: table.mean(axis=1) for criterion, table in values.items()}  # over raters
     means["all"] = np.mean(list(means.values()), axis=0)
     rows = _rows(design)
@@ -193,7 +196,7 @@ def mean_and_interval(scores: npt.NDArray[np.float64]) -> dict[str, Any]:
 
 
 def paired_t_test(baseline: npt.NDArray[np.float64], scores: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Return a two-sided paired t-test over sentences. p is 1 if no sentence differs."""
+    """Run a two-sided paired t-test over sentences. The p-value is 1 if no sentence differs."""
     difference = float((scores - baseline).mean())
     if np.ptp(scores - baseline) == 0:
         return {"difference": difference, "p": 1.0 if difference == 0 else 0.0}

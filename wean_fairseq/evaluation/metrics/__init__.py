@@ -1,4 +1,7 @@
-"""Metrics as sacreBLEU `Metric` subclasses: sufficient statistics -> score, each with a signature."""
+"""Metrics as subclasses of sacreBLEU's `Metric`.
+
+Each computes a score from sufficient statistics and has a signature.
+"""
 
 from .base import EvaluationMetric, MeanMetric, OwnMetric, SourceMixin
 from .bleu import Bleu, Chrf, IBleu, NltkBleu, SelfBleu, Ter

@@ -1,4 +1,6 @@
-"""Base classes of all metrics. Sufficient statistics of the sentences are summed, and one formula scores the sum.
+"""Base classes of all metrics.
+
+The sufficient statistics of all sentences are summed, and one formula turns the sums into the score.
 
 Every metric here is a subclass of sacreBLEU's `Metric`: `_compute_segment_statistics` turns one sentence into a row of
 numbers, the rows are added up, and `_compute_score_from_stats` turns the sum into the score. Corpus score, sentence
@@ -18,12 +20,12 @@ from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 
 FloatArray = npt.NDArray[np.float64]
 SignatureItems = dict[str, str | int | float]
-#: Which scores are better. None = neither, because the number is descriptive.
+#: Whether higher or lower scores are better. None = neither, because the number only describes the outputs.
 Direction = Literal["higher", "lower"] | None
 
 
 def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | None]]:
-    """Replace missing references of a sentence by None, which sacreBLEU skips.
+    """Replace the missing references of a sentence by None, which sacreBLEU skips.
 
     An empty line in a file of further references means that the sentence has fewer references, as in sacreBLEU's
     command for a variable number of references. If all references of a sentence are empty, the first one is kept.
@@ -39,17 +41,17 @@ def drop_holes(references: Sequence[Sequence[str | None]]) -> list[list[str | No
 
 
 class EvaluationMetric(Metric):
-    """A sacreBLEU metric that can also score many resamples at once.
+    """A sacreBLEU metric that can also score many resampled test sets at once.
 
     Attributes:
         label: name of the score in tables. It is unique within one evaluation.
         needs_source: whether `sources` must be set before scoring.
-        wants_nbest: number of entries of the n-best list that count. If it is not 0, each hypothesis is the whole list,
-            one entry per line, best first.
-        direction: ``higher`` for quality measures (they enter the copy-the-source warning), ``lower`` for errors, None
-            for descriptive numbers.
+        wants_nbest: number of entries of the n-best list that the metric uses. If it is not 0, each hypothesis is the
+            whole list, one entry per line, best first.
+        direction: ``higher`` for quality measures, which are compared with a copy of the source; ``lower`` for errors;
+            None for descriptive numbers.
         sources: source sentences, aligned with the references, for metrics with `needs_source`.
-        additive: False if rows cannot be added up, so that resampling them is meaningless.
+        additive: False if the rows of sentences cannot be added up. Resampling them would be meaningless.
         signature_items: signature entries that are added to sacreBLEU's entries or replace them.
         quiet: show no progress bar for slow metrics.
     """
@@ -82,20 +84,20 @@ class EvaluationMetric(Metric):
         super()._check_corpus_score_args(hyps, refs)
 
     def prepare(self, references: Sequence[Sequence[str]]) -> None:
-        """Tokenise the references once, for any number of systems."""
+        """Tokenise the references once. All systems are scored with them."""
         self._ref_cache = self._cache_references(references)
 
     def forget_references(self) -> None:
-        """Free the cache of `prepare`, because all metrics' n-grams of a large test set would fill the memory."""
+        """Free the cache of `prepare`, because the n-grams of all metrics on a large test set would fill the memory."""
         self._ref_cache = None
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Cache the references, without the missing references of sentences."""
+        """Cache the references. Missing references of a sentence are left out."""
         texts: list[Any] = [*self._leading_texts(references), *drop_holes(references)]
         return super()._cache_references(texts)
 
     def _leading_texts(self, references: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
-        """Return the texts to cache before the references."""
+        """Return the texts that are cached before the references."""
         return []
 
     def rows(self, hypotheses: Sequence[str]) -> FloatArray:
@@ -116,7 +118,7 @@ class EvaluationMetric(Metric):
         return np.array([self.score_of(total) for total in totals], dtype=np.float64)
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:
-        """Return one score per sentence, from the rows of `rows`."""
+        """Return one score for each row returned by `rows`."""
         return self.scores_of(rows)
 
 
@@ -124,14 +126,14 @@ class OwnMetric(EvaluationMetric):
     """Base class of the metrics defined in this package. BLEU comes from sacreBLEU instead.
 
     Args:
-        label: name in tables.
+        label: name of the score in tables.
         tokenize: name of a tokenisation, see `tokenizers`.
         lowercase: whether case is ignored, see `Lowercase`.
         options: further signature entries.
 
     Attributes:
-        definition: version of the metric's definition in the signature. It is increased when the same input may have a
-            different score under an otherwise equal signature.
+        definition: version of the metric's definition in the signature. It is increased when a change of the metric may
+            change a score without changing the rest of the signature.
     """
 
     definition = 1
@@ -166,7 +168,7 @@ class OwnMetric(EvaluationMetric):
 
 
 class SourceMixin(EvaluationMetric):
-    """Mixin of metrics that use the source. In the cache, the source is an extra first reference.
+    """Mixin for metrics that use the source. The cache contains the source as an additional first reference.
 
     Set `sources` before scoring, or pass ``source`` to `sentence_score`.
     """
@@ -185,13 +187,16 @@ class SourceMixin(EvaluationMetric):
         return [self.sources]
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Cache the texts without counting the source as a reference. -1 means a variable number in sacreBLEU."""
+        """Cache the texts without counting the source as a reference.
+
+        In sacreBLEU, -1 references means a variable number.
+        """
         cache = super()._cache_references(references)
         self.num_refs = self.num_refs - 1 if self.num_refs > 0 else self.num_refs
         return cache
 
     def sentence_score(self, hypothesis: str, references: Sequence[str], source: str | None = None) -> Any:
-        """Score one sentence against its references and its source."""
+        """Score one sentence, given its references and its source."""
         sources = self.sources
         self.sources = [source] if source is not None else sources
         try:
@@ -201,7 +206,7 @@ class SourceMixin(EvaluationMetric):
 
 
 class SourceOnlyMixin(SourceMixin):
-    """Mixin of metrics that compare with the source instead of the references."""
+    """Mixin for metrics that compare the output with the source instead of the references."""
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
         info: dict[str, Any] = super()._extract_reference_info(refs[:1])  # type: ignore[safe-super]  # of the next class
@@ -212,7 +217,7 @@ class RatioMetric(OwnMetric):
     """A metric whose score is the ratio of two sums over the corpus. A row contains the two summands.
 
     Attributes:
-        scale: factor of the ratio, 100 for a percentage.
+        scale: factor of the ratio, for example 100 for a percentage.
     """
 
     scale = 100.0
@@ -238,5 +243,5 @@ class MeanMetric(RatioMetric):
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    """Divide element by element. The result is 0 if the denominator is 0."""
+    """Divide two arrays element by element. The result is 0 if the denominator is 0."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)

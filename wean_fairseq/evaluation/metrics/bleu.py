@@ -1,8 +1,8 @@
 """BLEU (Papineni et al., 2002), chrF (Popovic, 2015) and TER (Snover et al., 2006), computed by sacreBLEU (Post, 2018).
 
-Two numbers are built from BLEU:
+Two further scores are based on BLEU:
 
-* self-BLEU: BLEU of the hypotheses against their sources, i.e. how much was copied. A lower score means more
+* self-BLEU: BLEU of the hypotheses against their sources, which measures how much was copied. A lower score means more
   paraphrasing.
 * iBLEU (Sun and Zhou, 2012): ``alpha * BLEU(hyp, ref) - (1 - alpha) * BLEU(hyp, src)`` from two corpus scores.
 """
@@ -23,19 +23,19 @@ from ..tokenizers import Lowercase, case_signature, fold_case, get_tokenizer
 from .base import EvaluationMetric, FloatArray, OwnMetric, SourceMixin, SourceOnlyMixin
 
 logger = logging.getLogger(__name__)
-#: Length statistics (hypothesis, reference) that sacreBLEU keeps in front of the n-gram counts.
+#: Number of length statistics (hypothesis, reference) before the n-gram counts in sacreBLEU's row.
 _LENGTHS = 2
 _LONGEST = 1000  # maximum number of words in a line for TER
-_SLOW = 200  # maximum number of words in a line without a warning
+_SLOW = 200  # lines with more words cause a warning
 _SECONDS = 0.04  # seconds for each word of a shuffled line. sacreBLEU tries at most 1,000 shifts in a line
 
 
 class Bleu(EvaluationMetric, BLEU):
-    """sacreBLEU's corpus BLEU with another label.
+    """sacreBLEU's corpus BLEU with a configurable label.
 
     Args:
         tokenize: ``13a``, ``none``, ``zh`` or ``char``.
-        max_ngram_order: 4, or 2 for BLEU-2.
+        max_ngram_order: maximum order of n-grams: 4, or 2 for BLEU-2.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Bleu(EvaluationMetric, BLEU):
         return str(self.tokenizer(fold_case(sent, self._case).rstrip()))
 
     def sentence_scores(self, rows: FloatArray) -> FloatArray:
-        """Return sentence BLEU with effective order (sacreBLEU's recommendation for single sentences)."""
+        """Return sentence BLEU with effective order, which sacreBLEU recommends for single sentences."""
         self.effective_order = True
         try:
             return self.scores_of(rows)
@@ -62,9 +62,9 @@ class Bleu(EvaluationMetric, BLEU):
 
 
 class NltkBleu(Bleu):
-    """NLTK's ``corpus_bleu`` with smoothing method 3, which is sacreBLEU's exp, on NLTK's words.
+    """NLTK's ``corpus_bleu`` on NLTK's words, with smoothing method 3 (``exp`` in sacreBLEU).
 
-    It differs from sacreBLEU if an output is shorter than an n-gram, which NLTK counts as a wrong n-gram.
+    It differs from sacreBLEU's score if an output is shorter than n words, because NLTK then counts one wrong n-gram.
     """
 
     def __init__(self, label: str = "NLTK-BLEU", lowercase: Lowercase = False) -> None:
@@ -73,14 +73,14 @@ class NltkBleu(Bleu):
         self.signature_items["smooth"] = "nltk-method3"
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
-        """Return sacreBLEU's row with at least one n-gram of every order."""
+        """Return sacreBLEU's row, in which every order has at least one n-gram."""
         row: list[int] = super()._compute_segment_statistics(hypothesis, ref_kwargs)
         totals = _LENGTHS + self.max_ngram_order
         return row[:totals] + [max(count, 1) for count in row[totals:]]
 
 
 class SelfBleu(SourceOnlyMixin, Bleu):
-    """BLEU of the hypothesis against its source. The references are not used."""
+    """BLEU of the outputs against their sources. The references are not used."""
 
     direction = None
 
@@ -112,7 +112,7 @@ class IBleu(SourceMixin, OwnMetric):
         }
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
-        """Return BLEU's row against the references, then BLEU's row against the source."""
+        """Return BLEU's row against the references, followed by BLEU's row against the source."""
         against_reference = self._bleu._compute_segment_statistics(hypothesis, ref_kwargs["reference"])
         return against_reference + self._bleu._compute_segment_statistics(hypothesis, ref_kwargs["source"])
 
@@ -132,7 +132,7 @@ class Chrf(EvaluationMetric, CHRF):
 
 
 class Ter(EvaluationMetric, TER):
-    """sacreBLEU's TER: edits and shifts of words in percent of the reference's length. Lower is better.
+    """sacreBLEU's TER: edits and shifts of words in percent of the reference's length. A lower TER is better.
 
     Words are separated by spaces, and case is ignored.
     """
@@ -140,10 +140,10 @@ class Ter(EvaluationMetric, TER):
     direction = "lower"
 
     def _extract_corpus_statistics(self, hypotheses: Sequence[str], references: Any) -> Any:
-        """Return edits and reference length of every line, after a warning about slow lines.
+        """Return the edits and the reference length of every line. Warn about slow lines first.
 
         Raises:
-            UserError: for lines that would take hours.
+            UserError: if scoring a line would take hours.
         """
         cache = self._cache_references(references) if references else self._ref_cache
         slow: dict[int, int] = {}  # line number -> number of compared words

@@ -1,15 +1,15 @@
-"""Metrics that compare embeddings of a transformers model from a local folder: BERTScore, and similarity of sentences.
+"""Metrics that compare embeddings of a transformers model in a local folder: BERTScore and sentence similarity.
 
-They need an extra (``pip install wean_fairseq[bert]``) and never download a model. The scores depend on the model and
-the version of transformers, so both are in the signature.
+They need the extra ``bert`` (``pip install wean_fairseq[bert]``) and never download a model. The scores depend on the
+model and the version of transformers, so both are in the signature.
 
 BERTScore (Zhang et al., 2020) is the F1 of greedily matched embeddings of tokens, without idf weights and without
-baseline rescaling. With the layer that the package bert_score uses for a model (``--bert-layer``), the score equals
-that of the package: special tokens are not matched, but other tokens may be matched with special tokens.
+baseline rescaling. If ``--bert-layer`` is the layer that the package bert_score uses for a model, the score equals the
+score of that package: special tokens are not matched themselves, but other tokens may be matched with them.
 
-The similarity of a sentence encoder is the cosine of mean-pooled embeddings (Reimers and Gurevych, 2019). A copy of
-the source is as similar to the source as possible, so read it together with self-BLEU or PINC. A paraphrase has a high
-similarity and a low self-BLEU.
+The similarity of a sentence encoder is the cosine of mean-pooled embeddings (Reimers and Gurevych, 2019). A copy of the
+source has the maximum similarity to the source, so read this score together with self-BLEU or PINC. A paraphrase has a
+high similarity and a low self-BLEU.
 """
 
 from abc import abstractmethod
@@ -31,7 +31,7 @@ from .base import MeanMetric, SignatureItems, SourceOnlyMixin
 
 torch = LazyModule("torch")
 transformers = LazyModule("transformers")
-#: Unit vectors, shape (tokens, dimension) or (dimension,), in single precision because there are many.
+#: Unit vectors of shape (tokens, dimension) or (dimension,). They have single precision, because there are many.
 Vectors = npt.NDArray[np.floating[Any]]
 
 _BATCH = 64
@@ -45,11 +45,14 @@ _Count = Annotated[int, Meta(ge=0, le=1000)]
 
 
 class _Encoder(Struct):
-    """The part of a config.json that determines the time to build a model. The weights bound the other sizes."""
+    """The part of a config.json that determines how long it takes to build the model.
+
+    The size of the weights limits the other sizes.
+    """
 
     model_type: _Type
     num_hidden_layers: _Count = 0
-    n_layers: _Count = 0  # of distilbert. The two next fields belong to albert
+    n_layers: _Count = 0  # distilbert's name for the number of layers. The next two fields are used by albert
     num_hidden_groups: _Count = 0
     inner_group_num: _Count = 0
     num_labels: _Count = 0
@@ -57,7 +60,7 @@ class _Encoder(Struct):
 
 @lru_cache(maxsize=1)
 def load_model(folder: str) -> tuple[Any, Any]:
-    """Return tokenizer and model of a local folder, which the metrics of the folder share.
+    """Return the tokenizer and the model of a local folder. All metrics that use the folder share them.
 
     ``model_files`` must check the files first.
     """
@@ -67,7 +70,9 @@ def load_model(folder: str) -> tuple[Any, Any]:
 
 
 class EmbeddingMetric(MeanMetric):
-    """Similarity of sentence embeddings, averaged over sentences, as a percentage. The best reference counts.
+    """Similarity of sentence embeddings, averaged over sentences, as a percentage.
+
+    With several references, the best one counts.
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
@@ -86,7 +91,7 @@ class EmbeddingMetric(MeanMetric):
     ) -> None:
         if model_folder is None:
             raise UserError(f"{label} needs a folder with a transformers model; give it with {option} FOLDER.")
-        version = transformers.__version__  # the command that installs it is named if it is missing
+        version = transformers.__version__  # if transformers is missing, the error names the command that installs it
         from ...data.bert_features import model_files  # noqa: PLC0415 - scoring must not wait for fairseq
 
         model_files(Path(model_folder), option, any_tokenizer=True)
@@ -104,14 +109,15 @@ class EmbeddingMetric(MeanMetric):
         self._embedded: dict[str, Any] = {}
 
     def _extract_corpus_statistics(self, hypotheses: Any, references: Any) -> Any:
-        """Embed everything in batches first, then compare sentence by sentence."""
+        """Embed all texts in batches first, then compare them sentence by sentence."""
         if references:
             self._ref_cache = self._cache_references(references)
         texts = {self._preprocess_segment(text) for text in hypotheses}
         kept = {text for info in self._ref_cache or [] for text in info["references"]}
         self._embed(sorted((texts | kept) - self._embedded.keys(), key=len))
         statistics = super()._extract_corpus_statistics(hypotheses, None)
-        self._embedded = {text: self._embedded[text] for text in kept}  # the next system has different outputs
+        # keep only the references, because the next system has different outputs
+        self._embedded = {text: self._embedded[text] for text in kept}
         return statistics
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
@@ -152,7 +158,7 @@ class Tokens:
     """The tokens of a text.
 
     Attributes:
-        vectors: unit vectors of all tokens, special tokens included, shape (tokens, dimension).
+        vectors: unit vectors of all tokens, including special tokens, shape (tokens, dimension).
         words: True for tokens that are not special, shape (tokens,).
     """
 
@@ -161,7 +167,7 @@ class Tokens:
 
 
 def greedy_f1(output: Tokens, reference: Tokens) -> float:
-    """Return F1 of the best cosine of every token, eqs. 1 and 2 of the paper."""
+    """Return the F1 of the best cosine of every token (eqs. 1 and 2 of the paper)."""
     if not output.words.any() or not reference.words.any():
         return 0.0
     cosines = output.vectors @ reference.vectors.T  # output tokens x reference tokens
@@ -171,7 +177,7 @@ def greedy_f1(output: Tokens, reference: Tokens) -> float:
 
 
 class BertScore(EmbeddingMetric):
-    """Mean BERTScore F1, as a percentage. The best reference counts.
+    """Mean BERTScore F1, as a percentage. With several references, the best one counts.
 
     Args:
         model_folder: folder with a transformers model and its tokenizer.
@@ -246,6 +252,6 @@ class Similarity(EmbeddingMetric):
 
 
 class SourceSimilarity(SourceOnlyMixin, Similarity):
-    """Mean cosine of output and source, as a percentage. It measures how much of the meaning was kept."""
+    """Mean cosine of output and source, as a percentage. It measures how much of the meaning is preserved."""
 
     direction = None

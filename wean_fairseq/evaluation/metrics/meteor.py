@@ -1,9 +1,9 @@
 """METEOR (Banerjee and Lavie, 2005), computed by NLTK with alpha 0.9, beta 3, gamma 0.5 and averaged over sentences.
 
-Without WordNet there are no synonyms. That score is called ``meteor-exact-stem`` here and never METEOR. NLTK's METEOR
-also differs from the Java program of its authors: it looks up the synonyms of *stems*, so that "car" matches "auto",
-but "automobile" matches neither. The signature names the versions of NLTK and of WordNet. ``meteor`` needs WordNet in a
-folder named by the environment variable NLTK_DATA, because no data is downloaded.
+Without WordNet there are no synonyms. The score without synonyms is called ``meteor-exact-stem`` here and never METEOR.
+NLTK's METEOR also differs from the Java program of its authors: it looks up the synonyms of *stems*, so that "car"
+matches "auto", but "automobile" matches neither. The signature names the versions of NLTK and of WordNet. ``meteor``
+needs WordNet in a folder named by the environment variable NLTK_DATA, because no data is downloaded.
 """
 
 from functools import lru_cache
@@ -16,7 +16,8 @@ from .base import MeanMetric, SignatureItems
 
 nltk = LazyModule("nltk")
 
-_MOST_WORDS = 2**17  # size of the caches. Without them, NLTK stems and looks up every word of every pair again
+# maximum number of cached words. Without the caches, NLTK would stem and look up every word of every pair again
+_MOST_WORDS = 2**17
 
 
 def _no_synsets(word: str) -> list[Any]:
@@ -27,11 +28,11 @@ class Meteor(MeanMetric):
     """Mean of NLTK's sentence METEOR, as a percentage.
 
     Args:
-        synonyms: use WordNet.
+        synonyms: whether WordNet's synonyms match.
     """
 
     def __init__(self, label: str = "METEOR-es", synonyms: bool = False, tokenize: str = "13a") -> None:
-        """Load NLTK (and WordNet) at once, so that a missing library is reported before the scoring."""
+        """Load NLTK (and WordNet) immediately, so that a missing library is reported before scoring starts."""
         options: SignatureItems = {"modules": "exact+stem", "alpha": 0.9, "beta": 3, "gamma": 0.5}
         synsets = _no_synsets
         if synonyms:
@@ -57,7 +58,7 @@ def _load_wordnet(label: str) -> Any:
             f"{label} needs WordNet, which is not in NLTK's data folders; "
             "set NLTK_DATA to a copy or use meteor-exact-stem."
         ) from None
-    except OSError as error:  # if a file is missing, or in a folder that NLTK refuses to read
+    except OSError as error:  # a file is missing, or is in a folder that NLTK refuses to read
         raise UserError(
             f"{label} cannot read WordNet in NLTK's data folders ({error}); "
             "put a complete copy there, no links, or use meteor-exact-stem."

@@ -1,4 +1,4 @@
-"""Sentence BLEU with NLTK's smoothing "method 7", in its two incompatible versions, and the iBLEU of the C-DNPG code.
+"""NLTK's sentence BLEU with smoothing "method 7" in its two incompatible versions, and the iBLEU of the C-DNPG code.
 
 The C-DNPG authors report the mean of ``sentence_bleu(..., smoothing_function=method7)``. NLTK changed that function in
 3.5 and 3.6 without renaming it, so scores can only be compared with the paper's table if they use the same version.
@@ -37,7 +37,7 @@ VERSIONS = ("legacy", "current")
 
 
 def clipped_matches(output: list[str], references: list[list[str]], order: int) -> tuple[int, int]:
-    """Return the matches and the number of n-grams of one order (as in NLTK at least 1, even for short outputs)."""
+    """Return the matches and the number of n-grams of one order. As in NLTK, the number is at least 1."""
     counts = count_ngrams(output, order)
     best = Ngrams()
     for reference in references:
@@ -46,7 +46,7 @@ def clipped_matches(output: list[str], references: list[list[str]], order: int) 
 
 
 def smoothed_precisions(output: list[str], references: list[list[str]], version: str) -> list[float]:
-    """Return m_1 .. m_4 of steps A and B, or an empty array if no word matches."""
+    """Return m_1 .. m_4 after steps A and B, or an empty list if no word matches."""
     counted = [clipped_matches(output, references, order) for order in range(1, _MAX_ORDER + 2)]
     if counted[0][0] == 0:
         return []
@@ -66,12 +66,12 @@ def smoothed_precisions(output: list[str], references: list[list[str]], version:
 
 
 def method7_bleu(output: list[str], references: list[list[str]], order: int = 4, version: str = "legacy") -> float:
-    """Return sentence BLEU with method 7.
+    """Return sentence BLEU with smoothing method 7.
 
     Args:
         order: highest order with a weight (4 or 2). Smoothing always uses orders up to 5.
-        version: see the module docstring. A one-word output without matching bigram causes a division error in the
-            legacy version. The C-DNPG code counts errors as 0, and so does this function.
+        version: see the module docstring. In the legacy version, a one-word output without a matching bigram causes a
+            division error. The C-DNPG code counts such an error as 0, and so does this function.
     """
     if not output:
         return 0.0
@@ -88,7 +88,7 @@ class Method7Bleu(MeanMetric):
 
     Args:
         version: ``legacy`` or ``current``.
-        tokenize: ``none`` in the C-DNPG code (its text is split at spaces).
+        tokenize: name of a tokenisation. The C-DNPG code uses ``none``, because its text is split at spaces.
     """
 
     def __init__(
@@ -116,8 +116,8 @@ class Method7SelfBleu(SourceMixin, Method7Bleu):
     """`Method7Bleu` against the source, or with ``defective`` against the letters of its first word.
 
     The C-DNPG code indexes the source one level too deep, so it compares with the letters of the first source token.
-    The published iBLEU values imply such a self-BLEU of 1.3 to 3.4. The option reproduces it only for comparison with
-    that table.
+    The published iBLEU values imply a self-BLEU of 1.3 to 3.4, which such a comparison produces. The option reproduces
+    it only for comparison with that table.
     """
 
     direction = None

@@ -1,4 +1,4 @@
-"""The metrics for ``--metric``: names, labels, help texts, and the construction of each metric."""
+"""The metrics of ``--metric``: their names, labels and help texts, and how each is built."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,21 +20,21 @@ from .simplification import CharacterRatio, Fkgl, LevenshteinSimilarity, Sentenc
 
 @dataclass(frozen=True)
 class MetricSettings:
-    """Options that a user may set for all metrics at once, and that a preset may fix for one of its columns.
+    """Options that a user can set for all metrics at once, and that a preset can fix for one of its columns.
 
     Attributes:
         tokenize: ``13a``, ``none``, ``zh`` or ``char``.
         lowercase: whether BLEU, the metrics built on it, legacy SARI and chrF ignore case, see `Lowercase`. SARI, copy
             rate and novelty always ignore case.
         alpha: weight of the reference in iBLEU.
-        max_tokens: maximum number of tokens of output and reference that are scored (ROUGE only).
+        max_tokens: maximum number of scored tokens of output and reference (ROUGE only).
         defective: compute self-BLEU against the letters of the first source word, as in the C-DNPG code (method 7
             only).
-        bert_model: folder of a local model, for BERTScore.
+        bert_model: folder of a local model for BERTScore.
         bert_layer: layer of that model.
         sentence_model: folder of a local sentence encoder.
         sari_weight: the r of legacy SARI's formula, if it is not the number of references.
-        operation: operation of SARI that is scored separately. Empty = SARI.
+        operation: the operation of SARI that is scored on its own. Empty = the full SARI.
         brackets: write round brackets as -lrb- and -rrb- (Xu's SARI only).
     """
 
@@ -52,12 +52,12 @@ class MetricSettings:
 
     @property
     def cased(self) -> dict[str, Any]:
-        """Arguments of the metrics whose tokenisation and case are chosen by the user."""
+        """Arguments of metrics whose tokenisation and case the user chooses."""
         return {"tokenize": self.tokenize, "lowercase": self.lowercase}
 
     @property
     def rouge(self) -> dict[str, Any]:
-        """Arguments of ROUGE, which has its own tokenisation for text with spaces between words."""
+        """Arguments of ROUGE. It has its own tokenisation for text whose words are separated by spaces."""
         tokenize = "words" if self.tokenize == "13a" else self.tokenize
         return {"tokenize": tokenize, "lowercase": self.lowercase, "max_tokens": self.max_tokens}
 
@@ -66,7 +66,7 @@ class MetricEntry(NamedTuple):
     """One metric, and its line in the list at the end of ``wean-evaluate --help``.
 
     Attributes:
-        bind: returns the class of the metric with all its arguments except the label.
+        bind: returns the metric's class with all arguments except the label.
         standard: whether the metric belongs to the ``standard`` set.
     """
 
@@ -138,7 +138,7 @@ _TEXTS = {
     "levenshtein": ("Lev-sim", "similarity of the characters of output and source, 1 = equal"),
 }
 
-#: The arguments of each metric that come from the user's settings ``s``, and the fixed arguments.
+#: For each metric, a function that binds its arguments. Some come from the user's settings ``s``, the others are fixed.
 _BINDERS: dict[str, Callable[[MetricSettings], partial[Any]]] = {
     "bleu": lambda s: partial(Bleu, **s.cased),
     "bleu2": lambda s: partial(Bleu, **s.cased, max_ngram_order=2),
@@ -195,7 +195,7 @@ _STANDARD = (
     *("length-ratio", "compression"),
 )
 
-#: All metrics in the order of tables.
+#: All metrics, in the order used in tables.
 METRICS = {name: MetricEntry(*_TEXTS[name], bind, name in _STANDARD) for name, bind in _BINDERS.items()}
 
 
@@ -203,7 +203,7 @@ def build_metric(name: str, settings: MetricSettings, label: str | None = None, 
     """Build a metric by name.
 
     Args:
-        label: name in tables. By default the metric's usual label.
+        label: name in tables (default: the metric's usual label).
         fixed: settings that a preset fixes.
     """
     if name not in METRICS:

@@ -1,8 +1,8 @@
-"""ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004), counted by the rouge-score package on our own tokens.
+"""ROUGE-1, ROUGE-2 and ROUGE-L (Lin, 2004), computed by the rouge-score package from this package's tokens.
 
 rouge-score's default tokeniser deletes everything but ``a-z0-9``: identical Chinese sentences score 0, and two Chinese
-sentences that share only "iPhone 15" score 1. So tokens always come from `tokenizers`: ``words`` (the ROUGE
-convention, for letters of any script that separates words), ``char``/``zh`` for Chinese, ``none`` for segmented text.
+sentences that share only "iPhone 15" score 1. Therefore tokens always come from `tokenizers`: ``words`` (the ROUGE
+convention, for any script that separates words), ``char`` or ``zh`` for Chinese, and ``none`` for segmented text.
 
 The WEAN and CopyNet papers score LCSTS by characters, each mapped to an ASCII symbol for ROUGE-1.5.5. The tokenisation
 ``char`` corresponds to that mapping. The C-DNPG code combines precision and recall with beta = 1.2
@@ -10,7 +10,7 @@ The WEAN and CopyNet papers score LCSTS by characters, each mapped to an ASCII s
 subsequence, because rouge-score's table of all pairs of words takes gigabytes and hours for a single line of 100,000
 characters.
 
-The corpus score is the mean over sentences. With several references the best F counts.
+The corpus score is the mean over sentences. With several references, the highest F counts.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,8 @@ from ...optional import LazyModule
 from ..tokenizers import Lowercase
 from .base import MeanMetric
 
-rouge_scorer = LazyModule("rouge_score.rouge_scorer")  # imports all of nltk, which takes half a second
+# importing it also imports all of nltk, which takes half a second
+rouge_scorer = LazyModule("rouge_score.rouge_scorer")
 
 
 class Rouge(MeanMetric):
@@ -28,9 +29,9 @@ class Rouge(MeanMetric):
 
     Args:
         variant: ``1``, ``2`` or ``L``.
-        lowercase: whether case is ignored (``words`` always ignores it).
+        lowercase: whether case is ignored. The tokenisation ``words`` always ignores it.
         beta: weight of recall in F.
-        max_tokens: number of tokens of output and reference that count (ROUGE-1.5.5 ``-l``). None or 0 = all.
+        max_tokens: number of tokens of output and reference that are scored (``-l`` of ROUGE-1.5.5). None or 0 = all.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Rouge(MeanMetric):
         return max(self._f(*self._shares(reference, hypothesis)) for reference in references)
 
     def _shares(self, reference: str, hypothesis: str) -> tuple[float, float]:
-        """Return precision and recall against one reference."""
+        """Return precision and recall of the hypothesis against one reference."""
         if self._type != "rougeL":
             counts = self._scorer.score(reference, hypothesis)[self._type]
             return counts.precision, counts.recall
@@ -78,7 +79,7 @@ class Rouge(MeanMetric):
 def common_length(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the length of the longest common subsequence, using a few operations on a long integer per word.
 
-    A row of the usual table grows by 0 or 1 from one column to the next, so one bit per column describes the row
+    From one column to the next, a row of the usual table grows by 0 or 1, so one bit per column describes the row
     (Hyyrö, 2004, "Bit-parallel LCS-length computation revisited", algorithm 4).
     """
     places: dict[str, int] = dict.fromkeys(second, 0)
@@ -86,7 +87,7 @@ def common_length(first: Sequence[str], second: Sequence[str]) -> int:
         if word in places:
             places[word] |= 1 << place
     everywhere = (1 << len(first)) - 1
-    row = everywhere  # bits that are 0 where the row grows
+    row = everywhere  # a bit is 0 where the row grows
     for word in second:
         matches = row & places[word]
         if matches:

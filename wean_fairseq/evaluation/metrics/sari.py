@@ -11,10 +11,10 @@ The formula does not define how counts become a score, and papers use three inte
 are three metrics with different signatures:
 
 * `Sari`, the standard since EASSE (Alva-Manchego et al., 2019): counts are summed over the corpus before precision and
-  recall are computed, and F1 is used for all three operations;
-* `Sari` with ``legacy``, EASSE's name for the scores of Zhang and Lapata (2017): the same, but the source is split at
-  spaces instead of being tokenised;
-* `SentenceSari`, Xu's own program: the mean over sentences, with the precision of deletion alone.
+  recall are computed, and all three operations use F1;
+* `Sari` with ``legacy``, EASSE's name for the variant that Zhang and Lapata (2017) used: it is the same, but the source
+  is split at spaces instead of being tokenised;
+* `SentenceSari`, computed by Xu's own program: the mean over sentences, with only the precision of deletion.
 
 0/0 counts as 0. The score of each operation is averaged over n. SARI is the mean of the three scores, times 100.
 """
@@ -33,7 +33,7 @@ OPERATIONS = ("add", "keep", "delete")
 
 
 def summed_counts(lines: Sequence[Sequence[str]], weight: int | None = None) -> dict[str, Any]:
-    """Return the counts of a source (the first of ``lines``) and of all its references together, and the number r."""
+    """Return the n-gram counts of the source (first of ``lines``) and of all references together, and the weight r."""
     source, *references = map(count_all, lines)
     return {
         "source": source,
@@ -52,7 +52,7 @@ class _SariMetric(SourceMixin, OwnMetric):
     def __init__(
         self, label: str, tokenize: str, lowercase: Lowercase, options: SignatureItems, operation: str
     ) -> None:
-        """Store the operation. A single operation describes systems and does not rank them."""
+        """Store the operation. The score of a single operation describes systems but does not rank them."""
         super().__init__(label, tokenize, lowercase, options | ({"operation": operation} if operation else {}))
         self.operation = operation
         self.direction = None if operation else "higher"
@@ -93,14 +93,14 @@ class Sari(_SariMetric):
         self.legacy, self.weight = legacy, weight
 
     def _cache_references(self, references: Sequence[Sequence[str]]) -> list[Any]:
-        """Count the n-grams of the source and the references. With `legacy`, split the source at spaces first."""
+        """Count the n-grams of the source and the references. With `legacy`, the source is first split at spaces."""
         cache = super()._cache_references(references)
         for info, source in zip(cache, self.sources or (), strict=True) if self.legacy else ():
             info["source"] = count_all(fold_case(source, self.lowercase).split())
         return cache
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        """Count the n-grams of the source (first entry) and of all references together, per order."""
+        """Count the n-grams of the source (the first text) and of all references together, for each order."""
         return summed_counts([line.split() for line in refs], self.weight)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
@@ -114,7 +114,7 @@ class Sari(_SariMetric):
         return row
 
     def operation_scores(self, totals: FloatArray) -> FloatArray:
-        """Return F1 of add, keep and delete averaged over n, shape (sums, 36) -> (sums, 3), as percentages."""
+        """Return the F1 of add, keep and delete, averaged over n, shape (sums, 36) -> (sums, 3), as percentages."""
         counts = totals.reshape(-1, MAX_ORDER, 3, 3)  # sums x orders x operations x (right, proposed, expected)
         right, proposed, expected = counts[..., 0], counts[..., 1], counts[..., 2]
         precision, recall = ratio(right, proposed), ratio(right, expected)
@@ -122,7 +122,7 @@ class Sari(_SariMetric):
 
 
 def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, num_refs: int) -> list[float]:
-    """Return the right, proposed and wanted keeps, then deletions, of one order (source counts times r)."""
+    """Return the right, proposed and wanted keeps of one order, then its deletions (source counts times r)."""
     rows = [(0, 0, 0, 0, 0, 0)]
     for ngram, count in source.items():
         in_source, in_output, in_reference = num_refs * count, num_refs * output[ngram], reference[ngram]
@@ -135,8 +135,8 @@ def kept_and_deleted_counts(source: Ngrams, output: Ngrams, reference: Ngrams, n
 class SentenceSari(_SariMetric):
     """Mean of the sentence SARI of Xu's own program (github.com/cocoxu/simplification), which the NTS scripts call.
 
-    Keeps and deletions are rated n-gram by n-gram, not by their number. Words are the strings between single spaces, so
-    there is an empty word between two spaces, as in that program.
+    Keeps and deletions are rated n-gram by n-gram, not by their number. As in that program, words are separated by
+    single spaces, so there is an empty word between two spaces.
 
     Args:
         brackets: write round brackets as -lrb- and -rrb-, as the NTS scripts do.
@@ -153,11 +153,11 @@ class SentenceSari(_SariMetric):
         return text.replace("(", "-lrb-").replace(")", "-rrb-") if self.brackets else text
 
     def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        """Count the n-grams of the source (first entry) and of all references together, per order."""
+        """Count the n-grams of the source (the first text) and of all references together, for each order."""
         return summed_counts([line.split(" ") for line in refs])
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return the sentence's scores of add, keep and delete, and 1."""
+        """Return the sentence's scores of add, keep and delete, followed by 1."""
         outputs = count_all(hypothesis.split(" "))
         scores = sentence_scores(ref_kwargs["source"], outputs, ref_kwargs["reference"], ref_kwargs["weight"])
         return [*scores, 1.0]

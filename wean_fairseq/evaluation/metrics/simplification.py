@@ -1,10 +1,10 @@
 """Numbers that describe a simplification without references: FKGL, and the features that EASSE prints next to SARI.
 
-The definitions follow EASSE (Alva-Manchego et al., 2019) and the original program of its features (Martin et al.,
+The definitions follow EASSE (Alva-Manchego et al., 2019) and the program that introduced its features (Martin et al.,
 2018), on the same 13a tokens. EASSE splits sentences with Punkt. In 13a tokens, every period that does not belong to a
 number has a space before it, so Punkt's model has no effect: each separate ``.``, ``?`` or ``!`` ends a sentence.
-EASSE's exact copies are `CopyRate`. Its word ranks (lexical complexity) are omitted, because they need a table of
-frequencies.
+EASSE's exact copies correspond to `CopyRate`. Its word ranks (lexical complexity) are omitted, because they need a
+table of frequencies.
 """
 
 import re
@@ -22,30 +22,30 @@ from .rouge import common_length
 
 langdata = LazyModule("readability.langdata")
 
-#: The end of a sentence: a separate punctuation mark, and a closing quotation mark or bracket after it.
+#: End of a sentence: a separate punctuation mark, and a closing quotation mark or bracket that may follow it.
 _END = re.compile(r"""(?<!\S)[.?!](?:[ ]["')\]}]+)?(?!\S)""")
 
 
 def count_sentences(tokens: str) -> int:
     """Count the sentences in a text whose tokens are separated by single spaces.
 
-    Marks without words also count as sentences.
+    Punctuation without words also counts as a sentence.
     """
     return len(_END.findall(tokens)) + bool(_END.split(tokens)[-1].strip())
 
 
 class Fkgl(OwnMetric):
-    """Flesch-Kincaid grade level of the whole output: 0.39 words/sentence + 11.8 syllables/word - 15.59, at least 0."""
+    """Flesch-Kincaid grade level of all outputs: 0.39 words/sentence + 11.8 syllables/word - 15.59, at least 0."""
 
     direction = None
 
     def __init__(self, label: str = "FKGL") -> None:
-        """Load the counter of syllables at once, so that a missing library is reported before the scoring."""
+        """Load the syllable counter immediately, so that a missing library is reported before scoring starts."""
         self._syllables = _syllable_counter(label)
         super().__init__(label, "13a", True, {"syllables": "fast-1999"})
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (words, sentences, syllables). Marks are words, as in EASSE."""
+        """Return (words, sentences, syllables). Punctuation marks count as words, as in EASSE."""
         words = hypothesis.split()
         return [len(words), count_sentences(hypothesis), sum(map(self._syllables, words))]
 
@@ -56,10 +56,11 @@ class Fkgl(OwnMetric):
 
 
 def _syllable_counter(label: str) -> Callable[[str], int]:
-    """Return EASSE's count of a word's syllables.
+    """Return a function that counts the syllables of a word as EASSE does.
 
-    It is the rule of Lingua::EN::Syllable (Fast, 1999), which is also in the package readability, with three changes:
-    every final e is silent, letters with accents are not vowels, and "the" has one syllable instead of none.
+    The function applies the rule of Lingua::EN::Syllable (Fast, 1999), which is also in the package readability, with
+    three changes: every final e is silent, letters with accents are not vowels, and "the" has one syllable instead of
+    none.
     """
     exceptions = {word: int(count) for word, count in map(str.split, langdata.specialsyllables_en.splitlines())}
     exceptions["the"] = 1
@@ -84,7 +85,7 @@ class _PairFeature(SourceMixin, MeanMetric):
 
 
 class CharacterRatio(_PairFeature):
-    """Characters of the output over characters of the source: EASSE's compression ratio (1 = as long)."""
+    """Characters of the output divided by characters of the source: EASSE's compression ratio (1 = equal length)."""
 
     scale = 1.0
 
@@ -93,9 +94,9 @@ class CharacterRatio(_PairFeature):
 
 
 class LevenshteinSimilarity(CharacterRatio):
-    """EASSE's Levenshtein similarity: 1 - edits / characters of both, where a substitution counts as two edits.
+    """EASSE's Levenshtein similarity: 1 - edits / characters of both texts, where a substitution counts as two edits.
 
-    It equals twice the length of the longest common subsequence, divided by the characters of both.
+    It equals twice the length of the longest common subsequence, divided by the characters of both texts.
     """
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
@@ -104,7 +105,7 @@ class LevenshteinSimilarity(CharacterRatio):
 
 
 class SentenceSplits(CharacterRatio):
-    """Sentences of the output over sentences of the source."""
+    """Number of sentences of the output divided by the number of sentences of the source."""
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
         sentences = count_sentences(references[0])
@@ -112,10 +113,10 @@ class SentenceSplits(CharacterRatio):
 
 
 class WordChanges(_PairFeature):
-    """Words that only the output has (additions) or only the source (deletions), in percent of the longer text.
+    """Words that only the output has (additions) or only the source has (deletions), in percent of the longer text.
 
     Args:
-        deletions: count the words of the source.
+        deletions: whether to count the words that only the source has.
     """
 
     def __init__(self, label: str, deletions: bool) -> None:
@@ -125,7 +126,7 @@ class WordChanges(_PairFeature):
         self._again = get_tokenizer("13a")
 
     def segment_value(self, hypothesis: str, references: list[str]) -> float:
-        """Return the share, or 0 if both are empty.
+        """Return the share, or 0 if both texts are empty.
 
         The length is measured on text that was tokenised twice, as in EASSE.
         """

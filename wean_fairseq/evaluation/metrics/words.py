@@ -31,9 +31,9 @@ class CopyRate(SourceMixin, MeanMetric):
 
 
 class Pinc(SourceMixin, MeanMetric):
-    """PINC (Chen and Dolan, 2011): share of the output's different n-grams that are not in the source, as a percentage.
+    """PINC (Chen and Dolan, 2011): percentage of the output's distinct n-grams that are not in the source.
 
-    It is the mean over the orders 1 to 4 for which the output is long enough, and then over sentences. An empty output
+    It is averaged over the orders 1 to 4 for which the output is long enough, and then over sentences. An empty output
     scores 0.
     """
 
@@ -53,9 +53,9 @@ class Pinc(SourceMixin, MeanMetric):
 
 
 class ExactMatch(MeanMetric):
-    """Share of inputs one of whose references equals one of the k best outputs (CopyNet paper, sections 5.1 and 5.3).
+    """Share of inputs for which one of the k best outputs equals a reference (CopyNet paper, sections 5.1 and 5.3).
 
-    Tokens between spaces are compared, and case matters.
+    Tokens are separated by spaces, and case matters.
 
     Args:
         k: number of entries of the n-best list that count.
@@ -74,7 +74,7 @@ class ExactMatch(MeanMetric):
 
 
 class LengthRatio(RatioMetric):
-    """Tokens of the output over tokens of the reference (of the closest length, as in BLEU), over the whole corpus."""
+    """Tokens of all outputs divided by tokens of all references (the closest reference in length, as in BLEU)."""
 
     direction = None
     scale = 1.0
@@ -83,14 +83,17 @@ class LengthRatio(RatioMetric):
         super().__init__(label, tokenize, lowercase)
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[float]:
-        """Return (output length, length of the closest reference, or of the shorter of two, as in BLEU)."""
+        """Return the lengths of the output and of the closest reference.
+
+        Of two equally close ones, the shorter counts.
+        """
         length, *others = (len(text.split()) for text in (hypothesis, *ref_kwargs["references"]))
         closest = min(others, key=lambda other: (abs(other - length), other))
         return [float(length), float(closest)]
 
 
 class SourceLengthRatio(SourceOnlyMixin, LengthRatio):
-    """Tokens of the output over tokens of the source: the compression ratio of simplification and summarisation."""
+    """Tokens of the output divided by tokens of the source (compression ratio of simplification and summarisation)."""
 
 
 class Novelty(SourceMixin, RatioMetric):
@@ -156,11 +159,11 @@ class Diversity(MeanMetric):
 
 
 class Distinct(OwnMetric):
-    """distinct-n: different n-grams over n-grams of the whole output, as a percentage.
+    """distinct-n: distinct n-grams divided by all n-grams of the whole output, as a percentage.
 
-    Sets of n-grams cannot be added up, so there is neither an interval nor a test. The score also falls with the size
-    of the test set, so compare only scores on the same set. The value of a sentence is computed from that sentence
-    alone.
+    Numbers of distinct n-grams cannot be added up, so there is neither an interval nor a test. The score also falls
+    with the size of the test set, so compare only scores on the same set. The value of a sentence is computed from this
+    sentence alone.
     """
 
     direction = None

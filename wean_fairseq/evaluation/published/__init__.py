@@ -1,4 +1,4 @@
-"""Published score tables, which are shown next to our own scores, with the source and the scorer of every row.
+"""Published score tables, with the source and the scorer of every row. They are shown next to our own scores.
 
 The numbers were computed on the papers' data by the scorer of each row, not by this package. ``wean-evaluate
 paper-tables`` prints them next to our results. Each paper has one TOML file.
@@ -26,9 +26,9 @@ class PublishedColumn(Struct):
     """A column of a published table.
 
     Attributes:
-        keys: our scores that follow the same protocol, by their names in ``wean-evaluate --json``. The first key that a
-            result contains is shown. Empty if wean-evaluate does not compute such a score.
-        own: the name of our score, if it is not quite the same.
+        keys: keys in ``wean-evaluate --json`` of our scores that follow the same protocol. The first key that a result
+            contains is used. Empty if wean-evaluate computes no such score.
+        own: name of our score, if its definition differs slightly.
         decimals: number of decimals in the paper.
     """
 
@@ -53,12 +53,12 @@ class PublishedRow(Struct):
     """The published numbers of one system on one data set.
 
     Attributes:
-        scores: one number per column. None (NaN in the file) if the paper reports no number.
+        scores: one number per column. None (NaN in the file) if the paper does not report the number.
         origin: who ran the system, and the source of the paper's number. Empty = origin of the table.
         scorer: key of `SCORERS`. Empty = scorer of the table.
         runs: names of the system in our result files. Empty if it is not implemented here (reported, not run).
         outputs: name of the file of its released outputs. Empty if none were released.
-        experiments: name patterns of the result files that contain this system, if they differ from the table's.
+        experiments: name patterns of the result files with this system, if they differ from the patterns of the table.
         command: command that scores the system, if it is not the command of the table.
     """
 
@@ -81,14 +81,15 @@ class PublishedTable(Struct):
         source: paper and table.
         columns: the columns in the paper's order.
         rows: data set -> system -> published numbers, in the paper's order.
-        origin: origin of the rows that do not name their own.
-        scorer: scorer of the rows that do not name their own.
-        preset: the preset of this package that follows its protocol most closely. Empty = no output scores,
-            ``standard`` = a protocol that no preset follows.
-        references: number of references of the published scores of released outputs. 0 = none were released.
-        experiments: data set -> patterns of the names of our results on it.
+        origin: origin of the rows that name no origin themselves.
+        scorer: scorer of the rows that name no scorer themselves.
+        preset: the preset of this package that is closest to the table's protocol. Empty = the table contains no output
+            scores. ``standard`` = no preset follows the protocol.
+        references: number of references with which the published scores of released outputs were computed. 0 = no
+            outputs were released.
+        experiments: data set -> name patterns of our results on it.
         commands: data set -> command that measures our scores, in Markdown. ``{system}`` is replaced by the systems.
-        beside: additional scores of ours, without which the paper's columns would mislead.
+        beside: additional scores from us, without which the paper's columns would be misleading.
     """
 
     source: str
