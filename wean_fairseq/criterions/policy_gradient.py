@@ -226,7 +226,7 @@ def draw(
 
     Returns:
         Words including the given words, (B, T'), padded after the end symbol. A sentence that reached the maximum
-            length has no end symbol.
+        length has no end symbol.
     """
     # Sampling uses no dropout, and the search's steps, which are cheaper than a full forward for every word.
     training = model.training

@@ -132,7 +132,7 @@ class VocabularyScores:
 
         Returns:
             The sums (best first), words, and hypotheses (numbered within the sentence) of the continuations, each of
-                shape (B, M).
+            shape (B, M).
         """
         # First rank the blocks of all hypotheses of a sentence by their best total. The M best words must be in the M
         # best blocks, because M better words precede every other block.
