@@ -198,7 +198,7 @@ def exit_status(program: str, work: Callable[[], str | int | None]) -> int:
 
     Returns:
         The number that ``work`` returns, or 0. 2 after a user's error, which is printed in one sentence. `BROKEN_PIPE`
-            if the reader of the text has closed the pipe. `INTERRUPTED` after Ctrl-C.
+        if the reader of the text has closed the pipe. `INTERRUPTED` after Ctrl-C.
     """
     try:
         result = work()

@@ -230,7 +230,7 @@ def draw(
 
     Returns:
         Words including the given words, (B, T'), padded after the end symbol. A sentence that reached the maximum
-            length has no end symbol.
+        length has no end symbol.
     """
     # Samples are drawn without dropout and with the steps of the search, which are cheaper than a full forward for
     # every word.

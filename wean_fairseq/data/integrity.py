@@ -63,8 +63,6 @@ def check_binary(prefix: Path, size: int) -> None:
     if index.startswith((IndexedDataset._HDR_MAGIC, HuffmanMMapIndex._HDR_MAGIC)):  # fairseq's other formats
         return
     dtype, sentences, words = _read_index(index, index_file)
-    if not sentences:
-        raise UserError(f"{prefix} has no sentences: give fairseq-preprocess a text that has some.")
     actual, expected = binary_file.stat().st_size, words * dtype.itemsize
     if actual != expected:
         raise UserError(f"{binary_file} has {actual} bytes, but its index expects {expected}: {_ADVICE}.")

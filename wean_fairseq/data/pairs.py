@@ -183,8 +183,6 @@ def check_pairs(prefix: str, sides: dict[str, Dictionary], dataset_impl: str | N
         raise UserError(
             f"the sides of this data do not pair up: {line_counts}; align the text files and preprocess again."
         )
-    if not all(map(len, lengths.values())):
-        raise UserError(f"{prefix}.* have no sentences: give fairseq-preprocess a text that has some.")
     for name, sizes in lengths.items():
         empty = np.flatnonzero(sizes <= 1) + 1  # an empty line contains only the end symbol
         if empty.size and not keep_empty:

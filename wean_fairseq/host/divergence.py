@@ -41,6 +41,7 @@ def describe(samples: list[dict[str, Any]], where: str, what: str) -> str:
     shown = name_some(numbers, _SHOWN) or "of unknown numbers"
     return (
         f"training diverged at {where}: {what}, for the batch with the sentences {shown} (counted "
-        "from 0). No checkpoint was changed (crash.pt, if one was saved, is only for debugging): look at these "
-        "sentences, lower --lr, or give --clip-norm 5, and run again to resume from the last checkpoint."
+        "from 0). No checkpoint was changed (crash.pt, if one was saved, is only for debugging). The cause is in these "
+        "sentences or in earlier updates: look at the sentences and at the options of the optimizer, such as --lr and "
+        "--clip-norm, and run again to resume from the last checkpoint."
     )

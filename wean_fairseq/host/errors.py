@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import Any
 
 import torch
+from fairseq.registry import REGISTRIES
+from hydra.errors import HydraException
 
 from ..errors import explanations, printable, sentence_of
 
@@ -24,6 +26,7 @@ _NO_GPU = re.compile(r"not compiled with CUDA|no NVIDIA driver|No CUDA GPUs")  #
 _REFUSING = {"fairseq", "fairseq_cli", "numpy"}
 _OF_OPTIONS = re.compile(
     r"(?:^|[\s(])--[a-z]|Seed must be|min_len cannot|post_process option|Model file not found|world size is"
+    "|Dataset not found|same number of examples"
 )
 
 
@@ -33,8 +36,7 @@ def show_errors_as_sentences() -> None:
     ``WEAN_TRACEBACK=1`` shows the traceback.
     """
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # otherwise Hydra prints a traceback of each error itself
-    if explain not in explanations:
-        explanations.append(explain)
+    explanations.extend(function for function in (_explain_part, explain) if function not in explanations)
     if getattr(sys.excepthook, "func", None) is not _report:
         sys.excepthook = functools.partial(_report, sys.excepthook)
 
@@ -51,6 +53,19 @@ def _report(
         for handler in logging.getLogger("fairseq_cli.train").handlers:
             if isinstance(handler, logging.FileHandler):  # the handler of --log-file
                 handler.handle(logging.makeLogRecord({"msg": line}))
+
+
+def _explain_part(error: BaseException) -> str | None:
+    """Explain any error in fairseq's code of a tokenizer, BPE or score, and values that Hydra does not accept."""
+    reason = printable(" ".join(str(error).split())).lstrip("* ")[:200] or type(error).__name__
+    if isinstance(error, HydraException):
+        return f"an option has a wrong value or none ({reason}): see --help."
+    kinds = {type(frame.f_locals.get("self")) for frame, _ in walk_tb(error.__traceback__)}
+    for option in ("tokenizer", "bpe", "scoring"):
+        for name, kind in REGISTRIES[option]["registry"].items():
+            if kind in kinds and kind.__module__.startswith("fairseq."):
+                return f"--{option} {name} cannot be used ({reason}): give the options, files and packages it needs."
+    return None
 
 
 def explain(error: BaseException) -> str | None:

@@ -1,6 +1,7 @@
 """Files and lines that fairseq reads in its own way."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ..data.typed_text import read_typed_lines
@@ -28,6 +29,14 @@ def alignment_words(original: Original, path: str | None) -> Any:
     except OSError as error:
         reason = str(error.strerror)
     raise UserError(f"--replace-unk {path} cannot be read ({reason}): give a word and its replacement in each line.")
+
+
+def open_split(original: Original, path: str, impl: str, *args: Any, **kwargs: Any) -> Any:
+    """Open the prepared text of a split. Raise ``UserError`` if it has no sentences, on which fairseq fails."""
+    file = Path(path if impl == "raw" else f"{path}.bin")
+    if file.is_file() and not file.stat().st_size:
+        raise UserError(f"{path} has no sentences: give fairseq-preprocess a text that has some.")
+    return original(path, impl, *args, **kwargs)
 
 
 def refuse_fasta(_original: Original, _dataset: Any, path: str) -> NoReturn:

@@ -233,7 +233,7 @@ class MtaLstmEncoder(SourceEncoder):
 
         Returns:
             ``topics`` (B, k, E), zero in slots without a topic; ``topic_padding_mask`` (B, k); ``slot`` (B, S), see
-                ``TopicWords``; ``importance`` phi (B, k), with coverage.
+            ``TopicWords``; ``importance`` phi (B, k), with coverage.
 
         Raises:
             UserError: if there are more topics than slots, or if required lengths are missing.

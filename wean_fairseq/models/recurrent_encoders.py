@@ -27,8 +27,8 @@ class WordEncoder(SourceEncoder):
 
         Returns:
             ``encoder_out`` (B, S, D * H) in the order of ``src_tokens``, zero at padding except for a ``ResidualLstm``,
-                and ``encoder_padding_mask`` (B, S). The second value is the network's final state, (L * D, B, H), which
-                is a pair except for a GRU.
+            and ``encoder_padding_mask`` (B, S). The second value is the network's final state, (L * D, B, H), which
+            is a pair except for a GRU.
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         words = self.dropout(self.embed_tokens(self.known_words(src_tokens)))  # (B, S, E)

@@ -64,7 +64,7 @@ def run_over_words(rnn: nn.LSTM | nn.GRU, inputs: Tensor, padding_mask: Tensor) 
 
     Returns:
         The outputs at the words' positions, zero at padding, (B, S, D * H). The second value is the final state after a
-            sentence's last word (backwards: after its first word), (L * D, B, H). For an LSTM it is the pair (h, c).
+        sentence's last word (backwards: after its first word), (L * D, B, H). For an LSTM it is the pair (h, c).
     """
     length = padding_mask.size(1)
     # Packing requires that the words are on the left. The outputs are moved back to the positions of the words, so that

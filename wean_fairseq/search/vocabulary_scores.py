@@ -136,7 +136,7 @@ class VocabularyScores:
 
         Returns:
             The sums (best first), words, and hypotheses (numbered within the sentence) of the continuations, each of
-                shape (B, M).
+            shape (B, M).
         """
         # First, rank the blocks of all hypotheses of a sentence by their best total. The M best words must be in the M
         # best blocks, because each of these blocks contains a word that is better than every word in the other blocks.

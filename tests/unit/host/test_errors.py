@@ -9,10 +9,13 @@ import sys
 import pytest
 import torch
 from fairseq import search
-from fairseq.data import Dictionary, data_utils, plasma_utils
+from fairseq.data import Dictionary, data_utils, encoders, plasma_utils
 from fairseq.dataclass.configs import DistributedTrainingConfig
 from fairseq.distributed.utils import _infer_single_node_init
 from fairseq.optim.lr_scheduler.tri_stage_lr_scheduler import TriStageLRSchedule, TriStageLRScheduleConfig
+from fairseq.scoring import _build_scorer
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
 
 from tests.model_contract import make_dictionary
 from wean_fairseq.errors import UserError, sentence_of
@@ -86,6 +89,57 @@ def test_a_missing_gpu_and_a_missing_package_are_a_sentence(monkeypatch):
     assert said is not None and "needs what is not here: please run pip install pyarrow to use" in said
     said = sentence_of(AssertionError("Torch not compiled with CUDA enabled"))
     assert said is not None and "needs what is not here: Torch not compiled with CUDA" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reason"),
+    [
+        ("subword_nmt", {}, "Missing mandatory value: bpe_codes"),
+        ("subword_nmt", {"bpe_codes": "missing"}, "file missing not found"),
+        ("fastbpe", {}, "Missing mandatory value: bpe_codes"),
+        ("sentencepiece", {}, "Missing mandatory value: sentencepiece_model"),
+        ("byte_bpe", {}, "Missing mandatory value: sentencepiece_model_path"),
+        ("hf_byte_bpe", {}, "Missing mandatory value: bpe_vocab"),
+        ("gpt2", {"gpt2_encoder_json": "missing"}, "file missing not found"),
+    ],
+)
+def test_a_byte_pair_encoding_that_cannot_be_built_is_named(name, options, reason):
+    """The reasons are those of OmegaConf and fairseq."""
+    cfg = OmegaConf.create({"_name": name, **options})
+    said = sentence_of(raised(encoders.build_bpe, cfg))
+    assert said is not None and said.startswith(f"--bpe {name} cannot be used ({reason}"), said
+    assert said.endswith("): give the options, files and packages it needs.")
+
+
+@pytest.mark.parametrize(
+    ("build", "option", "name", "package"),
+    [
+        (encoders.build_tokenizer, "tokenizer", "nltk", "nltk.tokenize"),
+        (encoders.build_tokenizer, "tokenizer", "moses", "sacremoses"),
+        (_build_scorer, "scoring", "bert_score", "bert_score"),
+        (_build_scorer, "scoring", "wer", "editdistance"),
+        (_build_scorer, "scoring", "meteor", "nltk"),
+    ],
+)
+def test_a_tokenizer_or_score_without_its_package_is_named(monkeypatch, build, option, name, package):
+    monkeypatch.setitem(sys.modules, package, None)  # Python then treats it as not installed
+    said = sentence_of(raised(build, OmegaConf.create({"_name": name})))
+    assert said is not None and said.startswith(f"--{option} {name} cannot be used (Please install "), said
+
+
+def test_a_tokenizer_that_fails_on_a_text_is_named():
+    tokenizer = encoders.build_tokenizer(OmegaConf.create({"_name": "nltk"}))
+    tokenizer.word_tokenize = lambda text: ours(LookupError("\n****\n  Resource x not found.\n"))
+    said = sentence_of(raised(tokenizer.encode, "a"))
+    assert said.startswith("--tokenizer nltk cannot be used (Resource x not found.): give the options, files")
+
+
+def test_a_value_that_hydra_does_not_accept_is_a_sentence():
+    """fairseq-generate passes source_lang=null to --tokenizer moses if no language is given."""
+    said = sentence_of(HydraException("Error merging override tokenizer.source_lang=null"))
+    assert said == (
+        "an option has a wrong value or none (Error merging override tokenizer.source_lang=null): see --help."
+    )
 
 
 def test_a_limit_on_files_without_a_name_is_a_sentence():

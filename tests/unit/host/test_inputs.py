@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 from fairseq import options, utils
+from fairseq.data import indexed_dataset
 from fairseq_cli import interactive
 from fairseq_cli import preprocess as preprocess_cli
 
@@ -22,6 +23,16 @@ def test_replace_unk_without_a_file_means_the_word_itself(tmp_path):
     assert utils.load_align_dict(None) is None
     (tmp_path / "words.txt").write_text("cat dog\n")
     assert utils.load_align_dict(str(tmp_path / "words.txt")) == {"cat": "dog"}
+
+
+@pytest.mark.parametrize(("impl", "suffix"), [("mmap", ".bin"), ("cached", ".bin"), ("lazy", ".bin"), ("raw", "")])
+def test_a_split_without_sentences_is_named(tmp_path, impl, suffix):
+    """fairseq-preprocess writes an empty file for an empty text."""
+    prefix = str(tmp_path / "valid.src-tgt.src")
+    assert indexed_dataset.make_dataset(prefix, impl, dictionary=None) is None
+    (tmp_path / f"valid.src-tgt.src{suffix}").touch()
+    with pytest.raises(UserError, match=re.escape(f"{prefix} has no sentences: give fairseq-preprocess a text")):
+        indexed_dataset.make_dataset(prefix, impl, dictionary=None)
 
 
 @pytest.mark.parametrize("origin", ["fairseq_cli.interactive", "the.script.of.a.user"])
