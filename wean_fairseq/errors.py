@@ -26,6 +26,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def one_line(error: BaseException) -> str:
+    """Return the message of an error on one line, with control characters escaped."""
+    return printable(" ".join(str(error).split()))
+
+
 def shown(value: object) -> str:
     """Return the ``repr`` of a value of any type, or the name of its type if its ``repr`` fails.
 
@@ -93,7 +98,6 @@ def sentence_of(error: BaseException) -> str | None:
         )
     may_lack_memory = isinstance(error, RuntimeError | ImportError | OSError | SystemError)
     if isinstance(error, MemoryError) or (may_lack_memory and _NO_MEMORY.search(str(error))):
-        message = printable(" ".join(str(error).split()))
-        reason = message[:200] or "none is left"
+        reason = one_line(error)[:200] or "none is left"
         return f"there is not enough memory ({reason}): give smaller files, sizes or batches, or allow more memory."
     return next(filter(None, (explain(error) for explain in explanations)), None)

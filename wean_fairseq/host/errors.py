@@ -17,7 +17,7 @@ import torch
 from fairseq.registry import REGISTRIES
 from hydra.errors import HydraException
 
-from ..errors import explanations, printable, sentence_of
+from ..errors import explanations, one_line, sentence_of
 
 # torch's messages if the process at the other end of a connection has ended or does not answer.
 _LOST = ("closed by peer", "reset by peer", "Broken pipe", "imed out", "Connection refused")
@@ -57,7 +57,7 @@ def _report(
 
 def _explain_part(error: BaseException) -> str | None:
     """Explain any error in fairseq's code of a tokenizer, BPE or score, and values that Hydra does not accept."""
-    reason = printable(" ".join(str(error).split())).lstrip("* ")[:200] or type(error).__name__
+    reason = one_line(error).lstrip("* ")[:200] or type(error).__name__
     if isinstance(error, HydraException):
         return f"an option has a wrong value or none ({reason}): see --help."
     kinds = {type(frame.f_locals.get("self")) for frame, _ in walk_tb(error.__traceback__)}
@@ -70,7 +70,7 @@ def _explain_part(error: BaseException) -> str | None:
 
 def explain(error: BaseException) -> str | None:
     """Return the sentence that is shown instead of a traceback, or ``None`` for an unknown error."""
-    message = printable(" ".join(str(error).split()))
+    message = one_line(error)
     place, function = _raised_by(error)
     module = place.partition(".")[0]
     is_no_package = module == "fairseq" and isinstance(error, ImportError) and "install" in message
