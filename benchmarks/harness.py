@@ -179,7 +179,7 @@ def write_as_measured(
 ) -> None:
     """Add each of ``tables`` to ``data`` by name.
 
-    The report is printed, and written after each table, so that an interruption loses nothing that was measured.
+    The report is printed, and written after each table, so that measurements are kept after an interruption.
     """
     lines = report(data)
     for measured in tables:

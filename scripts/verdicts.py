@@ -4,8 +4,8 @@ A comparison states that one system is above another by the main metric of its p
 judged in three steps:
 
 1. `find_obstacles` looks for reasons why the runs allow no conclusion. For example, trainings may be incomplete, their
-   budgets may differ, or there may be fewer than three runs. A comparison with such a reason is undecided, whatever the
-   scores are.
+   budgets may differ, or there may be fewer than three runs. A comparison with such a reason is undecided, even if
+   its difference is large.
 2. `measure` computes the difference of the means over runs, its standard error and its p-value. The p-values of all
    comparisons of a paper are corrected together by Holm's method.
 3. `judge` compares the difference and its 95 % interval with 0 and with half of the published difference.

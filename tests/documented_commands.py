@@ -214,7 +214,7 @@ def check_pip(command: Command) -> None:
 
 
 def check_fairseq(command: Command, own_archs: set[str]) -> None:
-    """Parse a command as fairseq does, including choices and types of values. ``...`` stands for omitted arguments.
+    """Parse a command as fairseq does, including choices and types of values. ``...`` marks omitted arguments.
 
     Args:
         command: a command of fairseq.

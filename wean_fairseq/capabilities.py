@@ -1,6 +1,6 @@
 """Capabilities of models beyond scoring words.
 
-Tasks, criterions and the search know nothing else about a model family.
+Tasks, criterions and the search use no other knowledge about a model family.
 """
 
 from collections.abc import Iterable

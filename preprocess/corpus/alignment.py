@@ -108,7 +108,7 @@ def _bounds(source: Side, target: Side) -> list[tuple[int, int]]:
 def _batch(source: Side, target: Side, low: int, high: int, vocabulary: int) -> _Batch:
     """Return the cells of the pairs from ``low`` to ``high``.
 
-    The first cell of a target word stands for no source word.
+    The first cell of a target word represents its alignment with no source word.
     """
     m, n = source.lengths[low:high], target.lengths[low:high]
     pair = np.repeat(np.arange(high - low), n)  # the pair that contains each target word

@@ -19,7 +19,7 @@ wean_fairseq.register()  # for the safe loader, because checkpoints with --eval-
 
 ROOT = Path(__file__).resolve().parents[2]
 USER_DIR = str(ROOT / "wean_fairseq")
-# The commands of the environment in which the tests run, whatever PATH is.
+# The commands of the environment in which the tests run. It does not depend on PATH.
 BIN = Path(sys.executable).parent
 TIMEOUT = 900
 

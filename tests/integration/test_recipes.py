@@ -119,7 +119,7 @@ def test_progress_reports_what_it_cannot_use_in_one_sentence(tmp_path, arguments
 def test_progress_says_how_long_the_whole_training_will_take(monkeypatch, capsys):
     """Ten updates took 70 s, and ten of 2 x 25 updates are left.
 
-    Therefore 70 s remain, whatever happened before this start.
+    Therefore 70 s remain. Work before this start does not count.
     """
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)

@@ -185,7 +185,7 @@ def test_what_fairseq_writes_is_copied():
 
 
 def test_fairseq_is_given_the_copy(tmp_path):
-    """fairseq gets the copy, whatever type of dictionary is in the file."""
+    """fairseq gets the copy, even if the dictionary in the file is of another type."""
     path = tmp_path / "checkpoint.pt"
     model = collections.OrderedDict(_name="wean_lstm")
     torch.save(state(cfg={"model": model, "task": {"_name": "paraphrase"}}), path)
