@@ -153,6 +153,13 @@ check_run() {
     [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||
       die "$entry is not a file, or is a link to one outside of the run directory: remove it, and start again."
   done < <(find "$root" -mindepth 1 -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
+  # `command` records a training. The scores of all seeds would replace those of a run without SEEDS, and conversely.
+  entry=$(find "$root" -mindepth 1 -maxdepth 6 -name 'seed[0-9]*' -prune -o -type f -name command -print -quit)
+  [[ -z $SEEDS || -z $entry ]] ||
+    die "$TABLE has a training without SEEDS: leave SEEDS out, or set RUN to another directory."
+  entry=$(find "$root" -mindepth 3 -maxdepth 6 -path "*/seed[0-9]*/*" -type f -name command -print -quit)
+  [[ -n $SEEDS || ${entry#"$root/"} != seed[0-9]* ]] ||
+    die "$TABLE has trainings with SEEDS: give SEEDS again, or set RUN to another directory."
 }
 
 # need_number NAME VALUE LEAST: check that VALUE is empty or a whole number of at least LEAST.

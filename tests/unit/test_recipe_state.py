@@ -57,6 +57,24 @@ def test_a_job_array_replaces_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("training", "seeds", "message"),
+    [
+        ("wean_lstm", "1 2", "has a training without SEEDS: leave SEEDS out"),
+        ("ds1/wean_lstm/tries/lr-0.1,dropout-own", "1", "has a training without SEEDS: leave SEEDS out"),
+        ("seed1/wean_lstm", "", "has trainings with SEEDS: give SEEDS again"),
+        ("seed1/ds1/wean_lstm/tries/lr-0.1,dropout-own", "", "has trainings with SEEDS: give SEEDS again"),
+    ],
+)
+def test_a_run_keeps_its_kind_of_seeds(tmp_path, training, seeds, message):
+    """Otherwise the scores of all seeds would replace the scores of the run without SEEDS, or the opposite."""
+    command = tmp_path / "run" / training / "command"
+    command.parent.mkdir(parents=True)
+    command.touch()
+    assert message in sentence(bash(tmp_path, ":", SEEDS=seeds))
+    assert bash(tmp_path, ":", SEEDS="" if seeds else "1 2").returncode == 0
+
+
+@pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("EPOCHS", "abc", f"EPOCHS {WHOLE} 1 and at most 999999999, but is abc."),
