@@ -240,3 +240,14 @@ def test_a_large_file_without_holes_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_LARGE", 10)
     (tmp_path / "a").write_bytes(b"a" * 11)
     assert sha256_of(tmp_path / "a") == hashlib.sha256(b"a" * 11).hexdigest()
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": 2, "a": 1}', '[{"x": {"a": 1, "a": 2}}]'])
+def test_a_repeated_key_is_refused(text):
+    """Python keeps the last value of a key that is repeated, and would hide the mistake of a person who edits the file."""
+    with pytest.raises(ValueError, match="it has 'a' more than once"):
+        files.parse_json(text)
+    assert files.parse_json(text.replace('"a"', '"c"', 1)) is not None
