@@ -271,7 +271,7 @@ def draw_curves(histories: list[TrainingLog], metrics: Sequence[str], *, trainin
 
 def _draw_curve(panel: Any, history: TrainingLog, metric: str, style: tuple[str, str, str], training: bool) -> None:
     colour, marker, dashes = style
-    name = displayable(history.name)
+    name = labels([history.name], 44)[0]
     points = history.validations(metric)
     steps = [point for point in history.train if metric in point.values] if training else []
 

@@ -170,6 +170,13 @@ def test_curves_have_a_title_and_an_axis_with_the_unit(log):
     assert [panel.get_ylabel() for panel in figure.axes] == [f"validation {name} (bits per token)" for name in names]
 
 
+def test_a_long_name_is_cut_in_the_legend(log):
+    """A name of 5,000 characters would leave no room for the curves. A label of a figure has at most 44 characters."""
+    figure = draw_curves([read_history("W" * 5000, log(SIMPLE))], ["loss"])
+    (name,) = (text.get_text() for text in figure.axes[0].get_legend().get_texts())
+    assert name == "W" * 43 + "…"
+
+
 def test_command_line_writes_picture_and_numbers(log, tmp_path, capsys):
     stem = tmp_path / "curves"
     logs = [f"WEAN={log(SIMPLE)}", f"Seq2seq={log(JSON, 'other.log')}"]
