@@ -31,7 +31,7 @@ from ..checkpoints.loading import Loaded, chosen_search
 from ..data.topics import SEPARATOR
 from ..data.typed_text import are_known
 from ..errors import UserError
-from ..storage.search import TASK_OPTIONS, options_line
+from ..storage.search import TASK_OPTIONS, kinds_of, options_line
 from ..text import Text
 from ..text.casing import CASE_MARK
 from .arguments import OF_CALLS, check_names, check_numbers
@@ -69,11 +69,6 @@ def _sentences(text: object) -> list[str]:
         if not isinstance(sentence, str):
             raise UserError(f"the text is {sentence!r:.40}: give a string, or a list of strings.")
     return sentences
-
-
-def _replaces_preset(options: Mapping[str, Any]) -> bool:
-    """Return whether the options select a kind of search that no paper's preset uses."""
-    return bool(options.get("sampling") or options.get("constraints") or options.get("diverse_beam_groups", -1) > 0)
 
 
 @contextmanager
@@ -189,7 +184,7 @@ class TextModel:
         given = {"n_best": n_best, **({} if beam is None else {"beam": beam}), **generation}
         check_numbers(given)
         options = self._search_options(n_best, beam, generation)
-        task = {name: getattr(self.task.cfg, name, None) for name in TASK_OPTIONS if not _replaces_preset(options)}
+        task = {name: getattr(self.task.cfg, name, None) for name in TASK_OPTIONS if not kinds_of(Namespace(**options))}
         replace = {} if self.replaces_unknown != self.copies else {"replace_unk": self.replaces_unknown}
         chosen = {"beam": options["beam"], **chosen_search(options | replace, task)}
         return " ".join([*options_line(chosen), *["--constraints"] * bool(options.get("constraints"))])
@@ -293,7 +288,7 @@ class TextModel:
                 raise UserError(
                     f"there are {len(lines)} sentences, and constraints for {len(forced)}: give one list each."
                 )
-            if _replaces_preset({**self.search_options, **options}):
+            if kinds_of(Namespace(**{**self.search_options, **options})):
                 raise UserError("constraints are for beam search, without sampling and diverse beams: leave these out.")
             options["constraints"] = "ordered" if ordered else "unordered"
         # Only one search runs at a time in the whole process, because sampling uses the random numbers of the process,
@@ -415,7 +410,7 @@ class TextModel:
             options["max_len_b"] = max(options["max_len_b"], length)
         if self._generator is None or self._generator[0] != options:
             task = copy.copy(self.task)
-            if _replaces_preset(options):
+            if kinds_of(Namespace(**options)):
                 task.cfg = copy.copy(task.cfg)
                 task.cfg.search_preset = "fairseq"
             with quiet():

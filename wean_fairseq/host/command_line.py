@@ -15,6 +15,7 @@ from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
 from ..console import OneLineParser
 from ..errors import UserError, similar
+from ..storage.search import check_generation
 from .patches import Original
 
 _PACKAGE = __name__.partition(".")[0]
@@ -27,7 +28,8 @@ def parse_args_and_arch(
     """Parse a command line. ``--arch NAME --help`` lists the options of that arch.
 
     Raises:
-        UserError: if a name is wrong or missing, or a learning rate schedule lacks its length.
+        UserError: if a name is wrong or missing, a learning rate schedule lacks its length, or an option of a search is
+            invalid.
     """
 
     def error(message: str) -> NoReturn:
@@ -44,6 +46,8 @@ def parse_args_and_arch(
     values = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for it
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
+    if hasattr(values, "nbest") and values.task in _ours(TASK_REGISTRY):
+        check_generation(values, sys.maxsize, str(values.search_preset))  # before a model is loaded
     return parsed
 
 

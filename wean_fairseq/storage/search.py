@@ -54,7 +54,25 @@ RANGES: dict[str, tuple[float, float]] = {
     "sampling_topk": (-1, LARGEST),  # in fairseq -1 means no limit
     "diverse_beam_groups": (-1, LARGEST),
     "diverse_beam_strength": (-1e30, 1e30),
+    "diversity_rate": (-1, 1e30),
+    "lm_weight": (-1e30, 1e30),
 }
+# Kinds of search, of which fairseq runs only one: each option, and its value without an effect.
+_KINDS: dict[str, Any] = {"sampling": False, "diverse_beam_groups": -1, "match_source_len": False, "diversity_rate": -1}
+_KINDS |= {"constraints": None, "score_reference": False}
+# Options without an effect unless another one is set: the default, and the other option with its own default.
+_NEEDS: dict[str, tuple[float, str, Any]] = {
+    "sampling_topk": (-1, "sampling", False),
+    "sampling_topp": (-1, "sampling", False),
+    "diverse_beam_strength": (0.5, "diverse_beam_groups", -1),
+    "lm_weight": (0, "lm_path", None),
+}
+# Options of fairseq's other tasks, which have no effect here, and their defaults.
+_OF_OTHER_TASKS: dict[str, Any] = {"print_step": False, "retain_iter_history": False, "decoding_format": None}
+_OF_OTHER_TASKS |= {"iter_decode_max_iter": 10, "iter_decode_with_beam": 1, "iter_decode_eos_penalty": 0}
+_OF_OTHER_TASKS |= {"iter_decode_force_max_iter": False, "iter_decode_with_external_reranker": False}
+_OF_OTHER_TASKS |= {"beam_mt": 0, "max_len_a_mt": 0, "max_len_b_mt": 200, "lenpen_mt": 1, "eos_token": None}
+_COLDEST = 0.01  # lowest temperature of sampling. Below it, probabilities of words are 0 in float32
 # Maximum values of a search that is stored with a model.
 _STORED = {"beam": 200, "nbest": 200, "max_len_a": 10, "min_len": 2000}
 
@@ -62,7 +80,7 @@ _STORED = {"beam": 200, "nbest": 200, "max_len_a": 10, "min_len": 2000}
 def add_generation_options(group: argparse._ActionsContainer) -> None:
     """Add the options of ``GENERATION`` to a parser or one of its groups."""
     for name, (kind, metavar, text) in GENERATION.items():
-        flag = f"--{name.replace('_', '-')}"
+        flag = _flag(name)
         if kind is bool:
             group.add_argument(flag, action="store_true", help=text)
         else:
@@ -89,12 +107,18 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     add_generation_options(group)
 
 
-def check_generation(args: Any, words: int) -> None:
+def kinds_of(args: Any) -> list[str]:
+    """Return the names of the options that select another kind of search than beam search."""
+    return [name for name, default in _KINDS.items() if getattr(args, name, default) not in (default, None)]
+
+
+def check_generation(args: Any, words: int, preset: str = "fairseq") -> None:
     """Check the options of a search. Raise ``UserError`` if one is invalid. The message names it.
 
     Args:
         args: generation options.
         words: size of the target dictionary.
+        preset: value of ``--search-preset``.
     """
     for name, (least, most) in RANGES.items():
         check_range(name, values_of(getattr(args, name, None)), least, most)
@@ -102,14 +126,50 @@ def check_generation(args: Any, words: int) -> None:
         raise UserError("--unkpen must be a number, but is nan.")
     if getattr(args, "min_len", 1) > getattr(args, "max_len_b", 200) and not getattr(args, "max_len_a", 0):
         raise UserError(f"--min-len {getattr(args, 'min_len', 1)} is longer than --max-len-b {args.max_len_b} allows.")
-    if getattr(args, "constraints", None) and 2 * args.beam > words:
-        raise UserError(f"--beam {args.beam} is more than half of the {words} words of the model: lower it.")
-    if getattr(args, "print_step", False):
-        raise UserError("--print-step is for models that refine their outputs step by step: leave it out.")
-    _check_sampling(bool(getattr(args, "sampling", False)), args, words)
-    groups = getattr(args, "diverse_beam_groups", -1)
-    if groups > 0 and min(args.beam, words - 1) % groups:  # fairseq limits the beam to this width
-        raise UserError(f"--beam {args.beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
+    for name, default in _OF_OTHER_TASKS.items():
+        if getattr(args, name, default) != default:
+            raise UserError(f"{_flag(name)} is for models of other tasks and has no effect here: leave it out.")
+    if preset != "fairseq":
+        _check_preset(preset, args)
+    kinds = kinds_of(args)
+    if len(kinds) > 1:
+        raise UserError(f"{' and '.join(map(_flag, kinds))} are different kinds of search: give one of them.")
+    for name, (default, other, off) in _NEEDS.items():
+        if getattr(args, name, default) != default and getattr(args, other, off) == off:
+            raise UserError(f"{_flag(name)} is for {_flag(other)}: give both, or leave it out.")
+    _check_beam(args, words)
+    _check_sampling(args, words)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _check_beam(args: Any, words: int) -> None:
+    """Refuse a beam that is too narrow or too wide for other options."""
+    beam, groups = getattr(args, "beam", 5), getattr(args, "diverse_beam_groups", -1)
+    if getattr(args, "nbest", 1) > beam:
+        raise UserError(f"--nbest {args.nbest} is more than the {beam} hypotheses of --beam: raise --beam.")
+    if getattr(args, "constraints", None) and 2 * beam > words:
+        raise UserError(f"--beam {beam} is more than half of the {words} words of the model: lower it.")
+    if groups != -1:
+        check_range("diverse_beam_groups", [groups], 1)
+        if min(beam, words - 1) % groups:  # fairseq limits the beam to this width
+            raise UserError(f"--beam {beam} cannot be shared among --diverse-beam-groups {groups}: give a multiple.")
+
+
+def _check_preset(preset: str, args: Any) -> None:
+    """Refuse options that contradict the search of a paper."""
+    if getattr(args, "unkpen", 0) < 0:
+        raise UserError(f"--search-preset {preset} needs scores that only fall, so no negative --unkpen.")
+    if preset == "wean" and getattr(args, "lenpen", 1) not in (0, 1):
+        raise UserError(
+            f"--search-preset wean sums log-probabilities, which --lenpen {args.lenpen} contradicts: "
+            "leave --lenpen out, or use --search-preset fairseq."
+        )
+    others = kinds_of(args) + ["print_alignment"] * bool(getattr(args, "print_alignment", None))
+    if others:
+        raise UserError(f"--search-preset {preset} is plain beam search and does not go with {_flag(others[0])}.")
 
 
 def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
@@ -121,25 +181,26 @@ def check_stored(search: Mapping[str, Any], advice: str = "") -> None:
     """
     for name, value in search.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"--{name.replace('_', '-')} must be a finite number, but is {value}{advice}.")
+            raise UserError(f"{_flag(name)} must be a finite number, but is {value}{advice}.")
     for name, most in _STORED.items():
         value = search.get(name)
         if isinstance(value, int | float) and value > most:
-            raise UserError(f"a stored --{name.replace('_', '-')} must be at most {most}, but is {value}{advice}.")
+            raise UserError(f"a stored {_flag(name)} must be at most {most}, but is {value}{advice}.")
 
 
-def _check_sampling(sampling: bool, args: Any, words: int) -> None:
+def _check_sampling(args: Any, words: int) -> None:
     """Refuse numbers that leave no word to sample."""
     topk, topp = getattr(args, "sampling_topk", -1), getattr(args, "sampling_topp", -1.0)
     if topk != -1:
         check_range("sampling_topk", values_of(topk), 1)
-    if sampling and topk > words:
+    if topk > words:
         raise UserError(f"--sampling-topk {topk} is more than the {words} words of the dictionary.")
     if topp != -1 and not 0 < topp <= 1:
         raise UserError(f"--sampling-topp must be above 0 and at most 1, but is {topp}.")
-    if not sampling and (topk != -1 or topp != -1):
-        name = "topk" if topk != -1 else "topp"
-        raise UserError(f"--sampling-{name} is for --sampling: give both, or leave it out.")
+    if topk != -1 and topp != -1:
+        raise UserError("--sampling-topk and --sampling-topp limit the words in different ways: give one of them.")
+    if getattr(args, "sampling", False):
+        check_range("temperature", values_of(getattr(args, "temperature", None)), _COLDEST, RANGES["temperature"][1])
 
 
 def parse_search(text: str, name: str) -> dict[str, Any]:

@@ -18,13 +18,10 @@ from ..fields import option
 from ..search.fast_generator import FastSequenceGenerator
 from ..search.generator import PaperSequenceGenerator
 from ..search.vocabulary_scores import BF16, EXACT, INT8
-from ..storage.search import SEARCH_PRESETS, check_generation
+from ..storage.search import SEARCH_PRESETS, check_generation, kinds_of
 from .guarded import GuardedConfig, GuardedTask
 
 logger = logging.getLogger(__name__)
-
-# Search options with scores that violate the assumptions of the stopping rules.
-_OTHER_SEARCHES = ("sampling", "match_source_len", "constraints", "print_alignment", "score_reference")
 
 
 @dataclass
@@ -83,11 +80,11 @@ class SearchingTask(GuardedTask):
         replaces_unk = getattr(args, "replace_unk", None) is not None
         if replaces_unk and getattr(args, "print_alignment", None):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
-        if preset != "fairseq":
-            _check_plain_beam_search(preset, args, prefix_allowed_tokens_fn)
+        if prefix_allowed_tokens_fn is not None and (preset != "fairseq" or kinds_of(args)):
+            raise UserError("prefix_allowed_tokens_fn is for fairseq's beam search: remove the contradicting option.")
         # The maximum of --sampling-topk is the size of the vocabulary, so the options are checked here, where the
         # dictionary is known.
-        check_generation(args, len(self.target_dictionary))
+        check_generation(args, len(self.target_dictionary), preset)
         if preset == "wean":
             logger.info("search preset wean: scores are sums of log-probabilities, length penalty 0")
             args = Namespace(**{**_options(args), "lenpen": 0.0})
@@ -163,29 +160,8 @@ def _check_own_loop(models: list[torch.nn.Module], factors: str, preset: str, *,
 def check_search(options: dict[str, Any]) -> None:
     """Check search options by name before a model exists. Raise ``UserError`` if they contradict each other."""
     args = Namespace(**{**vars(GenerationConfig()), **options})
-    preset = options.get("search_preset", "fairseq")
-    if preset != "fairseq":
-        _check_plain_beam_search(preset, args, None)
-    check_generation(args, sys.maxsize)
+    check_generation(args, sys.maxsize, options.get("search_preset", "fairseq"))
 
 
 def _options(args: GenerationConfig | Namespace) -> dict[str, Any]:
     return dict(vars(args)) if isinstance(args, Namespace) else {str(key): args[key] for key in args}
-
-
-def _check_plain_beam_search(preset: str, args: GenerationConfig | Namespace, prefix_allowed_tokens_fn: Any) -> None:
-    if getattr(args, "unkpen", 0) < 0:
-        raise UserError(f"--search-preset {preset} needs scores that only fall, so no negative --unkpen.")
-    if prefix_allowed_tokens_fn is not None:
-        raise UserError(f"--search-preset {preset} is plain beam search: it takes no prefix_allowed_tokens_fn.")
-    if preset == "wean" and getattr(args, "lenpen", 1) not in (0, 1):
-        raise UserError(
-            f"--search-preset wean sums log-probabilities, which --lenpen {args.lenpen} contradicts: "
-            "leave --lenpen out, or use --search-preset fairseq."
-        )
-    conflicting = [name for name in _OTHER_SEARCHES if getattr(args, name, None)]
-    conflicting += ["diverse_beam_groups"] if getattr(args, "diverse_beam_groups", -1) > 0 else []
-    conflicting += ["diversity_rate"] if getattr(args, "diversity_rate", -1) > -1 else []
-    if conflicting:
-        flag = "--" + conflicting[0].replace("_", "-")
-        raise UserError(f"--search-preset {preset} is plain beam search and does not go with {flag}.")

@@ -74,6 +74,16 @@ def test_wrong_arguments_are_one_line_without_control_characters(words: list[str
     assert len(error.splitlines()) == 1 and error[:-1].isprintable()
 
 
+def test_a_search_is_checked_before_a_model_is_loaded():
+    """There is no model. fairseq-generate has other search options than other tasks of fairseq need."""
+    words = ["data", "--path", "nowhere.pt", "--beam", "4"]
+    with pytest.raises(UserError, match="--sampling and --diverse-beam-groups are different kinds of search"):
+        parse("generate", *words, "--task", "paraphrase", "--sampling", "--diverse-beam-groups", "2")
+    with pytest.raises(UserError, match="--search-preset wean is plain beam search and does not go with --sampling"):
+        parse("generate", *words, "--task", "paraphrase", "--search-preset", "wean", "--sampling")
+    assert parse("generate", *words, "--task", "translation_lev", "--print-step").print_step
+
+
 def test_the_task_of_the_model_is_required(tmp_path: Path):
     """fairseq would use ``translation``, which drops the sentences of the last batch, or raise a KeyError."""
     path = tmp_path / "checkpoint_best.pt"

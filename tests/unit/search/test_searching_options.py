@@ -1,6 +1,7 @@
 """With all generation options the task's search gives the same outputs as ``--stock-search``."""
 
 from argparse import Namespace
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -186,12 +187,43 @@ def test_a_training_step_frees_the_weights_that_the_last_validation_packed(monke
         ({"unkpen": float("nan")}, "--unkpen must be a number"),
         ({"sampling": True, "sampling_topk": 6}, "--sampling-topk 6 is more than the 5 words"),
         ({"sampling": True, "sampling_topp": 1.5}, "--sampling-topp must be above 0 and at most 1"),
+        ({"diverse_beam_groups": 0}, "--diverse-beam-groups must be 1 or more, but is 0"),
+        ({"diversity_rate": float("nan")}, "--diversity-rate must be from -1 to .*, but is nan"),
+        ({"lm_weight": float("nan"), "lm_path": "lm.pt"}, "--lm-weight must be from .*, but is nan"),
+        ({"nbest": 4, "beam": 3}, "--nbest 4 is more than the 3 hypotheses of --beam: raise --beam"),
+        ({"sampling": True, "temperature": 1e-30}, "--temperature must be from 0.01 to .*, but is 1e-30"),
+        ({"iter_decode_max_iter": 3}, "--iter-decode-max-iter is for models of other tasks and has no effect here"),
+        ({"lenpen_mt": float("nan")}, "--lenpen-mt is for models of other tasks"),
     ],
 )
 def test_a_search_out_of_range_is_refused(options, says):
     """A model folder contains search options, which are checked like the command line."""
     with pytest.raises(UserError, match=says):
         check_generation(Namespace(**options), words=5)
+
+
+# The values select the searches in fairseq's build_generator, which asserts that at most one of the first four is set.
+KINDS = {"sampling": True, "diverse_beam_groups": 2, "match_source_len": True, "diversity_rate": 0.0}
+KINDS |= {"constraints": "ordered", "score_reference": True}
+ALONE = {"sampling_topk": 3, "sampling_topp": 0.3, "diverse_beam_strength": 0.7, "lm_weight": 0.5}
+
+
+@pytest.mark.parametrize("pair", [*combinations(KINDS, 2)])
+def test_two_kinds_of_search_are_refused(pair):
+    for name in pair:
+        check_generation(Namespace(beam=2, **{name: KINDS[name]}), words=5)
+    first, second = (name.replace("_", "-") for name in pair)
+    with pytest.raises(UserError, match=f"^--{first} and --{second} are different kinds of search: give one of them"):
+        check_generation(Namespace(beam=2, **{name: KINDS[name] for name in pair}), words=5)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_an_option_without_the_one_that_it_belongs_to_is_refused(name):
+    """fairseq ignores the option, or ends with a traceback."""
+    with pytest.raises(UserError, match=f"^--{name.replace('_', '-')} is for --.*: give both, or leave it out"):
+        check_generation(Namespace(**{name: ALONE[name]}), words=5)
+    with pytest.raises(UserError, match="--sampling-topk and --sampling-topp limit the words in different ways"):
+        check_generation(Namespace(sampling=True, sampling_topk=3, sampling_topp=0.3), words=5)
 
 
 @pytest.mark.parametrize(
