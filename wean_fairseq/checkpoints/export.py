@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
@@ -37,7 +38,7 @@ from ..storage.files import (
 )
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.manifest import Damaged, Manifest, check_file
-from ..storage.search import SEARCH_FILE, TASK_OPTIONS, check_generation, check_stored, kept_search
+from ..storage.search import SEARCH_FILE, TASK_OPTIONS, check_generation, check_stored, kept_search, kinds_of
 from ..text.settings import BPE_CODES, EXAMPLE, MODEL_TEXT, TRUECASE_MODEL, WORDPIECES, Text, prepared_text, settings_of
 from . import dictionaries, writing
 from .card import CARD, write_card
@@ -112,17 +113,7 @@ def export(
     task_cfg |= sides_of(task_cfg, data)
     sources = _dictionary_files(task_cfg, data, state, str(checkpoint))
     prepared = prepared_text(data, text)
-    stored = kept_search(checkpoint)
-    search = stored | (search or {})
-    check_stored({name: search[name] for name in stored}, f": fix {Path(checkpoint).parent / SEARCH_FILE}")
-    if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
-        raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
-    # The task contains the options of this package's searches, and fairseq's generation options contain the rest.
-    task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
-    if search:
-        cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
-    if isinstance(cfg.get("generation"), dict):
-        check_stored(cfg["generation"])
+    _store_search(cfg, checkpoint, search or {})
     # The card is composed before the folder exists, so that an unreadable file of scores leaves no files behind.
     card = write_card(state, read_regular(sources[-1]).count(b"\n"), prepared, scores, note)
     try:
@@ -161,6 +152,25 @@ def _read_complete(checkpoint: str | Path) -> dict[str, Any]:
     kept = {"optimizer_history": history, "task_state": state.get("task_state") or {}}
     state |= checked_options(Path(checkpoint), kept, dict)
     return state
+
+
+def _store_search(cfg: dict[str, Any], checkpoint: str | Path, search: dict[str, Any]) -> None:
+    """Put the search options into the configuration. Raise ``UserError`` if no model can be used with them."""
+    stored, task_cfg = kept_search(checkpoint), cfg["task"]
+    search = stored | search
+    check_stored({name: search[name] for name in stored}, f": fix {Path(checkpoint).parent / SEARCH_FILE}")
+    if "essay_length" in search and task_cfg.get("_name") != "topic_essay":
+        raise UserError(f"--essay-length is for models of the task topic_essay, and {checkpoint} is not: leave it out.")
+    # The task contains the options of this package's searches, and fairseq's generation options contain the rest.
+    task_cfg |= {name: search.pop(name) for name in TASK_OPTIONS if name in search}
+    if search:
+        cfg["generation"] = {**(cfg.get("generation") or asdict(GenerationConfig())), **search}
+    if isinstance(cfg.get("generation"), dict):
+        try:  # also for a model that cannot be loaded here, because its BERT is missing
+            check_stored(cfg["generation"])
+            check_generation(Namespace(**cfg["generation"]), sys.maxsize, _preset(task_cfg, cfg["generation"]))
+        except UserError as error:
+            raise UserError(f"{checkpoint} cannot be exported: {error}") from error
 
 
 def _check_free(folder: Path, overwrite: bool, documents: Mapping[str, str]) -> None:
@@ -230,12 +240,19 @@ def _verify(folder: Path, checkpoint: str, ctranslate2: bool) -> None:
     """Load the new folder as its users will, and convert the model. Raise ``UserError`` if that fails."""
     try:
         models, cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(folder)])
-        check_generation(cfg.generation, len(task.target_dictionary))
+        if hasattr(task.cfg, "search_preset"):
+            task.cfg.search_preset = _preset(task.cfg, cfg.generation)
+        task.build_generator(models, cfg.generation)
     except UserError as error:
         raise UserError(f"{checkpoint} cannot be exported: {str(error).replace(str(folder), checkpoint)}") from error
     if ctranslate2:
         convert(models[0].eval(), task, folder / CTRANSLATE2)
         _record_checksums(folder / CTRANSLATE2)
+
+
+def _preset(task_cfg: Any, generation: Any) -> str:
+    """Return the search preset that ``load`` uses: another kind of search replaces the stored one."""
+    return "fairseq" if kinds_of(Namespace(**generation)) else str(task_cfg.get("search_preset") or "fairseq")
 
 
 def _options_of_old_arch(cfg: dict[str, Any]) -> dict[str, Any]:

@@ -591,6 +591,27 @@ def test_a_search_that_takes_days_is_not_stored(tmp_path, option, value, most, c
     assert f"a stored --{option} must be at most {most}, but is {value}." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--sampling --diverse-beam-groups 2 --beam 4", "--sampling and --diverse-beam-groups are different kinds"),
+        ("--sampling --temperature 1e-30", "--temperature must be from 0.01 to 1e+30, but is 1e-30"),
+        ("--temperature 1e30", "a stored --temperature must be at most 1e+29, but is 1e+30"),
+        ("--diverse-beam-groups 0", "--diverse-beam-groups must be 1 or more, but is 0"),
+        ("--search-preset wean --lenpen 2", "--search-preset wean sums log-probabilities"),
+        ("--search-preset cdnpg-sampling --beam 60", "--beam must be less than 50, but is 60"),
+        ("--search-preset wean --sampling --temperature 0.5", None),  # sampling replaces the preset
+    ],
+)
+def test_a_search_with_which_a_model_cannot_be_used_is_not_exported(tmp_path, capsys, words, said):
+    """Each of these models was exported, and ``load`` or its first search refused it."""
+    folder = data_folder(tmp_path)
+    path = save_random_model(folder, "copynet", ["--task", "paraphrase", "--arch", "copynet", "--hidden-size", "4"])
+    arguments = [str(path), "--output", str(tmp_path / "e"), "--data", str(folder), *words.split()]
+    assert (cli.main_export(arguments), (tmp_path / "e").exists()) == ((0, True) if said is None else (2, False))
+    assert (said or "") in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("value", ["nan", "inf"])
 def test_a_stored_search_option_that_is_not_finite_is_named_with_its_file(tmp_path, data, value):
     saved(tmp_path / "a.pt")
