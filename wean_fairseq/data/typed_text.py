@@ -18,6 +18,7 @@ from .extended_vocabulary import num_base_words
 
 _LONGEST = 1 << 24  # maximum bytes of a line
 _MANY = 0.2  # maximum share of unknown words without a warning
+_MOST_FORCED = 500  # maximum number of words in the constraints of a line
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -91,6 +92,12 @@ def are_known(tokens: Tensor, dictionary: Any) -> list[bool]:
     """
     base = num_base_words(dictionary)
     return [index < base and index != dictionary.unk() for index in tokens.tolist()]
+
+
+def check_forced(words: int, place: str) -> None:
+    """Raise ``UserError`` for a line whose constraints have too many words. fairseq calls itself for each of them."""
+    if words > _MOST_FORCED:
+        raise UserError(f"{place}the constraints have {words} words: give at most {_MOST_FORCED} for a line.")
 
 
 def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:

@@ -29,7 +29,7 @@ from ..capabilities import capabilities_of
 from ..checkpoints.dictionaries import padding_words
 from ..checkpoints.loading import Loaded, chosen_search
 from ..data.topics import SEPARATOR
-from ..data.typed_text import are_known
+from ..data.typed_text import are_known, check_forced
 from ..errors import UserError
 from ..storage.search import TASK_OPTIONS, kinds_of, options_line
 from ..text import Text
@@ -328,7 +328,7 @@ class TextModel:
     def _constraints(self, phrases: Sequence[str], where: str) -> list[Tensor]:
         """Return the ids of the tokens of each phrase.
 
-        Raise ``UserError`` if a word is not in the dictionary.
+        Raise ``UserError`` if a word is not in the dictionary, or there are too many words.
         """
         if (
             isinstance(phrases, str)
@@ -347,6 +347,7 @@ class TextModel:
                     "model: choose other words."
                 )
             found.append(ids)
+        check_forced(sum(map(len, found)), where)
         return found
 
     @torch.no_grad()

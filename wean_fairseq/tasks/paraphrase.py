@@ -18,7 +18,7 @@ from ..data.extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMa
 from ..data.extra_inputs import ExtraInputs
 from ..data.input_kinds import PAIR_INPUTS, PairInputsConfig
 from ..data.pairs import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, is_raw_text, limit_pairs
-from ..data.typed_text import are_known, unknown_words_sentence
+from ..data.typed_text import are_known, check_forced, unknown_words_sentence
 from ..errors import UserError
 from ..fields import check_values, option, start_files
 from ..host.options import check_batches, check_model, check_task
@@ -400,7 +400,7 @@ class ParaphraseTask(SearchingTask):
         """Return a data set with the sentences that fairseq-interactive has read.
 
         Raises:
-            UserError: if a constraint contains a word that is not in the dictionary.
+            UserError: if a constraint has no word or a word that is not in the dictionary, or there are too many.
         """
         if constraints is not None:
             self._check_constraints(constraints)
@@ -419,18 +419,25 @@ class ParaphraseTask(SearchingTask):
         return self._typed_pairs
 
     def _check_constraints(self, constraints: torch.Tensor) -> None:
-        """Reject constraints (B, C), in fairseq's packed form, that contain words outside the dictionary."""
+        """Reject constraints (B, C), in fairseq's packed form, without words or with words outside the dictionary.
+
+        A row has the number of the constraints, and a 0 after each.
+        """
         dictionary = self.target_dictionary
-        for line, row in enumerate(constraints[:, 1:], start=self.typed.stop + 1):  # the first column contains a count
-            row_known = are_known(row, dictionary)
-            words = ", ".join(
-                dictionary[i] for i, is_known in zip(row.tolist(), row_known, strict=True) if not is_known
-            )
+        for line, row in enumerate(constraints, start=self.typed.stop + 1):
+            place = f"line {line} of the input"
+            ids = row[1:][row[1:] != 0]
+            row_known = zip(ids.tolist(), are_known(ids, dictionary), strict=True)
+            words = ", ".join(dictionary[i] for i, is_known in row_known if not is_known)
             if words:
                 raise UserError(
-                    f"line {line} of the input has constraints that are not in the dictionary: {words}. Use words "
+                    f"{place} has constraints that are not in the dictionary: {words}. Use words "
                     "(or pieces, if the model was trained on pieces) of the dictionary, or leave them out."
                 )
+            check_forced(len(ids), f"{place}: ")
+            phrases = "".join(f" {index}" for index in row[1:].tolist()).split(" 0")
+            if not all(phrases[: int(row[0])]):
+                raise UserError(f"{place} has a constraint without a word: give words after each tab.")
 
     def _set_typed_numbers(self, batch: dict[str, Any]) -> None:
         self._typed_numbers = batch["id"] + self.typed.start

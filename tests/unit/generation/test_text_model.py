@@ -268,6 +268,9 @@ def test_constraints_are_prepared_like_the_text(tmp_path):
         ("what", [7], r"the constraints are \[7\]: give a list of words or phrases"),
         (["what"], [7], "line 1: the constraints are 7: give a list of words or phrases"),
         (["what"], [{"way"}], "line 1: the constraints are {'way'}: give a list of words or phrases"),
+        ("what", ["way " * 1000], "the constraints have 1000 words: give at most 500 for a line"),
+        (["what", "how"], [["way"], ["way"] * 501], "line 2: the constraints have 501 words: give at most 500"),
+        ("what", ["way </s>"], "the constraint 'way </s>' has no word, or one that is not in the dictionary"),
         ("what", ["way " * 13], "the constraints of a line do not fit into the 12 words that an output may have: give"),
     ],
 )

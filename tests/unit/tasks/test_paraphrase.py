@@ -209,6 +209,40 @@ def test_an_unknown_word_of_a_constraint_is_named_with_its_line(data, written):
         task.build_dataset_for_inference(lines, [4, 4], constraints=pack_constraints([[], encoded]))
 
 
+@pytest.mark.parametrize("others", [[], ["w3"], ["w3", "w1 w2"]])
+def test_a_constraint_without_a_word_is_named_with_its_line(data, others):
+    """fairseq would raise an AssertionError, or write the words of the other constraints once more."""
+    task = make_task(data)
+    encoded = [
+        task.target_dictionary.encode_line(text, append_eos=False, add_if_not_exist=False) for text in (*others, "")
+    ]
+    for phrases in (encoded, encoded[::-1]):
+        with pytest.raises(UserError, match="line 2 of the input has a constraint without a word: give"):
+            task.build_dataset_for_inference(
+                [torch.tensor([*words(3), EOS])] * 2, [4, 4], constraints=pack_constraints([encoded[:-1], phrases])
+            )
+
+
+@pytest.mark.parametrize("written", ["</s>", "w1 <pad>", "<s>"])
+def test_a_symbol_is_no_constraint(data, written):
+    """The search writes neither of them within an output."""
+    task = make_task(data)
+    packed = pack_constraints([[task.target_dictionary.encode_line(written, append_eos=False, add_if_not_exist=False)]])
+    with pytest.raises(
+        UserError, match=f"line 1 of the input has constraints .* the dictionary: {written[-5:].strip()}"
+    ):
+        task.build_dataset_for_inference([torch.tensor([*words(3), EOS])], [4], constraints=packed)
+
+
+def test_constraints_of_too_many_words_are_refused(data):
+    """fairseq calls itself once for each word of a constraint, and Python allows 1,000 calls."""
+    task, source = make_task(data), torch.tensor([*words(3), EOS])
+    phrase = task.target_dictionary.encode_line("w1 " * 250, append_eos=False)
+    task.build_dataset_for_inference([source], [4], constraints=pack_constraints([[phrase] * 2]))
+    with pytest.raises(UserError, match="line 2 of the input: the constraints have 501 words: give at most 500 for a"):
+        task.build_dataset_for_inference([source], [4], constraints=pack_constraints([[phrase, phrase, phrase[:1]]]))
+
+
 def test_sides_of_different_length_are_named_with_their_counts(data):
     write_side(data, "train", "tgt", [words(3)] * 7)
     with pytest.raises(UserError, match=r"train.src-tgt.src has 11 lines and .*train.src-tgt.tgt has 7 lines"):
