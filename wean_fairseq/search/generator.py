@@ -212,8 +212,8 @@ class PaperSequenceGenerator(SequenceGenerator):
         """Run the search. The hypotheses of each sentence are sorted from best to worst.
 
         Raises:
-            UserError: if every output of ``min_len`` words repeats an n-gram, no output can contain all constraints, or
-                no score is finite.
+            UserError: if every output of ``min_len`` words repeats an n-gram, no output can contain all constraints, no
+                word can be drawn at the temperature, or no score is finite.
         """
         longest = self._longest(sample["net_input"])
         if self.min_len > longest:
@@ -227,13 +227,18 @@ class PaperSequenceGenerator(SequenceGenerator):
                 raise
             blocker = self.repeat_ngram_blocker
             is_constrained = kwargs.get("constraints") is not None
-            if not ((is_constrained or blocker) and self._begins_finite(sample["net_input"])):
+            is_cold = "multinomial" in str(error) and self.temperature < 1
+            if not ((is_constrained or blocker or is_cold) and self._begins_finite(sample["net_input"])):
                 raise not_finite() from error
             if is_constrained:
                 repeats = "" if blocker is None else ", or repeat an n-gram of --no-repeat-ngram-size"
                 raise UserError(
                     f"the constraints of a line do not fit into the {longest} words that an output may have{repeats}: "
                     "give fewer or shorter constraints, or raise --max-len-b."
+                ) from error
+            if is_cold:
+                raise UserError(
+                    f"at --temperature {self.temperature:g} all words to draw have the probability 0: raise it."
                 ) from error
             raise UserError(
                 f"every output of --min-len {self.min_len} words repeats an n-gram of --no-repeat-ngram-size "

@@ -98,6 +98,17 @@ def test_padding_of_the_dictionary_is_never_written(arch, settings):
     assert sum(word.startswith("madeupword") for word in words) > len(words) / 5
 
 
+def test_a_temperature_at_which_no_word_can_be_drawn_is_named():
+    """The end symbol is 8 nats likelier. It may not be the first word, and exp(-800) is 0 in float32."""
+    task = paraphrase_task()
+    model = make_model("paraphrase_transformer", {}, task)
+    with torch.no_grad():
+        model.decoder.output.bias[EOS] += 8
+    search(task, [model], make_sample(model), sampling=True, temperature=0.5)
+    with pytest.raises(UserError, match=r"at --temperature 0.01 all words to draw have the probability 0"):
+        search(task, [model], make_sample(model), sampling=True, temperature=0.01)
+
+
 def test_scores_are_not_changed_by_padding_that_is_not_written():
     """The expected log-probabilities are normalised over all words. Padding's probability is not redistributed."""
     scores = {}
