@@ -151,7 +151,7 @@ def print_text(text: str) -> None:
         BrokenPipeError: if the program that reads the output has ended.
     """
     encoding = standard_output().encoding or "utf-8"
-    text = "\n".join(map(printable_cells, text.split("\n")))
+    text = printable_lines(text)
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
@@ -167,6 +167,11 @@ def print_text(text: str) -> None:
 def printable_cells(line: str) -> str:
     """Escape the control characters of a line except tabs."""
     return "\t".join(map(printable, line.split("\t")))
+
+
+def printable_lines(text: str) -> str:
+    """Escape the control characters of a text except tabs and ends of lines."""
+    return "\n".join(map(printable_cells, text.split("\n")))
 
 
 def is_interrupt(error: BaseException | None) -> bool:

@@ -17,6 +17,7 @@ from ..console import OneLineParser
 from ..errors import UserError, similar
 from ..storage.search import check_generation
 from .patches import Original
+from .settings import escape_on_terminals
 
 _PACKAGE = __name__.partition(".")[0]
 _STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, which can train any model here
@@ -25,7 +26,7 @@ _STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq
 def parse_args_and_arch(
     original: Original, parser: ArgumentParser, input_args: list[str] | None = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """Parse a command line. ``--arch NAME --help`` lists the options of that arch.
+    """Parse a command line. ``--arch NAME --help`` lists the options of that arch. Outputs on a terminal are escaped.
 
     Raises:
         UserError: if a name is wrong or missing, a learning rate schedule lacks its length, or an option of a search is
@@ -35,6 +36,8 @@ def parse_args_and_arch(
     def error(message: str) -> NoReturn:
         parser.exit(2, f"{parser.prog}: error: {UserError(message)}; see --help.\n")
 
+    if input_args is None:  # the command line of the process
+        escape_on_terminals()
     parser.error = error  # type: ignore[method-assign]  # argparse prints pages of usage, and control characters
     named = _names(sys.argv[1:] if input_args is None else input_args)
     if named.help and named.arch in ARCH_MODEL_REGISTRY and "arch" in _actions(parser):

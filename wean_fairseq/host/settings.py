@@ -1,12 +1,16 @@
 """Settings of libraries and of Python that are changed when the plugin is registered."""
 
 import io
+import logging
 import re
 import sys
 import warnings
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+
+from ..console import printable_lines
 
 # Messages of warnings of fairseq, Hydra and torch that appear in every run and that users cannot avoid.
 _NOISE = ["hydra.experimental", "version_base", "@package _group_", "strict flag", "pin_memory", "torch.cuda.amp."]
@@ -31,3 +35,25 @@ def make_output_printable() -> None:
     if isinstance(out, io.TextIOWrapper) and out.errors == "strict":
         plain = not out.encoding.lower().startswith("utf") and not out.isatty()
         out.reconfigure(encoding="utf-8" if plain else None, errors="backslashreplace")
+
+
+class _Terminal:
+    """A stream to a terminal that escapes control characters except tabs and ends of lines."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> Any:
+        return self._stream.write(printable_lines(text))
+
+
+def escape_on_terminals() -> None:
+    """Escape control characters in the outputs and the logs of a command on a terminal. They quote foreign texts."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        sys.stdout = _Terminal(sys.stdout)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream.isatty():
+            handler.setStream(_Terminal(handler.stream))

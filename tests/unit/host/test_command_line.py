@@ -1,5 +1,9 @@
 """fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
 
+import logging
+import os
+import sys
+import tty
 from argparse import Namespace
 from pathlib import Path
 
@@ -82,6 +86,24 @@ def test_a_search_is_checked_before_a_model_is_loaded():
     with pytest.raises(UserError, match="--search-preset wean is plain beam search and does not go with --sampling"):
         parse("generate", *words, "--task", "paraphrase", "--search-preset", "wean", "--sampling")
     assert parse("generate", *words, "--task", "translation_lev", "--print-step").print_step
+
+
+def test_a_command_sends_no_control_characters_to_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """fairseq-interactive prints its input, and commands log names of files. Files get them unchanged."""
+    leader, terminal = os.openpty()
+    tty.setraw(terminal)
+    monkeypatch.setattr(sys, "argv", ["fairseq-generate", "data", "--path", "nowhere.pt", "--task", "paraphrase"])
+    with os.fdopen(terminal, "w", encoding="utf-8") as stream, (tmp_path / "out").open("w", encoding="utf-8") as file:
+        for output in (stream, file):
+            handler = logging.StreamHandler(output)
+            monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+            monkeypatch.setattr(sys, "stdout", output)
+            options.parse_args_and_arch(options.get_generation_parser())
+            print("S-0\ta\x1b[2Jb\u202ec", flush=True)
+            handler.handle(logging.makeLogRecord({"msg": "loading \x1b]0;x\x07\nb"}))
+        assert os.read(leader, 100) == b"S-0\ta\\x1b[2Jb\\u202ec\nloading \\x1b]0;x\\x07\nb\n"
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "S-0\ta\x1b[2Jb\u202ec\nloading \x1b]0;x\x07\nb\n"
+    os.close(leader)
 
 
 def test_the_task_of_the_model_is_required(tmp_path: Path):
