@@ -15,7 +15,7 @@ from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
 from ..console import OneLineParser
 from ..errors import UserError, similar
-from ..storage.search import check_generation
+from .options import check_decoding
 from .patches import Original
 from .settings import escape_on_terminals
 
@@ -50,7 +50,7 @@ def parse_args_and_arch(
     if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for it
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
     if hasattr(values, "nbest") and values.task in _ours(TASK_REGISTRY):
-        check_generation(values, sys.maxsize, str(values.search_preset))  # before a model is loaded
+        check_decoding(values)
     return parsed
 
 

@@ -1,15 +1,21 @@
 """Range checks for fairseq options whose invalid values crash late or silently do nothing."""
 
 import json
+import sys
+from argparse import Namespace
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.registry import REGISTRIES
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UserError
 from ..optim.fused_adam import read_betas
 from ..ranges import ANY, check_positive, check_range, check_share, values_of
+from ..storage.search import check_generation
 
 _LARGEST_FLOAT = 1e30  # numbers that PyTorch converts to float32
 _OF_TRAINING = {  # section of the configuration and option: minimum and maximum
@@ -49,6 +55,36 @@ _OF_BATCHES: dict[str, tuple[str, float, float]] = {
     "shard_id": ("shard-id", 0, ANY),
     "data_buffer_size": ("buffer-size", 0, ANY),
 }
+# Options that fairseq-interactive ignores or fails on after the model is loaded, and their defaults.
+_OF_GENERATE = {"score_reference": False, "prefix_size": 0, "lm_path": None, "sacrebleu": False, "scoring": "bleu"}
+_OF_GENERATE |= {"results_path": None}
+# Options of fairseq's byte pair encodings that name files. fairseq would download the default files of some.
+_FILES_OF_BPE = {"bpe_codes", "bpe_merges", "bpe_vocab", "bpe_vocab_file", "gpt2_encoder_json", "gpt2_vocab_bpe"}
+_FILES_OF_BPE |= {"sentencepiece_model", "sentencepiece_model_path"}
+
+
+def check_decoding(args: Namespace) -> None:
+    """Check options of fairseq-generate and fairseq-interactive before a model is loaded.
+
+    Raises:
+        UserError: if an option is invalid, or its BPE or score cannot be used. The message names it.
+    """
+    check_generation(args, sys.maxsize, str(args.search_preset))
+    if hasattr(args, "buffer_size"):
+        given = [name for name, default in _OF_GENERATE.items() if getattr(args, name, default) != default]
+        given += ["print_alignment soft"] * (args.print_alignment == "soft")
+        if given:
+            raise UserError(f"--{given[0].replace('_', '-')} is for fairseq-generate: leave it out.")
+    if args.scoring == "meteor":
+        raise UserError("--scoring meteor fails in fairseq with this NLTK: use wean-evaluate --metric meteor.")
+    kinds = REGISTRIES["bpe"]["dataclass_registry"]
+    if args.bpe is not None and args.bpe not in kinds:
+        raise UserError(f"--bpe {args.bpe} cannot be used by commands of fairseq: choose from {', '.join(kinds)}.")
+    options = [] if args.bpe is None else [item.name for item in fields(kinds[args.bpe])]
+    for name in filter(_FILES_OF_BPE.__contains__, options):
+        value = getattr(args, name)
+        if not Path(value or "").is_file():
+            raise UserError(f"--bpe {args.bpe} needs a local file as --{name.replace('_', '-')}, which is {value}.")
 
 
 def check_training(cfg: Any) -> None:

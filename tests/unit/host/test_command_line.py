@@ -25,6 +25,7 @@ TRAIN = ["data", "--task", "paraphrase", "--arch", "wean_lstm", "--criterion", "
 
 def parse(command: str, *words: str) -> Namespace:
     parsers = {"train": options.get_training_parser, "generate": options.get_generation_parser}
+    parsers |= {"interactive": options.get_interactive_generation_parser}
     parser = (parsers | {"validate": options.get_validation_parser})[command]()
     parser.prog = f"fairseq-{command}"
     return options.parse_args_and_arch(parser, [*words])
@@ -86,6 +87,49 @@ def test_a_search_is_checked_before_a_model_is_loaded():
     with pytest.raises(UserError, match="--search-preset wean is plain beam search and does not go with --sampling"):
         parse("generate", *words, "--task", "paraphrase", "--search-preset", "wean", "--sampling")
     assert parse("generate", *words, "--task", "translation_lev", "--print-step").print_step
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--score-reference"], "--score-reference is for fairseq-generate: leave it out"),
+        (["--scoring", "chrf"], "--scoring is for fairseq-generate"),
+        (["--prefix-size", "2"], "--prefix-size is for fairseq-generate"),
+        (["--lm-path", "nope"], "--lm-path is for fairseq-generate"),
+        (["--print-alignment", "soft"], "--print-alignment soft is for fairseq-generate"),
+    ],
+)
+def test_options_that_fairseq_interactive_ignores_are_refused(words: list[str], message: str):
+    """It ignored them, or ended with a traceback after the first line."""
+    line = ["data", "--path", "nowhere.pt", "--task", "paraphrase", *words]
+    with pytest.raises(UserError, match=message):
+        parse("interactive", *line)
+    assert parse("generate", *line)
+
+
+@pytest.mark.parametrize("command", ["generate", "interactive"])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("gpt2", r"--bpe gpt2 needs a local file as --gpt2-encoder-json, which is https://.*encoder.json"),
+        ("bert", "--bpe bert needs a local file as --bpe-vocab-file, which is None"),
+        ("fastbpe", r"--bpe fastbpe needs a local file as --bpe-codes, which is \?\?\?"),
+        ("subword_nmt --bpe-codes /", "--bpe subword_nmt needs a local file as --bpe-codes, which is /"),
+        ("sentencepiece --sentencepiece-model s3://a/b", "needs a local file as --sentencepiece-model, which is s3:"),
+        ("characters", "--bpe characters cannot be used by commands of fairseq: choose from .*, subword_nmt"),
+        ("bytes", "--bpe bytes cannot be used by commands of fairseq"),
+    ],
+)
+def test_a_bpe_is_never_downloaded(command: str, words: str, message: str):
+    """fairseq and transformers would try to download files for minutes."""
+    with pytest.raises(UserError, match=message):
+        parse(command, "data", "--path", "nowhere.pt", "--task", "paraphrase", "--bpe", *words.split())
+
+
+def test_a_score_that_fails_after_decoding_is_refused():
+    """NLTK 3.6.6 and later accept only tokenised texts, and fairseq passes whole ones."""
+    with pytest.raises(UserError, match="--scoring meteor fails in fairseq with this NLTK: use wean-evaluate --metric"):
+        parse("generate", "data", "--path", "nowhere.pt", "--task", "paraphrase", "--scoring", "meteor")
 
 
 def test_a_command_sends_no_control_characters_to_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
