@@ -15,7 +15,7 @@ from ..capabilities import capabilities_of
 from ..checkpoints.export import read_model
 from ..console import OneLineParser
 from ..errors import UserError, similar
-from .options import check_decoding
+from .options import check_decoding, check_numbers
 from .patches import Original
 from .settings import escape_on_terminals
 
@@ -29,8 +29,8 @@ def parse_args_and_arch(
     """Parse a command line. ``--arch NAME --help`` lists the options of that arch. Outputs on a terminal are escaped.
 
     Raises:
-        UserError: if a name is wrong or missing, a learning rate schedule lacks its length, or an option of a search is
-            invalid.
+        UserError: if a name is wrong or missing, a learning rate schedule lacks its length, or an option is out of
+            range.
     """
 
     def error(message: str) -> NoReturn:
@@ -51,6 +51,7 @@ def parse_args_and_arch(
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
     if hasattr(values, "nbest") and values.task in _ours(TASK_REGISTRY):
         check_decoding(values)
+    check_numbers(values, parser)
     return parsed
 
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,22 @@ _OF_TRAINING = {  # section of the configuration and option: minimum and maximum
     ("dataset", "validate_interval"): (1, ANY),
     ("dataset", "validate_interval_updates"): (0, ANY),
 }
+_AT_LEAST = {  # minimum: further options without a maximum, as section.name
+    -1: "checkpoint.keep_interval_updates checkpoint.keep_interval_updates_pattern checkpoint.keep_last_epochs "
+    "checkpoint.keep_best_checkpoints checkpoint.patience distributed_training.heartbeat_timeout "
+    "distributed_training.distributed_port",
+    0: "common.fp16_scale_tolerance common.min_loss_scale common.threshold_loss_scale common.amp_batch_retries "
+    "common.empty_cache_freq dataset.validate_after_updates dataset.max_valid_steps dataset.curriculum "
+    "dataset.fixed_validation_seed ema.ema_start_update interactive.buffer_size distributed_training.device_id "
+    "distributed_training.distributed_rank distributed_training.distributed_num_procs "
+    "distributed_training.slowmo_momentum",
+    1: "common.fp16_init_scale common.fp16_scale_window common.amp_init_scale common.amp_scale_window "
+    "common.all_gather_list_size common.model_parallel_size dataset.required_batch_size_multiple "
+    "dataset.required_seq_len_multiple checkpoint.checkpoint_shard_count ema.ema_update_freq "
+    "distributed_training.bucket_cap_mb distributed_training.localsgd_frequency distributed_training.nprocs_per_node",
+}
+for _least, _names in _AT_LEAST.items():
+    _OF_TRAINING |= {(section, name): (_least, ANY) for section, _, name in (n.partition(".") for n in _names.split())}
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the names of an arch's sizes
 _MOST_LAYERS = 1000
 _MOST_PROCESSES = 1024
@@ -85,6 +101,17 @@ def check_decoding(args: Namespace) -> None:
         value = getattr(args, name)
         if not Path(value or "").is_file():
             raise UserError(f"--bpe {args.bpe} needs a local file as --{name.replace('_', '-')}, which is {value}.")
+
+
+def check_numbers(args: Namespace, parser: ArgumentParser) -> None:
+    """Check the numbers on any command line of fairseq. Raise ``UserError`` with the name of an invalid option."""
+    for (_, name), (least, most) in _OF_TRAINING.items():
+        check_range(name, values_of(getattr(args, name, None)), least, most)
+    for name, value in vars(args).items():
+        given = isinstance(value, int | float | list) and value != parser.get_default(name)
+        if given and name != "unkpen" and not name.endswith("seed"):
+            numbers = (number for number in values_of(value) if isinstance(number, int | float))
+            check_range(name, numbers, -_LARGEST_FLOAT, _LARGEST_FLOAT)
 
 
 def check_training(cfg: Any) -> None:

@@ -67,7 +67,7 @@ class PairsConfig(SearchingConfig):
         None, "JSON lines file to write: the granularity of each word in every layer (C-DNPG)"
     )
     # fairseq's default of -1 fails on data that consists of several parts (train, train1, ...).
-    upsample_primary: int = option(1, "number of repetitions of the first part of the data")
+    upsample_primary: int = option(1, "number of repetitions of the first part of the data", least=1)
     # Two options of fairseq-generate that it does not pass to the iterator.
     num_shards: int = II("dataset.num_shards")
     shard_id: int = II("dataset.shard_id")

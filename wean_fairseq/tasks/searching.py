@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import FairseqLanguageModel
 from fairseq.search import DiverseBeamSearch
 
 from ..capabilities import capabilities_of
@@ -82,6 +83,8 @@ class SearchingTask(GuardedTask):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
         if prefix_allowed_tokens_fn is not None and (preset != "fairseq" or kinds_of(args)):
             raise UserError("prefix_allowed_tokens_fn is for fairseq's beam search: remove the contradicting option.")
+        if not isinstance(extra.get("lm_model"), FairseqLanguageModel | None):
+            raise UserError("--lm-path is not a language model: give one that was trained with this dictionary.")
         # The maximum of --sampling-topk is the size of the vocabulary, so the options are checked here, where the
         # dictionary is known.
         check_generation(args, len(self.target_dictionary), preset)

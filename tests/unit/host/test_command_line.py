@@ -107,6 +107,28 @@ def test_options_that_fairseq_interactive_ignores_are_refused(words: list[str], 
     assert parse("generate", *line)
 
 
+OUT_OF_RANGE = {"--min-loss-scale": ("nan", "inf", "-7"), "--required-seq-len-multiple": ("0", "99999999999999999999")}
+OUT_OF_RANGE |= {"--patience": ("-7", "3000000000"), "--keep-last-epochs": ("-7",), "--bucket-cap-mb": ("0",)}
+OUT_OF_RANGE |= {"--loss-limit": ("nan", "inf"), "--fp16-scale-tolerance": ("1e300",), "--max-valid-steps": ("-1",)}
+OUT_OF_RANGE |= {"--fixed-validation-seed": ("-7",)}
+
+
+@pytest.mark.parametrize("option", OUT_OF_RANGE)
+@pytest.mark.parametrize("command", ["train", "generate", "interactive"])
+def test_numbers_out_of_range_are_refused_by_every_command(command: str, option: str):
+    """Each value had no effect and exit status 0, or ended with a traceback after the data was loaded."""
+    line = TRAIN if command == "train" else ["data", "--path", "nowhere.pt", "--task", "paraphrase"]
+    for value in OUT_OF_RANGE[option]:
+        with pytest.raises(UserError, match=f"^{option} must be .*, but is {value.replace('1e300', '1e.300')}"):
+            parse(command, *line, f"{option}={value}")
+
+
+def test_numbers_without_a_bound_are_accepted():
+    """An infinite penalty means that <unk> is never written. A seed may have 32 bits."""
+    line = ["data", "--path", "nowhere.pt", "--task", "paraphrase"]
+    assert parse("generate", *line, "--unkpen", "inf", "--seed", str(2**32 - 1)).seed == 2**32 - 1
+
+
 @pytest.mark.parametrize("command", ["generate", "interactive"])
 @pytest.mark.parametrize(
     ("words", "message"),

@@ -166,6 +166,15 @@ def test_a_length_penalty_at_which_scores_overflow_is_refused(lenpen):
         task.build_generator([make_model("wean_lstm", {}, task)], Namespace(lenpen=lenpen))
 
 
+def test_a_model_of_pairs_is_no_language_model():
+    """fairseq-generate --lm-path loads any model, and calls it with the outputs alone."""
+    task = paraphrase_task()
+    model = make_model("wean_lstm", {}, task)
+    task.build_generator([model], Namespace(), extra_gen_cls_kwargs={"lm_model": None, "lm_weight": 0.0})
+    with pytest.raises(UserError, match="--lm-path is not a language model: give one that was trained with this"):
+        task.build_generator([model], Namespace(), extra_gen_cls_kwargs={"lm_model": model, "lm_weight": 1.0})
+
+
 def test_a_number_of_layers_that_would_take_hours_to_build_is_refused():
     with pytest.raises(UserError, match="--encoder-layers must be from 0 to 1000, but is 10000000"):
         check_model(Namespace(encoder_layers=10**7))
