@@ -18,44 +18,31 @@ from ..ranges import ANY, check_positive, check_range, check_share, values_of
 from ..storage.search import check_generation
 
 _LARGEST_FLOAT = 1e30  # numbers that PyTorch converts to float32
-_OF_TRAINING = {  # section of the configuration and option: minimum and maximum
-    ("optimization", "update_freq"): (1, ANY),
-    ("optimization", "max_epoch"): (0, ANY),
-    ("optimization", "max_update"): (0, ANY),
-    ("optimization", "stop_time_hours"): (0, ANY),
-    ("optimization", "stop_min_lr"): (-1, ANY),
-    ("optimization", "clip_norm"): (0, ANY),
+_OF_TRAINING: dict[tuple[str, str], tuple[float, float]] = {  # section and option: minimum and maximum
     ("optimizer", "weight_decay"): (0, _LARGEST_FLOAT),
-    ("optimizer", "adam_eps"): (0, ANY),
     ("optimizer", "momentum"): (0, 1),
     ("optimizer", "adadelta_rho"): (0, 1),
-    ("lr_scheduler", "warmup_updates"): (0, ANY),
-    ("lr_scheduler", "warmup_init_lr"): (-1, ANY),
-    ("lr_scheduler", "total_num_update"): (1, ANY),
-    ("lr_scheduler", "end_learning_rate"): (0, ANY),
-    ("lr_scheduler", "power"): (0, ANY),
     ("lr_scheduler", "lr_shrink"): (0, 1),
-    ("lr_scheduler", "min_lr"): (0, ANY),
     ("ema", "ema_decay"): (0, 1),
-    ("common", "log_interval"): (1, ANY),
-    ("checkpoint", "save_interval"): (1, ANY),
-    ("checkpoint", "save_interval_updates"): (0, ANY),
-    ("dataset", "validate_interval"): (1, ANY),
-    ("dataset", "validate_interval_updates"): (0, ANY),
 }
-_AT_LEAST = {  # minimum: further options without a maximum, as section.name
-    -1: "checkpoint.keep_interval_updates checkpoint.keep_interval_updates_pattern checkpoint.keep_last_epochs "
-    "checkpoint.keep_best_checkpoints checkpoint.patience distributed_training.heartbeat_timeout "
-    "distributed_training.distributed_port",
-    0: "common.fp16_scale_tolerance common.min_loss_scale common.threshold_loss_scale common.amp_batch_retries "
-    "common.empty_cache_freq dataset.validate_after_updates dataset.max_valid_steps dataset.curriculum "
-    "dataset.fixed_validation_seed ema.ema_start_update interactive.buffer_size distributed_training.device_id "
-    "distributed_training.distributed_rank distributed_training.distributed_num_procs "
-    "distributed_training.slowmo_momentum",
-    1: "common.fp16_init_scale common.fp16_scale_window common.amp_init_scale common.amp_scale_window "
-    "common.all_gather_list_size common.model_parallel_size dataset.required_batch_size_multiple "
-    "dataset.required_seq_len_multiple checkpoint.checkpoint_shard_count ema.ema_update_freq "
-    "distributed_training.bucket_cap_mb distributed_training.localsgd_frequency distributed_training.nprocs_per_node",
+_AT_LEAST = {  # minimum of the options that have no maximum, as section.name
+    -1: "checkpoint.keep_best_checkpoints checkpoint.keep_interval_updates checkpoint.keep_interval_updates_pattern "
+    "checkpoint.keep_last_epochs checkpoint.patience distributed_training.distributed_port "
+    "distributed_training.heartbeat_timeout lr_scheduler.warmup_init_lr optimization.stop_min_lr",
+    0: "checkpoint.save_interval_updates common.amp_batch_retries common.empty_cache_freq "
+    "common.fp16_scale_tolerance common.min_loss_scale common.threshold_loss_scale dataset.curriculum "
+    "dataset.fixed_validation_seed dataset.max_valid_steps dataset.validate_after_updates "
+    "dataset.validate_interval_updates distributed_training.device_id distributed_training.distributed_num_procs "
+    "distributed_training.distributed_rank distributed_training.slowmo_momentum ema.ema_start_update "
+    "interactive.buffer_size lr_scheduler.end_learning_rate lr_scheduler.min_lr lr_scheduler.power "
+    "lr_scheduler.warmup_updates optimization.clip_norm optimization.max_epoch optimization.max_update "
+    "optimization.stop_time_hours optimizer.adam_eps",
+    1: "checkpoint.checkpoint_shard_count checkpoint.save_interval common.all_gather_list_size common.amp_init_scale "
+    "common.amp_scale_window common.fp16_init_scale common.fp16_scale_window common.log_interval "
+    "common.model_parallel_size dataset.required_batch_size_multiple dataset.required_seq_len_multiple "
+    "dataset.validate_interval distributed_training.bucket_cap_mb distributed_training.localsgd_frequency "
+    "distributed_training.nprocs_per_node ema.ema_update_freq lr_scheduler.total_num_update "
+    "optimization.update_freq",
 }
 for _least, _names in _AT_LEAST.items():
     _OF_TRAINING |= {(section, name): (_least, ANY) for section, _, name in (n.partition(".") for n in _names.split())}

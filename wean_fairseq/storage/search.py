@@ -61,11 +61,12 @@ RANGES: dict[str, tuple[float, float]] = {
 _KINDS: dict[str, Any] = {"sampling": False, "diverse_beam_groups": -1, "match_source_len": False, "diversity_rate": -1}
 _KINDS |= {"constraints": None, "score_reference": False}
 # Options without an effect unless another one is set: the default, and the other option with its own default.
-_NEEDS: dict[str, tuple[float, str, Any]] = {
+_NEEDS: dict[str, tuple[float | None, str, Any]] = {
     "sampling_topk": (-1, "sampling", False),
     "sampling_topp": (-1, "sampling", False),
     "diverse_beam_strength": (0.5, "diverse_beam_groups", -1),
     "lm_weight": (0, "lm_path", None),
+    "retain_dropout_modules": (None, "retain_dropout", False),
 }
 # Options of fairseq's other tasks, which have no effect here, and their defaults.
 _OF_OTHER_TASKS: dict[str, Any] = {"print_step": False, "retain_iter_history": False, "decoding_format": None}
@@ -134,6 +135,8 @@ def check_generation(args: Any, words: int, preset: str = "fairseq") -> None:
     kinds = kinds_of(args)
     if len(kinds) > 1:
         raise UserError(f"{' and '.join(map(_flag, kinds))} are different kinds of search: give one of them.")
+    if getattr(args, "constraints", None) and getattr(args, "print_alignment", None):
+        raise UserError("--constraints may find fewer outputs than --print-alignment needs: leave one of them out.")
     for name, (default, other, off) in _NEEDS.items():
         if getattr(args, name, default) != default and getattr(args, other, off) == off:
             raise UserError(f"{_flag(name)} is for {_flag(other)}: give both, or leave it out.")

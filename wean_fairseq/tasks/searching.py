@@ -12,7 +12,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqLanguageModel
 from fairseq.search import DiverseBeamSearch
 
-from ..capabilities import capabilities_of
+from ..capabilities import FAIRSEQ_MODELS, capabilities_of
 from ..checkpoints.dictionaries import padding_words
 from ..errors import UserError
 from ..fields import option
@@ -85,6 +85,8 @@ class SearchingTask(GuardedTask):
             raise UserError("prefix_allowed_tokens_fn is for fairseq's beam search: remove the contradicting option.")
         if not isinstance(extra.get("lm_model"), FairseqLanguageModel | None):
             raise UserError("--lm-path is not a language model: give one that was trained with this dictionary.")
+        if getattr(args, "retain_dropout", False) and FAIRSEQ_MODELS not in map(capabilities_of, models):
+            raise UserError("--retain-dropout is for fairseq's own archs and has no effect here: leave it out.")
         # The maximum of --sampling-topk is the size of the vocabulary, so the options are checked here, where the
         # dictionary is known.
         check_generation(args, len(self.target_dictionary), preset)

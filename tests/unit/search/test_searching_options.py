@@ -175,6 +175,13 @@ def test_a_model_of_pairs_is_no_language_model():
         task.build_generator([model], Namespace(), extra_gen_cls_kwargs={"lm_model": model, "lm_weight": 1.0})
 
 
+def test_dropout_cannot_be_retained():
+    """The modules of this package are not fairseq's, which fairseq-generate asks to retain their dropout."""
+    task = paraphrase_task()
+    with pytest.raises(UserError, match="--retain-dropout is for fairseq's own archs and has no effect here"):
+        task.build_generator([make_model("wean_lstm", {}, task)], Namespace(retain_dropout=True))
+
+
 def test_a_number_of_layers_that_would_take_hours_to_build_is_refused():
     with pytest.raises(UserError, match="--encoder-layers must be from 0 to 1000, but is 10000000"):
         check_model(Namespace(encoder_layers=10**7))
@@ -214,6 +221,7 @@ def test_a_training_step_frees_the_weights_that_the_last_validation_packed(monke
         ({"sampling": True, "temperature": 1e-30}, "--temperature must be from 0.01 to .*, but is 1e-30"),
         ({"iter_decode_max_iter": 3}, "--iter-decode-max-iter is for models of other tasks and has no effect here"),
         ({"lenpen_mt": float("nan")}, "--lenpen-mt is for models of other tasks"),
+        ({"constraints": "ordered", "print_alignment": "hard", "beam": 2}, "--constraints may find fewer outputs than"),
     ],
 )
 def test_a_search_out_of_range_is_refused(options, says):
@@ -225,7 +233,13 @@ def test_a_search_out_of_range_is_refused(options, says):
 # The values select the searches in fairseq's build_generator, which asserts that at most one of the first four is set.
 KINDS = {"sampling": True, "diverse_beam_groups": 2, "match_source_len": True, "diversity_rate": 0.0}
 KINDS |= {"constraints": "ordered", "score_reference": True}
-ALONE = {"sampling_topk": 3, "sampling_topp": 0.3, "diverse_beam_strength": 0.7, "lm_weight": 0.5}
+ALONE = {
+    "sampling_topk": 3,
+    "sampling_topp": 0.3,
+    "diverse_beam_strength": 0.7,
+    "lm_weight": 0.5,
+    "retain_dropout_modules": ["x"],
+}
 
 
 @pytest.mark.parametrize("pair", [*combinations(KINDS, 2)])
