@@ -32,7 +32,7 @@ PATCHES = (
           "unit/host/test_training.py::test_a_log_file_on_a_full_disk_is_reported_once"),
     # Command lines and processes
     Patch("fairseq.options:parse_args_and_arch", command_line.parse_args_and_arch,
-          "A wrong name is answered by pages of choices, a missing one by a traceback, and --help ignores --arch.",
+          "Wrong names give pages of choices, wrong numbers no effect, and terminals obey control characters.",
           "unit/host/test_command_line.py::test_a_misspelt_name_is_corrected", "e7f96c62d0470427"),
     Patch("fairseq.distributed.utils:call_main", interruption.run_command,
           "--bf16 is taken for a TPU's, Ctrl-C for a crash, and processes on CPUs are to exchange by NCCL.",
