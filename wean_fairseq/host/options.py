@@ -91,14 +91,18 @@ def check_decoding(args: Namespace) -> None:
 
 
 def check_numbers(args: Namespace, parser: ArgumentParser) -> None:
-    """Check the numbers on any command line of fairseq. Raise ``UserError`` with the name of an invalid option."""
-    for (_, name), (least, most) in _OF_TRAINING.items():
-        check_range(name, values_of(getattr(args, name, None)), least, most)
+    """Check the numbers on any command line of fairseq. Raise ``UserError`` with the name of an invalid option.
+
+    Numbers that fairseq's parser keeps as text are checked in the configuration.
+    """
+    ranges = {name: bounds for (_, name), bounds in _OF_TRAINING.items()}
+    largest = (-_LARGEST_FLOAT, _LARGEST_FLOAT)
     for name, value in vars(args).items():
         given = isinstance(value, int | float | list) and value != parser.get_default(name)
-        if given and name != "unkpen" and not name.endswith("seed"):
-            numbers = (number for number in values_of(value) if isinstance(number, int | float))
-            check_range(name, numbers, -_LARGEST_FLOAT, _LARGEST_FLOAT)
+        if given and name not in ("unkpen", "seed"):
+            numbers = [number for number in values_of(value) if isinstance(number, int | float)]
+            for least, most in (ranges.get(name, largest), largest):
+                check_range(name, numbers, least, most)
 
 
 def check_training(cfg: Any) -> None:

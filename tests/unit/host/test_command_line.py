@@ -124,7 +124,12 @@ def test_numbers_out_of_range_are_refused_by_every_command(command: str, option:
 
 
 def test_numbers_without_a_bound_are_accepted():
-    """An infinite penalty means that <unk> is never written. A seed may have 32 bits."""
+    """An infinite penalty means that <unk> is never written. A seed may have 32 bits.
+
+    fairseq's parser keeps the number of updates as text.
+    """
+    schedule = ["--lr-scheduler", "polynomial_decay", "--total-num-update", "50"]
+    assert float(parse("train", *TRAIN, *schedule).total_num_update) == 50
     line = ["data", "--path", "nowhere.pt", "--task", "paraphrase"]
     assert parse("generate", *line, "--unkpen", "inf", "--seed", str(2**32 - 1)).seed == 2**32 - 1
 
