@@ -100,6 +100,32 @@ def check_forced(words: int, place: str) -> None:
         raise UserError(f"{place}the constraints have {words} words: give at most {_MOST_FORCED} for a line.")
 
 
+def check_constraints(constraints: Tensor, dictionary: Any, first: int) -> None:
+    """Reject constraints (B, C), in fairseq's packed form, without words or with words outside the dictionary.
+
+    A row has the number of the constraints of a line, and a 0 after each constraint.
+
+    Args:
+        constraints: the rows.
+        dictionary: dictionary of the outputs.
+        first: number of the first line.
+    """
+    for line, row in enumerate(constraints, start=first):
+        place = f"line {line} of the input"
+        ids = row[1:][row[1:] != 0]
+        row_known = zip(ids.tolist(), are_known(ids, dictionary), strict=True)
+        words = ", ".join(dictionary[index] for index, is_known in row_known if not is_known)
+        if words:
+            raise UserError(
+                f"{place} has constraints that are not in the dictionary: {words}. Use words "
+                "(or pieces, if the model was trained on pieces) of the dictionary, or leave them out."
+            )
+        check_forced(len(ids), f"{place}: ")
+        phrases = "".join(f" {index}" for index in row[1:].tolist()).split(" 0")
+        if not all(phrases[: int(row[0])]):
+            raise UserError(f"{place} has a constraint without a word: give words after each tab.")
+
+
 def unknown_words_sentence(sentences: Iterable[Tensor], dictionary: Any) -> str:
     """Return a warning if more than a fifth of the words are not in the dictionary, otherwise an empty string."""
     words = 0

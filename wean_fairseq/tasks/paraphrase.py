@@ -18,7 +18,7 @@ from ..data.extended_vocabulary import DEFAULT_SLOTS, ExtendedDictionary, SlotMa
 from ..data.extra_inputs import ExtraInputs
 from ..data.input_kinds import PAIR_INPUTS, PairInputsConfig
 from ..data.pairs import LENGTH_POLICIES, PairLimits, check_data_dir, check_pairs, is_raw_text, limit_pairs
-from ..data.typed_text import are_known, check_forced, unknown_words_sentence
+from ..data.typed_text import check_constraints, unknown_words_sentence
 from ..errors import UserError
 from ..fields import check_values, option, start_files
 from ..host.options import check_batches, check_model, check_task
@@ -403,7 +403,7 @@ class ParaphraseTask(SearchingTask):
             UserError: if a constraint has no word or a word that is not in the dictionary, or there are too many.
         """
         if constraints is not None:
-            self._check_constraints(constraints)
+            check_constraints(constraints, self.target_dictionary, self.typed.stop + 1)
         self.typed = range(self.typed.stop, self.typed.stop + len(src_tokens))
         if not self._unknown_words and (sentence := unknown_words_sentence(src_tokens, self.source_dictionary)):
             self._unknown_words.append(sentence)
@@ -417,27 +417,6 @@ class ParaphraseTask(SearchingTask):
         src_lengths = [len(words) for words in src_tokens]
         self._typed_pairs = super().build_dataset_for_inference(src_tokens, src_lengths, constraints=constraints)
         return self._typed_pairs
-
-    def _check_constraints(self, constraints: torch.Tensor) -> None:
-        """Reject constraints (B, C), in fairseq's packed form, without words or with words outside the dictionary.
-
-        A row has the number of the constraints, and a 0 after each.
-        """
-        dictionary = self.target_dictionary
-        for line, row in enumerate(constraints, start=self.typed.stop + 1):
-            place = f"line {line} of the input"
-            ids = row[1:][row[1:] != 0]
-            row_known = zip(ids.tolist(), are_known(ids, dictionary), strict=True)
-            words = ", ".join(dictionary[i] for i, is_known in row_known if not is_known)
-            if words:
-                raise UserError(
-                    f"{place} has constraints that are not in the dictionary: {words}. Use words "
-                    "(or pieces, if the model was trained on pieces) of the dictionary, or leave them out."
-                )
-            check_forced(len(ids), f"{place}: ")
-            phrases = "".join(f" {index}" for index in row[1:].tolist()).split(" 0")
-            if not all(phrases[: int(row[0])]):
-                raise UserError(f"{place} has a constraint without a word: give words after each tab.")
 
     def _set_typed_numbers(self, batch: dict[str, Any]) -> None:
         self._typed_numbers = batch["id"] + self.typed.start

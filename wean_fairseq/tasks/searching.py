@@ -83,10 +83,7 @@ class SearchingTask(GuardedTask):
             raise UserError("--replace-unk and --print-alignment use the attention in different ways: choose one.")
         if prefix_allowed_tokens_fn is not None and (preset != "fairseq" or kinds_of(args)):
             raise UserError("prefix_allowed_tokens_fn is for fairseq's beam search: remove the contradicting option.")
-        if not isinstance(extra.get("lm_model"), FairseqLanguageModel | None):
-            raise UserError("--lm-path is not a language model: give one that was trained with this dictionary.")
-        if getattr(args, "retain_dropout", False) and FAIRSEQ_MODELS not in map(capabilities_of, models):
-            raise UserError("--retain-dropout is for fairseq's own archs and has no effect here: leave it out.")
+        _check_models(models, args, extra.get("lm_model"))
         # The maximum of --sampling-topk is the size of the vocabulary, so the options are checked here, where the
         # dictionary is known.
         check_generation(args, len(self.target_dictionary), preset)
@@ -145,6 +142,14 @@ class SearchingTask(GuardedTask):
             sample = {name: value for name, value in sample.items() if name != "id"}
         hypotheses: list[list[dict[str, Any]]] = super().inference_step(generator, models, sample, *args, **kwargs)
         return hypotheses
+
+
+def _check_models(models: list[torch.nn.Module], args: Any, lm_model: Any) -> None:
+    """Raise ``UserError`` for a language model that is none, and for dropout that the models cannot retain."""
+    if not isinstance(lm_model, FairseqLanguageModel | None):
+        raise UserError("--lm-path is not a language model: give one that was trained with this dictionary.")
+    if getattr(args, "retain_dropout", False) and FAIRSEQ_MODELS not in map(capabilities_of, models):
+        raise UserError("--retain-dropout is for fairseq's own archs and has no effect here: leave it out.")
 
 
 def _check_own_loop(models: list[torch.nn.Module], factors: str, preset: str, *, is_fast: bool) -> None:
