@@ -1,10 +1,12 @@
 """Argument types, messages and errors of all command lines. An error is printed as one sentence, with exit status 2."""
 
 import argparse
+import ctypes
 import logging
 import math
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,7 +23,17 @@ BROKEN_PIPE = 141
 #: Exit status after Ctrl-C: 128 + 2.
 INTERRUPTED = 130
 LARGEST_SEED = 2**63 - 1
+_PR_SET_PDEATHSIG = 1  # constant of Linux's prctl
+_prctl = getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)  # only Linux has it
 _WHOLE = re.compile("-?[0-9]{1,19}")  # int() also accepts digits of other scripts, underscores and spaces
+
+
+def end_with_parent() -> None:
+    """Let Linux send SIGTERM to this process when its parent ends, even if SIGKILL ends the parent.
+
+    Otherwise, a training would continue without its parent, and the repeated command would find the folder locked.
+    """
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class OneLineParser(argparse.ArgumentParser):

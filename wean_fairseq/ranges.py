@@ -1,6 +1,7 @@
 """Range checks for the values of options."""
 
 import math
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,6 +9,8 @@ from .errors import UserError
 
 ANY = math.inf
 LARGEST = 2**31 - 1  # maximum of whole numbers, because libraries use 32 bits for them
+# maximum number of processes that a command starts. With many more, they would use up the memory of the machine.
+MOST_PROCESSES = max(64, 4 * (os.cpu_count() or 1))
 
 
 def values_of(value: Any) -> Iterable[Any]:

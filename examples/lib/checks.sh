@@ -104,7 +104,7 @@ need_tools() {
 # check_variables: fail with one sentence if a variable has a value that a recipe cannot use. A number is used in bash
 # arithmetic only after this check or `whole_number`, because there the text `a[$(command)]` would run the command.
 check_variables() {
-  local name value before=''
+  local name value before='' most
   for name in "${GIVEN_NAMES[@]}" SBATCH; do
     [[ ${!name} != *$'\n'* ]] || die "$name has a line break in its value: recipes keep one setting per line."
   done
@@ -113,13 +113,22 @@ check_variables() {
     [[ " $before " != *" $value "* ]] || die "SEEDS names $value twice: $SEEDS."
     before+=" $value"
   done
-  for name in SEED SPLIT_SEED GPUS SLOT LIMIT TEST_LIMIT BPE MERGES WARMUP CUTOFF THRESHOLD NGRAM; do
+  for name in SEED SPLIT_SEED SLOT LIMIT TEST_LIMIT BPE MERGES WARMUP CUTOFF THRESHOLD NGRAM; do
     need_number "$name" "${!name-}" 0
   done
-  for name in EPOCHS TRY_EPOCHS JOBS PROCESSES PATIENCE EVALUATE BATCH BEAM WORDS WIDTH TOKENS EMBED_DIM HIDDEN_SIZE REWARD_EPOCHS \
-    BERT_UPDATES LENGTH SHORTEST OMP_NUM_THREADS; do
+  for name in EPOCHS TRY_EPOCHS PATIENCE EVALUATE BATCH BEAM WORDS WIDTH TOKENS EMBED_DIM HIDDEN_SIZE REWARD_EPOCHS \
+    BERT_UPDATES LENGTH SHORTEST; do
     need_number "$name" "${!name-}" 1
   done
+  # With many more processes, the memory of the machine would be used up, see MOST_PROCESSES in wean_fairseq/ranges.py.
+  most=$((4 * $(nproc --all)))
+  ((most >= 64)) || most=64
+  need_number GPUS "${GPUS-}" 0 "$most"
+  for name in JOBS PROCESSES OMP_NUM_THREADS; do
+    need_number "$name" "${!name-}" 1 "$most"
+  done
+  ((JOBS * ${PROCESSES:-1} <= most)) ||
+    die "JOBS=$JOBS with PROCESSES=$PROCESSES each are $((JOBS * PROCESSES)) processes: give numbers whose product is at most $most."
   [[ -z $SEEDS || " $SEEDS " == *" $SEED "* ]] || die "SEED=$SEED is not one of SEEDS ($SEEDS): leave SEED out."
   for name in RATE RATES "${!RATES_@}"; do
     for value in ${!name-}; do
@@ -162,10 +171,11 @@ check_run() {
     die "$TABLE has trainings with SEEDS: give SEEDS again, or set RUN to another directory."
 }
 
-# need_number NAME VALUE LEAST: check that VALUE is empty or a whole number of at least LEAST.
+# need_number NAME VALUE LEAST [MOST]: check that VALUE is empty or a whole number of at least LEAST and at most MOST.
 need_number() {
-  [[ -z $2 ]] || { [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]] && (($2 >= $3)); } ||
-    die "$1 must be a whole number of at least $3 and at most 999999999, but is $2."
+  local most=${4:-999999999}
+  [[ -z $2 ]] || { [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]] && (($2 >= $3 && $2 <= most)); } ||
+    die "$1 must be a whole number of at least $3 and at most $most, but is $2."
 }
 
 # need_rates NAME VALUE: check that VALUE is a learning rate above 0, or a comma-separated list, one per epoch.

@@ -17,6 +17,7 @@ from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
 from wean_fairseq.console import OneLineParser, exit_status, positive_number, whole_number  # noqa: F401 - used by the scripts
 from wean_fairseq.optional import versions_of
+from wean_fairseq.ranges import MOST_PROCESSES
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
@@ -87,7 +88,7 @@ def build_parser(name: str, doc: str | None) -> ArgumentParser:
     group.add_argument(
         "--dictionaries", type=Path, nargs=2, metavar=("SRC", "TGT"), help="earlier dictionaries to use unchanged"
     )
-    group.add_argument("--workers", type=whole_number(1, 1024), default=1, metavar="N", help="processes")
+    group.add_argument("--workers", type=whole_number(1, MOST_PROCESSES), default=1, metavar="N", help="processes")
     return parser
 
 

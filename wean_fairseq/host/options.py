@@ -9,7 +9,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UserError
 from ..optim.fused_adam import read_betas
-from ..ranges import ANY, check_positive, check_range, check_share, values_of
+from ..ranges import ANY, MOST_PROCESSES, check_positive, check_range, check_share, values_of
 
 _LARGEST_FLOAT = 1e30  # numbers that PyTorch converts to float32
 _OF_TRAINING = {  # section of the configuration and option: minimum and maximum
@@ -39,13 +39,12 @@ _OF_TRAINING = {  # section of the configuration and option: minimum and maximum
 }
 _SIZES = ("_dim", "_size", "_layers", "_heads")  # suffixes of the names of an arch's sizes
 _MOST_LAYERS = 1000
-_MOST_PROCESSES = 1024
 _SHARES = ("dropout", "layerdrop")  # suffixes of the names of an arch's shares
 _OF_BATCHES: dict[str, tuple[str, float, float]] = {
     "max_sentences": ("batch-size", 1, ANY),
     "max_tokens": ("max-tokens", 1, ANY),
     "num_shards": ("num-shards", 1, ANY),
-    "num_workers": ("num-workers", 0, _MOST_PROCESSES),
+    "num_workers": ("num-workers", 0, MOST_PROCESSES),
     "shard_id": ("shard-id", 0, ANY),
     "data_buffer_size": ("buffer-size", 0, ANY),
 }

@@ -9,6 +9,7 @@ from typing import get_args
 
 from ..console import command, command_parser, configure_logging, number, whole_number
 from ..errors import UserError
+from ..ranges import MOST_PROCESSES
 from .defaults import ARCHS_OF, BERT_ARCHS
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
 
@@ -76,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--search", metavar="OPTIONS", help="search options of fairseq-generate, such as '--beam 8 --lenpen 1.2'")
     add("--seed", type=whole_number(0), metavar="N", help="seed of the training (default: 1)")
-    add("--processes", type=whole_number(1), metavar="N", help="processes (default: one per GPU)")
+    add("--processes", type=whole_number(1, MOST_PROCESSES), metavar="N", help="processes (default: one per GPU)")
     add("--device", choices=("cpu", "cuda"), help="where to train (default: a GPU, if there is one)")
     return parser
 

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, ValidationError, convert, structs
 
 from ..console import whole_number
 from ..errors import UserError, name_some, shown, similar
-from ..ranges import check_positive
+from ..ranges import MOST_PROCESSES, check_positive
 from ..storage.files import read_regular
 from ..storage.search import check_generation, parse_search
 from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, VECTOR_ARCHS, Sizes
@@ -94,7 +94,7 @@ class Settings(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     patience: Positive = 4
     search: str = ""
     seed: NotNegative = 1
-    processes: Positive | None = None
+    processes: Annotated[int, Meta(ge=1, le=MOST_PROCESSES)] | None = None
     device: Literal["", "cpu", "cuda"] = ""
 
     @property

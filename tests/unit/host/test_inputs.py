@@ -15,6 +15,7 @@ from fairseq_cli import preprocess as preprocess_cli
 from wean_fairseq.errors import UserError
 from wean_fairseq.host.patches import install
 from wean_fairseq.host.table import PATCHES
+from wean_fairseq.ranges import MOST_PROCESSES
 
 
 def test_replace_unk_without_a_file_means_the_word_itself(tmp_path):
@@ -93,8 +94,10 @@ def test_fairseq_preprocess_refuses_what_is_no_file(preprocess, tmp_path, option
 
 
 def test_fairseq_preprocess_names_what_it_cannot_use(preprocess, tmp_path):
-    with pytest.raises(UserError, match="--workers must be from 1 to 1024, but is 0"):
+    with pytest.raises(UserError, match=f"--workers must be from 1 to {MOST_PROCESSES}, but is 0"):
         preprocess("--workers", "0")
+    with pytest.raises(UserError, match=f"--workers must be from 1 to {MOST_PROCESSES}, but is {MOST_PROCESSES + 1}"):
+        preprocess("--workers", str(MOST_PROCESSES + 1))
     with (tmp_path / "dict").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(UserError, match=r"dict cannot be read \(File too large\)"):

@@ -10,6 +10,7 @@ from tests.model_contract import build_model, make_batch, make_task
 from wean_fairseq.capabilities import capabilities_of
 from wean_fairseq.errors import UserError
 from wean_fairseq.fields import start_files
+from wean_fairseq.ranges import MOST_PROCESSES
 from wean_fairseq.training import base, cli, run, settings, tables
 from wean_fairseq.training.call import train
 from wean_fairseq.training.defaults import ARCHS_OF, VECTOR_ARCHS, main, options_for, sizes_for
@@ -120,7 +121,8 @@ def refused(capsys, *arguments):
             "search is '--beam 0': argument --beam: '0' is",
         ),
         (["pairs.csv", "--output", "model", "--language", "de"], "language is for the unit moses: leave it out."),
-        (["pairs.csv", "--output", "model", "--processes", "0"], "'0' is not a whole number of 1 to 2147483647"),
+        (["pairs.csv", "--output", "model", "--processes", "0"], f"'0' is not a whole number of 1 to {MOST_PROCESSES}"),
+        (["pairs.csv", "--output", "model", "--processes", "99999"], f"not a whole number of 1 to {MOST_PROCESSES};"),
         (["pairs.csv", "--output", "model", "--epochs", "0"], "'0' is not a whole number of 1 to 2147483647"),
         (["pairs.csv", "--output", "model", "--seed", "x"], "'x' is not a whole number of 0 to 2147483647"),
         (["pairs.csv", "--output", "model", "--speed", "9"], "unrecognized arguments: --speed 9"),
