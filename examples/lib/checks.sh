@@ -144,7 +144,7 @@ check_variables() {
   [[ -z $SBATCH || (-d $(dirname -- "$SBATCH") && ! -d $SBATCH) ]] ||
     die "SBATCH must be a file in a folder that exists, but is $SBATCH."
   [[ ! -e $SBATCH && ! -L $SBATCH ]] || die "SBATCH must be a new file, but there is $SBATCH already: choose another name."
-  [[ $RUN != *:* && $RUN != *\$\{* ]] || die "RUN has : or \${ in its name, which fairseq splits or replaces: choose another than $RUN."
+  [[ $RUN != *[:,]* && $RUN != *\$\{* ]] || die "RUN has : or , or \${ in its name, which fairseq splits or replaces: choose another than $RUN."
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 

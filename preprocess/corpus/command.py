@@ -221,6 +221,10 @@ def prepare(
     version: str,
 ) -> None:
     """Write the output directory, unless it already exists with the same options and the same files."""
+    if options.binarise is not None and "," in str(options.output):
+        raise InputError(
+            f"{options.output} has a comma, at which fairseq-preprocess splits it: choose another --output."
+        )
     if options.lowercase and options.truecase:
         raise InputError("--lowercase and --truecase exclude one another.")
     if options.unknown and (options.unit != "words" or options.bpe or options.truecase):

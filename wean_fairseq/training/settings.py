@@ -204,8 +204,10 @@ def build_settings(values: Mapping[str, Any]) -> Settings:
     if settings.old_test is not None and len(settings.old_test) != 2:
         raise UserError("old_test takes two text files: sources and references.")
     for name, place in (("output", settings.output), ("work", str(settings.work_folder))):
-        if ":" in place or "${" in place:
-            raise UserError(f"{name} {place} has : or ${{ in its name, which fairseq splits or replaces: give another.")
+        if any(mark in place for mark in (":", ",", "${")):
+            raise UserError(
+                f"{name} {place} has : or , or ${{ in its name, which fairseq splits or replaces: give another."
+            )
     if not 1 <= len(settings.files("data")) <= 2:
         raise UserError("data takes one file with both sides, or two text files.")
     _check_training(settings)

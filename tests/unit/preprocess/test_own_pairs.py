@@ -52,6 +52,15 @@ def sentences(folder: Path, split: str) -> list[tuple[str, str]]:
     return list(zip(*sides, strict=True))
 
 
+def test_a_comma_in_the_folder_is_refused_before_fairseq_preprocess_splits_it(tmp_path: Path, capsys):
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"s {n},t {n}\n" for n in range(30)))
+    given = ["--data", tmp_path / "a.csv", "--output", tmp_path / "w,x", "--binarise", tmp_path / "bin"]
+    assert prepare(*given) == 2
+    assert f"{tmp_path}/w,x has a comma, at which fairseq-preprocess splits it: choose" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+    assert prepare(*given[:-2]) == 0
+
+
 def test_control_characters_of_a_table_are_escaped(tmp_path: Path, capsys):
     """A column may be called ESC ] 0 ; title BEL, which would set the title of a terminal."""
     (tmp_path / "a.csv").write_text("x\x1b]0;y\x07,b\n" + "".join(f"s {n},t {n}\n" for n in range(30)))
