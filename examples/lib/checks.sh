@@ -141,6 +141,13 @@ check_variables() {
         die "$name must be a number of at least 0 and below 1, such as 0.3, but is $value."
     done
   done
+  for name in TRAIN_FLAGS SIZES FSET_SIZES; do
+    refuse_options "$name" --save-dir --max-epoch --log-file --log-format --log-interval --user-dir --task --arch -a --seed \
+      --cpu --no-save --disable-validation --source-lang --target-lang --train-subset --valid-subset
+  done
+  refuse_options SEARCH_FLAGS --path --results-path --user-dir --task --source-lang --target-lang -s -t --dataset-impl \
+    --gen-subset --seed --cpu --quiet --score-reference --num-shards --shard-id --no-progress-bar --log-format --log-file
+  refuse_options GENERATE --output --overwrite --seed
   [[ -z $SBATCH || (-d $(dirname -- "$SBATCH") && ! -d $SBATCH) ]] ||
     die "SBATCH must be a file in a folder that exists, but is $SBATCH."
   [[ ! -e $SBATCH && ! -L $SBATCH ]] || die "SBATCH must be a new file, but there is $SBATCH already: choose another name."
@@ -176,6 +183,18 @@ need_number() {
   local most=${4:-999999999}
   [[ -z $2 ]] || { [[ $2 =~ ^(0|[1-9][0-9]{0,8})$ ]] && (($2 >= $3 && $2 <= most)); } ||
     die "$1 must be a whole number of at least $3 and at most $most, but is $2."
+}
+
+# refuse_options NAME OPTION...: check that the variable NAME has none of these options, which may be abbreviated there.
+refuse_options() {
+  local name=$1 word option
+  shift
+  for word in ${!name-}; do
+    for option in "$@"; do
+      [[ $word != -?* || ($option != "${word%%=*}" && ($word != --?* || $option != "${word%%=*}"*)) ]] ||
+        die "$name has $word, but the recipe sets $option itself: leave it out."
+    done
+  done
 }
 
 # need_rates NAME VALUE: check that VALUE is a learning rate above 0, or a comma-separated list, one per epoch.

@@ -193,6 +193,47 @@ def test_recipes_print_no_control_characters(tmp_path: Path, command: str, given
     assert not set(done.stdout + done.stderr) & set(odd)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "option"),
+    [
+        ("SEARCH_FLAGS", "--beam 3 --results-path out", "--results-path"),  # the outputs were missing in the log
+        ("SEARCH_FLAGS", "--results-p=out", "--results-path"),  # argparse completes a prefix
+        ("SEARCH_FLAGS", "-s de", "-s"),
+        ("SEARCH_FLAGS", "--quiet", "--quiet"),
+        ("TRAIN_FLAGS", "--lr 0.1 --seed 7", "--seed"),
+        ("TRAIN_FLAGS", "--no-save", "--no-save"),
+        ("SIZES", "--arch lstm", "--arch"),
+        ("FSET_SIZES", "--save-dir=x", "--save-dir"),
+        ("GENERATE", "--train 9 --output /tmp", "--output"),
+    ],
+)
+def test_options_that_a_recipe_sets_are_refused(tmp_path: Path, name: str, value: str, option: str) -> None:
+    done = source(tmp_path, **{name: value})
+    word = next(word for word in value.split() if word.startswith(option[:9]))
+    expected = f"x: error: {name} has {word}, but the recipe sets {option} itself: leave it out.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TRAIN_FLAGS", "--no-save-optimizer-state --tf32 --lr 0.1 --clip-norm -1"),
+        ("SEARCH_FLAGS", "--search-preset cdnpg-sampling --unkpen -5 --path-like --"),
+    ],
+)
+def test_other_options_are_taken(tmp_path: Path, name: str, value: str) -> None:
+    done = source(tmp_path, **{name: value})
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def source(folder: Path, **variables: str) -> subprocess.CompletedProcess:
+    """Source the common part of the recipes."""
+    environment = {"PATH": os.environ["PATH"], "RECIPE": "x", "GPUS": "0", "OMP_NUM_THREADS": "1", "RUN": "run"}
+    line = ["bash", "-c", 'set -euo pipefail; source "$1/examples/lib/recipe.sh"', "bash", ROOT]
+    return subprocess.run(line, env=environment | variables, cwd=folder, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("given", ["", " ", "\t "])
 def test_a_list_of_files_has_one(given: str) -> None:
     """Spaces alone were the error of a program that got no name."""
