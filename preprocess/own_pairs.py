@@ -228,6 +228,11 @@ def draw_splits(options: Namespace, pairs: Pairs, files: set[str]) -> list[str]:
     sizes = {split: (getattr(options, split) or [share])[0] for split in HELD_OUT if split not in files}
     splits = draw.assign(sizes, rest="train")
     counts = Counter(splits)
+    if sum(sizes.values()) >= len(pairs):
+        asked = " and ".join(f"--{split} {size}" for split, size in sizes.items())
+        raise InputError(
+            f"{pairs.name} has {counted(len(pairs), 'pair')}, and {asked} leave none to train: ask for fewer."
+        )
     if any(not counts[split] for split in ("train", *sizes)):
         raise InputError("the pairs cannot be drawn into three splits, as too many share a source: ask for fewer.")
     return splits

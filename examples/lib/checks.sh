@@ -31,6 +31,8 @@ fail() {
     sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
     sentence=${sentence//--columns /COLUMNS=} # use the names of the recipes' variables
     sentence=${sentence//--header /HEADER=}
+    sentence=${sentence//--valid /VALID=}
+    sentence=${sentence//--test /TEST=}
     if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
       die "$what failed: ${sentence#*error: } (log: $log)"
     fi
@@ -48,6 +50,8 @@ need_files() {
   local hint=$1 file
   shift
   for file in "$@"; do
+    [[ ! -d $file ]] || die "$file is a folder. $hint"
+    [[ -f $file || ! -e $file ]] || die "$file is a pipe or a device, not a regular file. $hint"
     [[ -f $file ]] || die "there is no $file. $hint"
   done
   inputs+=("$@")

@@ -244,6 +244,19 @@ def test_a_list_of_files_has_one(given: str) -> None:
     assert done.stderr == "x: error: TEST has only spaces: name one file or two.\n"
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [(".", ". is a folder. hint"), ("/dev/null", "/dev/null is a pipe or a device, not a regular file. hint")]
+    + [("pipe", "pipe is a pipe or a device, not a regular file. hint"), ("no", "there is no no. hint")],
+)
+def test_data_that_is_not_a_file_is_named(tmp_path: Path, name: str, expected: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    checks = ROOT / "examples" / "lib" / "checks.sh"
+    line = ["bash", "-c", 'RECIPE=x && source "$1" && need_files hint "$2"', "bash", checks, name]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"x: error: {expected}\n")
+
+
 @pytest.mark.parametrize("name", ["run", "run/seed1"])
 def test_a_run_directory_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
     """The first command that wrote there failed with the line number of a library, and printed two more lines."""

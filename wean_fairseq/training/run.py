@@ -27,7 +27,7 @@ from ..evaluation.cli import main as evaluate
 from ..evaluation.text_files import read_typed_json
 from ..generation.cli import main as generate
 from ..reporting.report_cli import main as write_report
-from ..storage.files import read_regular, sha256_of, write_text
+from ..storage.files import no_file, read_regular, sha256_of, write_text
 from ..storage.manifest import NAME as CHECKSUMS
 from ..storage.saved_tables import is_saved_table, table_files
 from ..storage.search import options_line, read_search
@@ -135,7 +135,7 @@ class TrainingRun:
         self.on_cpu  # noqa: B018 - it looks for the GPU
         for path in self.inputs:
             if not path.is_file() and not is_saved_table(path):
-                raise UserError(f"there is no file {path}: give your pairs as a table, or as two text files.")
+                raise UserError(f"{no_file(path)}: give your pairs as a table, or as two text files.")
         self.check_folders()
 
     def check_folders(self) -> None:

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, ValidationError, convert, structs
 from ..console import whole_number
 from ..errors import UserError, name_some, shown, similar
 from ..ranges import MOST_PROCESSES, check_positive
-from ..storage.files import read_regular
+from ..storage.files import no_file, read_regular
 from ..storage.search import check_generation, parse_search
 from .defaults import ARCHS_OF, BERT_ARCHS, HEADS, VECTOR_ARCHS, Sizes
 
@@ -227,9 +227,7 @@ def _check_pretrained(settings: Settings) -> None:
         if settings.task == "essay" or settings.arch not in (None, *VECTOR_ARCHS):
             raise UserError(f"embedding_file is for the archs {', '.join(VECTOR_ARCHS)}: give one of them.")
         if not Path(settings.embedding_file).is_file():
-            raise UserError(
-                f"there is no file {settings.embedding_file!r}: give embedding_file a file of word vectors."
-            )
+            raise UserError(f"{no_file(settings.embedding_file)}: give embedding_file a file of word vectors.")
 
 
 def _check_training(settings: Settings) -> None:

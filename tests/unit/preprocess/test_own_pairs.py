@@ -196,6 +196,8 @@ def test_new_pairs_take_the_steps_of_an_earlier_text(tmp_path: Path, kind: str):
         ),
         (["--test", "new.txt", "new.txt", "--prepared", "x"], "without --data is for --test with one file of sources"),
         (["--data", "new.txt", "--test", "none"], "there is no file none"),
+        (["--data", "."], ". is a folder: name a regular file."),
+        (["--data", "/dev/null"], "/dev/null is a pipe or a device: name a regular file."),
         (["--data", "new.txt", "--test", "5", "new.txt"], "--test takes one number, one file, or two text files"),
     ],
 )
@@ -229,6 +231,18 @@ def test_sources_alone_need_what_they_are_to_be_like(tmp_path: Path, capsys, mon
             "3 malformed rows and 4 good .* line 5: 1 cell instead of 2",
         ),
         ("a.csv", "".join(f"x y,{n}z\n" for n in range(30)), [], "as too many share a source"),
+        (
+            "a.csv",
+            "".join(f"x {n},{n}z\n" for n in range(40)),
+            ["--test", "9999"],
+            "a.csv has 40 pairs, and --test 9999 and --valid 2 leave none to train: ask for fewer.",
+        ),
+        (
+            "a.csv",
+            "".join(f"x {n},{n}z\n" for n in range(40)),
+            ["--test", "30", "--valid", "10"],
+            "a.csv has 40 pairs, and --test 30 and --valid 10 leave none to train: ask for fewer.",
+        ),
         ("a.csv", "x y,z\n" * 30, [], "has 1 pair: there must be 10 at least"),
         ("a.txt", "x y\n", ["--columns", "a"], "--columns takes two names"),
         ("a.csv", "x y,z\n" * 30, ["--language", "../en"], "'../en' is not a language: give two letters"),
