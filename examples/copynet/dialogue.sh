@@ -31,8 +31,8 @@ complete=$RUN/text/ds2/manifest.json prepare dialogue_patterns --seed "$SEED" "$
 for set in $SETS; do
   RUN=$main/$set
   mkdir -p "$RUN"
-  ln -sfn "../text/$set" "$RUN/text"
-  ln -sfn "../text/$set" "$RUN/text-$set"
+  link_inside "../text/$set" "$RUN/text"
+  link_inside "../text/$set" "$RUN/text-$set"
   decay_linearly "$RATE" "$BATCH"
   for system in $SYSTEMS; do
     # Each system has a suitable dictionary of all characters. For new names, CopyNet has to learn to copy unknown

@@ -159,29 +159,6 @@ check_variables() {
   [[ $SMOKE =~ ^[01]$ ]] || die "SMOKE must be 0 or 1, but is $SMOKE."
 }
 
-# check_run: fail with one sentence if the run directory or a directory in it cannot be read and written, or if it
-# contains something that is not a regular file, such as a FIFO, which would block, or a link to a file outside of it,
-# which would be overwritten. Links to directories are followed.
-check_run() {
-  local root entry
-  [[ -d $TABLE ]] || return 0
-  root=$(realpath -- "$TABLE")
-  entry=$(find "$root" -maxdepth 6 -type d ! '(' -readable -writable -executable ')' -print -quit 2>/dev/null || true)
-  [[ -z $entry ]] || die "$entry cannot be read and written: set RUN to another directory, or change its permissions."
-  while IFS= read -r -d '' entry; do
-    [[ ! -d $entry ]] || continue
-    [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||
-      die "$entry is not a file, or is a link to one outside of the run directory: remove it, and start again."
-  done < <(find "$root" -mindepth 1 -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
-  # `command` records a training. The scores of all seeds would replace those of a run without SEEDS, and conversely.
-  entry=$(find "$root" -mindepth 1 -maxdepth 6 -name 'seed[0-9]*' -prune -o -type f -name command -print -quit)
-  [[ -z $SEEDS || -z $entry ]] ||
-    die "$TABLE has a training without SEEDS: leave SEEDS out, or set RUN to another directory."
-  entry=$(find "$root" -mindepth 3 -maxdepth 6 -path "*/seed[0-9]*/*" -type f -name command -print -quit)
-  [[ -n $SEEDS || ${entry#"$root/"} != seed[0-9]* ]] ||
-    die "$TABLE has trainings with SEEDS: give SEEDS again, or set RUN to another directory."
-}
-
 # need_number NAME VALUE LEAST [MOST]: check that VALUE is empty or a whole number of at least LEAST and at most MOST.
 need_number() {
   local most=${4:-999999999}

@@ -41,6 +41,8 @@ ROOT=$(CDPATH='' cd -- "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 LIB=$ROOT/examples/lib
 # shellcheck source=examples/lib/checks.sh
 source "$LIB/checks.sh"
+# shellcheck source=examples/lib/run_directory.sh
+source "$LIB/run_directory.sh"
 # shellcheck source=examples/lib/jobs.sh
 source "$LIB/jobs.sh"
 # shellcheck source=examples/lib/training.sh
@@ -137,16 +139,11 @@ write_state() {
 }
 
 # lock_run: allow only one recipe, with all of its jobs, at a time in a run directory. Killed recipes have a moment to
-# end. A directory with files of the user is not accepted as a run directory, because a recipe overwrites files with its
-# own names.
+# end.
 lock_run() {
-  local file
   [[ -z ${JOB:-}${run_lock:-}$RECIPE_STAGE ]] || return 0
   mkdir -p -- "$TABLE" 2>/dev/null || return 0 # the next step names the reason
-  if [[ ! -e $TABLE/.run.lock && -z $(find "$TABLE/" -maxdepth 2 -name settings -print -quit) ]]; then
-    file=$(find "$TABLE/" -mindepth 1 -maxdepth 1 ! -name '.*' ! -name '*.log' ! -name '*.out' -print -quit)
-    [[ -z $file ]] || die "$file is not a file of a recipe: set RUN to a new or an empty directory."
-  fi
+  need_run
   [[ -w $TABLE ]] || return 0
   exec {run_lock}>>"$TABLE/.run.lock"
   flock -w 2 "$run_lock" ||
@@ -169,7 +166,10 @@ remember_data() {
       ${CANDIDATES_FROM:+"CANDIDATES_FROM=$CANDIDATES_FROM"} |
       python -P -m wean_fairseq.training.state "$RUN/settings" "${arguments[@]}"
   ) || status=$?
-  ((status == 0)) && return
+  if ((status == 0)); then
+    [[ -z ${run_lock:-} || -s $TABLE/.run.lock ]] || printf '%s\n' "$run_mark" >&"$run_lock"
+    return
+  fi
   ((status == 3)) || die "$changes"
   die "$RUN was made with other settings ($changes): set RUN to another directory, or delete this one."
 }
@@ -180,8 +180,7 @@ share_data() {
   [[ -n $SEEDS ]] || return 0
   mkdir -p "$RUN"
   for name in text text-test plain-test bin; do
-    [[ -L $RUN/$name || ! -e $RUN/$name ]] || die "$RUN has a $name of its own: set RUN to another directory."
-    ln -sfn "../$name" "$RUN/$name"
+    link_inside "../$name" "$RUN/$name"
   done
 }
 
@@ -230,11 +229,7 @@ binarise() {
   fi
   say "binary data: writing $bin (fairseq-preprocess)"
   mkdir -p "$RUN"
-  if [[ ! -L $bin ]]; then
-    rm -rf "$bin"
-  elif [[ -n $(ls -A -- "$bin/") ]]; then
-    die "$bin is a link to a directory with other or incomplete files: empty it, or remove the link, and start again."
-  fi
+  clear_data "$bin"
   if [[ ${CANDIDATES_FROM:-joint} == source ]]; then
     fairseq-preprocess --only-source --dict-only --source-lang src --target-lang tgt --trainpref "$text/train" \
       --nwordssrc "$words" --thresholdsrc "$threshold" --destdir "$bin" >"$RUN/preprocess.log" 2>&1 ||
@@ -293,7 +288,7 @@ prepare_test() {
 
 # test_of_text SET: use the test split of $RUN/text as the test set $RUN/text-SET.
 test_of_text() {
-  [[ -e $RUN/text-$1 ]] || ln -s text "$RUN/text-$1"
+  [[ -e $RUN/text-$1 ]] || link_inside text "$RUN/text-$1"
 }
 
 # search_arguments ARGUMENTS...: print `search`, the given arguments and SEARCH_FLAGS, one per line, quoted for a shell.
@@ -332,7 +327,7 @@ decoded() {
 lay_out_test() {
   local part=$1.part
   [[ ! -f $1/.complete ]] || return 0
-  rm -rf "$1" "$part"
+  clear_data "$1" "$part"
   mkdir -p "$part"
   cp "$(binary_data)"/dict.{src,tgt}.txt "$part"
   cp "$2/test.src" "$part/test.src-tgt.src"

@@ -32,7 +32,7 @@ raw_test_set() {
     mapfile -t files < <(files_like "$RUN/text" "test.raw.$side*")
     ((${#files[@]})) || die "$RUN/text has no test.raw.$side, as texts of earlier versions: set RUN to another directory."
     for file in "${files[@]##*/}"; do
-      ln -sfn "../text/$file" "$RUN/plain-test/${file/.raw/}"
+      link_inside "../text/$file" "$RUN/plain-test/${file/.raw/}"
     done
   done
 }

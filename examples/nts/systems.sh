@@ -110,7 +110,7 @@ settings() {
 # trains it while the others wait.
 train_in_turn() {
   local turn
-  exec {turn}>"$RUN/.$1"
+  exec {turn}>>"$RUN/.$1"
   [[ -z ${JOB:-} ]] || beside_others flock "$turn"
   "train_$1"
   exec {turn}>&-
@@ -135,7 +135,7 @@ train_rewards() {
   TEXT=$folder/text BIN=$folder/bin binarise -1 0 --srcdict "$words"
   BIN=$folder/bin train_once dress-rewards/auto_encoder stacked_lstm "${auto_encoder_size[@]}" --dropout 0.2 "${adam[@]}"
   if [[ ! -f $folder/lines/.complete ]]; then
-    rm -rf "$folder/lines"
+    clear_data "$folder/lines"
     fairseq-preprocess --only-source --srcdict "$words" --destdir "$folder/lines" --workers "$(nproc)" \
       --trainpref "$RUN/text/train.tgt" --validpref "$RUN/text/valid.tgt" >"$folder/lines.log" 2>&1 ||
       fail fairseq-preprocess "$folder/lines.log"
@@ -189,7 +189,7 @@ train_all() {
 search_beams() {
   local beam
   for beam in 5 12; do
-    [[ -e $RUN/text-$2-$beam ]] || ln -s "$3" "$RUN/text-$2-$beam"
+    [[ -e $RUN/text-$2-$beam ]] || link_inside "$3" "$RUN/text-$2-$beam"
     generate "$1" "$2-$beam" --beam "$beam" --nbest 2 --max-len-b "$4"
   done
 }
@@ -202,8 +202,8 @@ rerank_all() {
   mapfile -t references < <(files_like "$RUN/text" 'valid.ref*')
   ((${#references[@]})) || references=("$RUN/text/valid.tgt")
   mkdir -p "$RUN/text-tune"
-  ln -sf ../text/valid.src "$RUN/text-tune/test.src"
-  ln -sf ../text/valid.tgt "$RUN/text-tune/test.tgt"
+  link_inside ../text/valid.src "$RUN/text-tune/test.src"
+  link_inside ../text/valid.tgt "$RUN/text-tune/test.tgt"
   for system in $RERANK; do
     [[ " $SYSTEMS " == *" $system "* ]] || continue # another job runs the searches of this system
     settings "$system"

@@ -200,8 +200,10 @@ def test_a_file_of_the_user_with_the_name_of_the_settings_is_kept(tmp_path, cont
     (tmp_path / "in").touch()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "settings").write_text(content)
-    assert "is not a file of settings" in sentence(bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8"))
-    assert (tmp_path / "run" / "settings").read_text() == content
+    for mark, message in (("", "is not a file of a recipe"), ("a run of wean_fairseq\n", "is not a file of settings")):
+        (tmp_path / "run" / ".run.lock").write_text(mark)
+        assert message in sentence(bash(tmp_path, REMEMBER, INPUT="in", WIDTH="8"))
+        assert (tmp_path / "run" / "settings").read_text() == content
 
 
 def test_control_characters_of_a_settings_file_do_not_reach_the_terminal(tmp_path):
