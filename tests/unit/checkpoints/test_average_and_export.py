@@ -189,6 +189,24 @@ def test_an_export_replaces_only_an_older_export(exported, tmp_path, data):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".wean-")]
 
 
+@pytest.mark.parametrize("name", ["README.md", "config.json", "ctranslate2/config.json"])
+def test_an_export_does_not_replace_an_edited_file(exported, tmp_path, data, name):
+    """A repeated recipe replaced the model card that a user had completed."""
+    (exported / "ctranslate2").mkdir()
+    (exported / "ctranslate2" / "config.json").write_text("{}")
+    assert main_checksum([str(exported / "ctranslate2" / "config.json")]) == 0
+    before = (exported / name).read_text(encoding="utf-8")
+    (exported / name).write_text(f"{before}edited", encoding="utf-8")
+    with pytest.raises(
+        UserError, match=rf"{name} has changed since .* move it elsewhere, because a new model replaces"
+    ):
+        export(tmp_path / "a.pt", exported, data, overwrite=True)
+    assert (exported / name).read_text(encoding="utf-8") == f"{before}edited"
+    (exported / name).rename(tmp_path / "mine")
+    export(tmp_path / "a.pt", exported, data, overwrite=True)
+    assert "edited" not in (exported / "README.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     "name", ["notes.md", "ctranslate2/my_notes.txt", "ctranslate2/deep/config.json", "README.md/my"]
 )
