@@ -10,6 +10,7 @@ value can be corrected.
 """
 
 import fcntl
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from ..storage.files import open_growing, read_regular, sha256_of, write_text
 CHANGED = 3  # exit status if settings have changed
 LOCK = ".run.lock"  # file in the folder of a run that the run locks. Recipes lock it, too
 _HASH = "SHA-256 of "
+_RECORDED = re.compile(rf"SEED=[0-9]+|{_HASH}.+=[0-9a-f]{{64}}")  # a line that the settings of every run have
 _SHOWN = 200  # maximum number of characters of a value in a message
 # Patterns of files that exist only if the settings of a run directory, or the options of a training, have been used.
 _MADE = ("text*/manifest.json", "text/*/manifest.json", "*/checkpoint*.pt", "checkpoint*.pt")
@@ -113,6 +115,15 @@ def compare_settings(file: Path, lines: list[str]) -> list[str]:
         for name in dict.fromkeys([*recorded, *values])
         if recorded.get(name) != values.get(name)
     ]
+
+
+def is_settings(file: Path) -> bool:
+    """Return True if a file has settings of a run. The recipes recognise them in the same way (``run_directory.sh``)."""
+    try:
+        lines = read_regular(file).decode("utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    return all("=" in line for line in lines) and any(map(_RECORDED.fullmatch, lines))
 
 
 def _values(lines: list[str]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """wean-train reads the files of its work folder, which may be damaged or another program's."""
 
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -90,6 +91,24 @@ def test_no_file_outside_of_a_work_folder_is_written(training, kind):
     with pytest.raises(UserError, match=r"train\.out is not a file, or is a link to one outside of m\.work: remove it"):
         run.run(training.settings)
     assert (training.work.parent / "pairs.csv").read_text() == "source,target\na,b\n"
+
+
+@pytest.mark.parametrize("name", ["test.json", "trainings.json", ".run.lock", "published", "copynet/.trained", "x.log"])
+def test_a_folder_in_place_of_a_file_is_named_before_the_training(training, name):
+    training.prepare()
+    (training.work / name).mkdir()
+    with pytest.raises(UserError, match=f"{name} is a folder, but wean-train writes a file of this name: move it"):
+        run.run(training.settings)
+
+
+@pytest.mark.parametrize("name", ["text", "bin", "copynet", "report"])
+def test_a_file_in_place_of_a_folder_is_kept(training, name):
+    training.prepare()
+    shutil.rmtree(training.work / name, ignore_errors=True)
+    (training.work / name).write_text("mine", encoding="utf-8")
+    with pytest.raises(UserError, match=f"{name} is a file, but wean-train writes a folder of this name: move it"):
+        run.run(training.settings)
+    assert (training.work / name).read_text(encoding="utf-8") == "mine"
 
 
 def test_word_vectors_reach_the_training(training, monkeypatch):

@@ -167,6 +167,19 @@ def test_folders_of_others_are_left_alone(here, capsys):
         (here / name).rmdir()
 
 
+@pytest.mark.parametrize("content", [None, "", "a note\n", "A=1\n", "SEED=1\nno equals sign\n"])
+def test_a_file_called_settings_does_not_make_a_work_folder(here, capsys, content):
+    """With a table without rows, the folder of the user was deleted."""
+    settings = here / "model.work" / "settings"
+    settings.parent.mkdir()
+    settings.mkdir() if content is None else settings.write_text(content, encoding="utf-8")
+    (here / "pairs.csv").write_text("source,target\n", encoding="utf-8")
+    message = refused(capsys, "pairs.csv", "--output", "model")
+    assert "model.work has files that are not of wean-train: give another --work, or move them." in message
+    assert list(settings.parent.iterdir()) == [settings]
+    assert settings.is_dir() if content is None else settings.read_text(encoding="utf-8") == content
+
+
 def test_a_folder_that_cannot_be_written_is_named(here, capsys, monkeypatch):
     monkeypatch.setattr(run.os, "access", lambda *_: False)  # root may write to a folder without permissions
     assert "model cannot be written" in refused(capsys, "pairs.csv", "--output", "model")
