@@ -71,7 +71,7 @@ score() {
   set -- "$role" "$(read_text "$set")/test.src" --ref "${references[@]}" "$@"
   mapfile -t systems < <(outputs "$set")
   say "scores on $set, with paired tests (also in $RUN/$set.json)"
-  tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md" --overwrite
+  tool wean-evaluate "${systems[@]}" "$@" --json "$RUN/$set.json" --markdown "$RUN/$set.md" --overwrite --decoded
   [[ $SMOKE != 1 ]] || say "SMOKE=1: these scores mean nothing"
   curves
   [[ $SEEDS == *' '* && -z $RECIPE_STAGE ]] || return 0
@@ -87,7 +87,7 @@ score() {
   mkdir -p "$together"
   mapfile -t systems < <(for seed in $SEEDS; do RUN=$TABLE/seed$seed$inside outputs "$set"; done)
   say "scores of the seeds $SEEDS together (also in $together/$set.json)"
-  tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md" --overwrite
+  tool wean-evaluate "${systems[@]}" "$@" --json "$together/$set.json" --markdown "$together/$set.md" --overwrite --decoded
 }
 
 # known_sentences SET: write a file that marks every pair of SET as "seen" if one of its sentences is in the training

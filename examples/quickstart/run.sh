@@ -73,7 +73,7 @@ report() {
   cat "$RUN/test.samples.txt"
   title "Scores on the test set (synthetic text: this shows that the model learns, not how good it is on real text)"
   tool wean-evaluate --generated WEAN="$RUN/wean_lstm/test.log" --src "$RUN/text-test/test.src" \
-    --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --overwrite --quiet
+    --ref "$RUN/text-test/test.tgt" --metric bleu exact@1 --json "$RUN/test.json" --overwrite --decoded --quiet
   title "Nearest neighbours in the embedding that encoder, decoder and output layer share"
   local words=() word
   for word in $NEIGHBOURS_OF; do

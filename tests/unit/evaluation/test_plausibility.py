@@ -12,6 +12,7 @@ from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
 from wean_fairseq.evaluation.metrics import MetricSettings
 from wean_fairseq.evaluation.output_reader import SystemOutput
+from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.plausibility import find_oddities
 from wean_fairseq.evaluation.presets import columns_for
 
@@ -144,6 +145,19 @@ def test_score_columns_are_refused(score: str) -> None:
         UserError, match=r"^A: 36 of 36 outputs (begin|end) with a number such as .* for example with sed"
     ):
         found([score.format(-0.01 * n * n - 0.5, line) for n, line in enumerate(OUTPUTS)])
+
+
+def test_outputs_that_a_command_decoded_itself_are_scored(tmp_path, capsys) -> None:
+    """A weak model may end its outputs with numbers. wean-train refused them after the training, without a model."""
+    files = {"src": SOURCES, "ref": REFERENCES, "hyp": [f"{line} {n}" for n, line in enumerate(OUTPUTS)]}
+    for name, lines in files.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    line = ["--hyp", f"A={tmp_path}/hyp", "--ref", str(tmp_path / "ref"), "--src", str(tmp_path / "src")]
+    line += ["--metric", "bleu", "--resamples", "0"]
+    assert main(line) == 2
+    assert "A: 36 of 36 outputs end with a number such as 0" in capsys.readouterr().err
+    assert main([*line, "--decoded"]) == 0
+    assert "warning: A: 36 of 36 outputs end with a number such as 0" in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize("form", ["{} {}", "{}. {}", "{}) {}", "{}| {}"])
