@@ -53,8 +53,7 @@ check_run() {
   [[ -z $entry ]] || die "$entry cannot be read and written: set RUN to another directory, or change its permissions."
   while IFS= read -r -d '' entry; do
     if [[ -d $entry ]]; then
-      [[ $(realpath -- "$entry") == "$root"/* ]] || is_ours "$entry" ||
-        die "$entry is a link to a directory with other or incomplete files: empty it, or remove the link, and start again."
+      [[ $(realpath -- "$entry") == "$root"/* ]] || is_ours "$entry" || die_of_link "$entry"
       continue
     fi
     [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||
@@ -85,13 +84,16 @@ check_kinds() {
   [[ -z $entry ]] || die "$entry is a file, but a recipe makes a directory of this name: move it, and start again."
 }
 
+die_of_link() { die "$1 is a link to a directory with other or incomplete files: empty it, or remove the link, and start again."; }
+
 # clear_data DIRECTORY...: remove incomplete directories of binary data. Fail with one sentence if one of them has a file
 # that neither fairseq-preprocess nor a recipe writes.
 clear_data() {
   local folder file
   for folder in "$@"; do
-    [[ -d $folder && ! -L $folder ]] || continue
-    file=$(find "$folder" -mindepth 1 ! '(' -type f -regextype posix-extended -regex \
+    [[ -d $folder ]] || continue
+    [[ ! -L $folder || -z $(ls -A -- "$folder/") ]] || die_of_link "$folder"
+    file=$(find "$folder/" -mindepth 1 ! '(' -type f -regextype posix-extended -regex \
       '.*/(dict(\.[a-z]+)?\.txt|(train|valid|test)(\.src-[^/]+|\.bin|\.idx)|preprocess\.log|checksums\.sha256|\.complete|\.wean-[0-9a-f]+\.partial)' \
       ')' -print -quit)
     [[ -z $file ]] || die "$file is not a file of a recipe, which would replace $folder: move it, and start again."

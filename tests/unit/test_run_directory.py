@@ -138,6 +138,14 @@ def test_a_link_to_a_directory_of_the_user_is_refused(tmp_path: Path, name: str)
     assert content(outside) == {"test.src": "mine"}
 
 
+def test_binary_data_that_is_a_link_to_other_files_of_the_run_is_refused(tmp_path: Path) -> None:
+    run = write(tmp_path / "run", {"settings": SETTINGS, "text/train.src": "a"})
+    (run / "bin").symlink_to("text")
+    said = sentence(bash(tmp_path, "fairseq-preprocess() { false; }; binarise 10 0"))
+    assert said.startswith(f"{run}/bin is a link to a directory with other or incomplete files: empty it")
+    assert content(run / "text") == {"train.src": "a"}
+
+
 @pytest.mark.parametrize("mark", [".complete", "manifest.json", "command", ".trained", "checksums.sha256", ""])
 def test_a_directory_that_was_moved_to_another_disk_is_accepted(tmp_path: Path, mark: str) -> None:
     outside = write(tmp_path / "outside", {mark: "", "test.src": ""} if mark else {})
