@@ -77,6 +77,7 @@ check_kinds() {
     files+=(-o -name "$name")
   done
   entry=$(find "$1" -mindepth 1 -maxdepth 5 -type d '(' "${files[@]:1}" ')' -print -quit)
+  [[ -z $entry ]] || need_run
   [[ -z $entry ]] || die "$entry is a directory, but a recipe writes a file of this name: move it, and start again."
   entry=$(find "$1" -mindepth 1 -maxdepth 3 -xtype f -regextype posix-extended -regex \
     '.*/((text|bin)(-[^/.]+)?|(plain|vectors)-[^/.]+|jobs|model|report|labels|pairs|chunks|bert|tries|dress-rewards|seed[0-9]+)' \
