@@ -65,8 +65,8 @@ commongen() {
   begin
   prepare commongen --data "$DATA" --unit moses --lowercase
   LIMIT=${TEST_LIMIT:-} prepare_test test commongen --data "$DATA" --unit moses --lowercase --references
-  link_inside valid.src "$RUN/text-test/test.src"
-  link_inside valid.ref0 "$RUN/text-test/test.tgt"
+  ln -sf valid.src "$RUN/text-test/test.src"
+  ln -sf valid.ref0 "$RUN/text-test/test.tgt"
   mapfile -t references < <(files_like "$RUN/text-test" 'valid.ref*')
   validation=(--best-checkpoint-metric num_updates --maximize-best-checkpoint-metric --validate-interval "$EPOCHS")
   compare
