@@ -171,6 +171,8 @@ def main() -> int:
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep which tests run which lines, or read it")
     parser.add_argument("--goal", type=float, default=95.0, help="percentage to be killed (default: %(default)s)")
     args = parser.parse_args()
+    if not 1 <= args.j <= 4 * max(16, os.cpu_count() or 1):
+        parser.error(f"-j {args.j} is not between 1 and {4 * max(16, os.cpu_count() or 1)}")
     # Imported once here instead of in every forked process, because these imports take most of the time of a short
     # test.
     for name in ("fairseq.models", "fairseq.tasks", "scipy.stats"):

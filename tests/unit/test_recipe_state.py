@@ -295,6 +295,7 @@ def test_a_run_directory_holds_only_its_own_files(tmp_path: Path, kind: str, nam
     mine.write_text("a user's file")
     path = tmp_path / "run" / name
     path.parent.mkdir(parents=True)
+    (tmp_path / "run" / ".run.lock").write_text("a run of wean_fairseq\n")
     irregular(kind, path, mine)
     assert sentence(bash(tmp_path, "true")) == (
         f"{path} is not a file, or is a link to one outside of the run directory: remove it, and start again."
@@ -305,35 +306,10 @@ def test_a_run_directory_holds_only_its_own_files(tmp_path: Path, kind: str, nam
 def test_a_run_directory_with_a_hidden_name_is_checked(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
     (tmp_path / ".run").mkdir()
+    (tmp_path / ".run" / ".run.lock").write_text("a run of wean_fairseq\n")
     (tmp_path / ".run" / "tool.err").symlink_to(tmp_path / "mine.txt")
     said = sentence(bash(tmp_path, "true", RUN=".run"))
     assert said.startswith(f"{tmp_path}/.run/tool.err is not a file, or is a link to one outside")
-
-
-def test_links_inside_a_run_directory_and_to_directories_are_taken(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    (run / "wean" / "tries" / "best").mkdir(parents=True)
-    (run / "wean" / "tries" / "best" / "train.log").touch()
-    (run / "wean" / "train.log").symlink_to("tries/best/train.log")
-    (run / "text-test").symlink_to("text")  # which is made later
-    (tmp_path / "large disk").mkdir()
-    (run / "bin").symlink_to(tmp_path / "large disk")
-    assert bash(tmp_path, "true").returncode == 0
-
-
-BINARISE = 'fairseq-preprocess() { touch "$bin/dict.src.txt"; }; wean-checksum() { :; }; binarise 10 0'
-
-
-def test_binary_data_may_be_a_link_to_an_empty_directory(tmp_path: Path) -> None:
-    (tmp_path / "large disk").mkdir()
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "bin").symlink_to(tmp_path / "large disk")
-    assert bash(tmp_path, BINARISE).returncode == 0
-    assert (tmp_path / "run" / "bin").is_symlink()
-    assert sorted(path.name for path in (tmp_path / "large disk").iterdir()) == [".complete", "dict.src.txt"]
-    (tmp_path / "large disk" / ".complete").unlink()
-    assert "is a link to a directory with other" in sentence(bash(tmp_path, BINARISE))
-    assert (tmp_path / "large disk" / "dict.src.txt").exists()
 
 
 # --- the model folder -------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """A recipe accepts only its own run directory, and replaces only its own files in it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,20 @@ def test_a_directory_of_the_user_is_refused_and_unchanged(tmp_path: Path, files:
     said = sentence(bash(tmp_path, f'{REMEMBER}; : >"$RUN/text.log"; rm -r "$RUN/bin"', **INPUT))
     assert said.endswith(" is not a file of a recipe: set RUN to a new or an empty directory.")
     assert content(run) == before
+
+
+@pytest.mark.parametrize("name", ["FIFO", "link", "folder/tool.err"])
+def test_no_entry_of_a_users_directory_is_to_be_removed(tmp_path: Path, name: str) -> None:
+    """The message for RUN=/etc was to remove a socket from there."""
+    path = write(tmp_path / "run", {"notes": ""}) / name
+    if name == "FIFO":
+        os.mkfifo(path)
+    elif name == "link":
+        path.symlink_to(tmp_path)
+    else:
+        path.mkdir(parents=True)
+    said = sentence(bash(tmp_path, "true"))
+    assert said.endswith(" is not a file of a recipe: set RUN to a new or an empty directory.")
 
 
 @pytest.mark.parametrize(
@@ -199,3 +214,29 @@ def test_only_a_link_of_a_recipe_is_replaced_by_a_link(tmp_path: Path, kind: str
     path.symlink_to("../text/old")
     assert bash(tmp_path, 'link_inside ../text/test.raw.src "$RUN/plain-test/test.src"').returncode == 0
     assert str(path.readlink()) == "../text/test.raw.src"
+
+
+def test_links_inside_a_run_directory_and_to_directories_are_taken(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    (run / "wean" / "tries" / "best").mkdir(parents=True)
+    (run / "wean" / "tries" / "best" / "train.log").touch()
+    (run / "wean" / "train.log").symlink_to("tries/best/train.log")
+    (run / "text-test").symlink_to("text")  # which is made later
+    (tmp_path / "large disk").mkdir()
+    (run / "bin").symlink_to(tmp_path / "large disk")
+    assert bash(tmp_path, "true").returncode == 0
+
+
+BINARISE = 'fairseq-preprocess() { touch "$bin/dict.src.txt"; }; wean-checksum() { :; }; binarise 10 0'
+
+
+def test_binary_data_may_be_a_link_to_an_empty_directory(tmp_path: Path) -> None:
+    (tmp_path / "large disk").mkdir()
+    write(tmp_path / "run", {".run.lock": MARK})
+    (tmp_path / "run" / "bin").symlink_to(tmp_path / "large disk")
+    assert bash(tmp_path, BINARISE).returncode == 0
+    assert (tmp_path / "run" / "bin").is_symlink()
+    assert sorted(path.name for path in (tmp_path / "large disk").iterdir()) == [".complete", "dict.src.txt"]
+    (tmp_path / "large disk" / ".complete").unlink()
+    assert "is a link to a directory with other" in sentence(bash(tmp_path, BINARISE))
+    assert (tmp_path / "large disk" / "dict.src.txt").exists()

@@ -261,6 +261,7 @@ def test_data_that_is_not_a_file_is_named(tmp_path: Path, name: str, expected: s
 def test_a_run_directory_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
     """The first command that wrote there failed with the line number of a library, and printed two more lines."""
     (tmp_path / "run" / "seed1").mkdir(parents=True)
+    (tmp_path / "run" / ".run.lock").write_text("a run of wean_fairseq\n", encoding="utf-8")
     (tmp_path / name).chmod(0o555)
     # Without capabilities, the permissions also apply to root.
     as_user = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []

@@ -43,9 +43,6 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _STOPPED = (130, 143, -2, -15)  # exit statuses of commands that SIGINT or SIGTERM has ended
 _OF_TEXT = ("columns", "header", "valid", "test", "split_seed", "unit", "case", "bpe", "language", "limit")
 _ERROR = re.compile(r"error: (.+)")
-# names of files, and of folders, in a work folder
-_FILE = re.compile(r"settings|command|published|\.trained|.*\.(json|jsonl|md|source|log|out|txt|pt|src|tgt|lock)")
-_FOLDER = re.compile("text|bin|report|tables|" + "|".join(arch for archs in ARCHS_OF.values() for arch in archs))
 _EPOCHS = re.compile("[0-9]{1,9}")
 
 
@@ -162,14 +159,7 @@ class TrainingRun:
         others = {path.name for path in work.iterdir()} - {SAVED_TABLES, state.LOCK} if work.is_dir() else set()
         if others and not state.is_settings(work / "settings"):
             raise UserError(f"{work} has files that are not of {PROGRAM}: give another --work, or move them.")
-        for path in sorted(work.rglob("*")):
-            if (_FILE if path.is_dir() else _FOLDER).fullmatch(path.name):
-                kinds = ("folder", "file") if path.is_dir() else ("file", "folder")
-                raise UserError(f"{path} is a {kinds[0]}, but {PROGRAM} writes a {kinds[1]} of this name: move it.")
-            if not path.is_dir() and not (path.is_file() and path.resolve().is_relative_to(work.resolve())):
-                raise UserError(
-                    f"{path} is not a file, or is a link to one outside of {work}: remove it, and start again."
-                )
+        state.check_entries(work)
         is_ours = self._published == _checksums_of(folder) != ""
         if folder.is_dir() and any(folder.iterdir()) and not is_ours:
             raise UserError(f"{folder} exists, and was not written by this run: give another --output, or move it.")

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from wean_fairseq.errors import UserError
+from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.corpus import Corpus
 from wean_fairseq.evaluation.evaluate import Resampling, evaluate
 from wean_fairseq.evaluation.metrics import MetricSettings
 from wean_fairseq.evaluation.output_reader import SystemOutput
-from wean_fairseq.evaluation.cli import main
 from wean_fairseq.evaluation.plausibility import find_oddities
 from wean_fairseq.evaluation.presets import columns_for
 
