@@ -1,4 +1,4 @@
-"""A sentence may have fewer references than others: an empty line in a reference file counts for no metric."""
+"""Test sentences with fewer references than others. An empty line in a reference file counts for no metric."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ OUTPUTS = ["the cat sat on a mat .", "a dog barks", "", "two words"]
 FIRST = ["the cat sat on the mat .", "a dog barked", "it rains often up north", "some words"]
 SECOND = ["a cat was on the mat .", "", "it often rains", " "]
 THIRD = ["", "\t", "rain is common in the north", "two short words"]
-#: Metrics that need a model, or data that is not part of the project.
+#: These metrics need a model, or data that is not part of the project.
 _UNAVAILABLE = {"bertscore", "similarity-reference", "similarity-source", "meteor", "bleu-nltk"}
 
 
@@ -24,7 +24,7 @@ def rows(name: str, references: list[list[str]], places: slice = slice(None)) ->
 
 @pytest.mark.parametrize("name", sorted(METRICS.keys() - _UNAVAILABLE))
 def test_holes_equal_references_removed_by_hand(name: str) -> None:
-    """Every sentence by itself, with only the references that it has."""
+    """The expected score comes from each sentence alone, with only the references that it has."""
     found = rows(name, [FIRST, SECOND, THIRD])
     by_hand = []
     for place in range(len(OUTPUTS)):
@@ -51,7 +51,7 @@ def test_the_place_of_the_hole_does_not_matter() -> None:
 
 
 def test_an_empty_output_does_not_match_a_missing_reference() -> None:
-    """The third output is empty. As a reference the empty line would be an exact match."""
+    """The third output of the other tests is empty. As a reference the empty line would be an exact match."""
     metric = build_metric("exact@1", MetricSettings())
     assert metric.corpus_score([""], [["a b"], [""]]).score == 0
-    assert metric.corpus_score([""], [[""], [""]]).score == 100  # without any reference the empty one remains
+    assert metric.corpus_score([""], [[""], [""]]).score == 100  # if all references are empty, they remain

@@ -11,7 +11,7 @@ from wean_fairseq.evaluation.neighbours import EMBEDDING, chance_baseline, load_
 from wean_fairseq.reporting.plot_cli import main
 
 WORDS = ["big", "large", "car", "automobile", "madeupword9999"]
-# Two pairs of near directions and one word by itself. The rows do not have length 1 on purpose.
+# Two pairs of vectors have similar directions, and one vector is alone. The rows do not have length 1, on purpose.
 ROWS = torch.tensor([[1.0, 0.1, 0.0], [9.0, 0.0, 0.5], [0.0, 2.0, 0.1], [0.0, 5.0, 0.0], [-1.0, -1.0, -3.0]])
 
 

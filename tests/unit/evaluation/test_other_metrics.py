@@ -128,7 +128,7 @@ class _Synset:
 
 
 class _WordNet:
-    """Knows one set of synonyms."""
+    """WordNet with a single set of synonyms."""
 
     ensure_loaded = staticmethod(lambda: None)
     get_version = staticmethod(lambda: "3.0")

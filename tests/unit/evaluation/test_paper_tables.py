@@ -1,4 +1,4 @@
-"""In the tables of papers next to our results, every number has an origin, and missing numbers are listed."""
+"""Test the tables of papers next to our results. Every number has an origin, and missing numbers are listed."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Oddities of a text are reported with a count and a cause, or refused. Plain texts are accepted silently."""
+"""Test that oddities of a text are reported with a count and a cause, or refused. Plain texts are accepted silently."""
 
 import random
 import re
@@ -107,7 +107,8 @@ def shuffled(lines: list[str]) -> list[str]:
         (OUTPUTS, [REFERENCES], None),
         (SOURCES, [REFERENCES], SOURCES),  # the copy baseline
         (SOURCES, [REFERENCES, OUTPUTS], SOURCES),
-        ([line.replace("fixed", "mended") for line in REFERENCES], [REFERENCES], SOURCES),  # nearly perfect
+        # an output that is nearly perfect
+        ([line.replace("fixed", "mended") for line in REFERENCES], [REFERENCES], SOURCES),
         (OUTPUTS, [REFERENCES, [*REFERENCES[:30], *[""] * 6]], SOURCES),
         ([*OUTPUTS[:30], *[""] * 6], [REFERENCES], SOURCES),
         (
@@ -159,7 +160,7 @@ def test_one_number_for_all_is_text() -> None:
     assert not any("number" in text for text in found([f"5 {line}" for line in OUTPUTS]))
 
 
-# One text has the mark, the others have not: the warning names the text and the remedy.
+# If only one text has the mark, the warning names this text and the remedy.
 @pytest.mark.parametrize(
     ("change", "named", "advice"),
     [
@@ -189,7 +190,7 @@ def test_marks_of_one_text_alone(change: Callable[[str], str], named: str, advic
 
 
 def test_brackets_of_one_form() -> None:
-    """Missing brackets are not another form of brackets."""
+    """A text without brackets does not have another form of brackets."""
     written = [[f"{line[:5]} ( {line[5:]} )" for line in lines] for lines in (OUTPUTS, REFERENCES, SOURCES)]
     outputs, references, sources = ([line.replace("(", "-LRB-").replace(")", "-RRB-") for line in w] for w in written)
     (text,) = found(outputs, written[1], sources=written[2])

@@ -1,4 +1,4 @@
-"""The published numbers are complete and satisfy the relations that their papers state.
+"""Test that the published numbers are complete and satisfy the relations that their papers state.
 
 Relations between numbers detect a mistyped digit, which a second copy of the numbers would not.
 """
@@ -41,7 +41,7 @@ def test_every_row_is_complete(table: PublishedTable, data: str, name: str, row:
     "table", [pytest.param(table, id=key) for key, table in PUBLISHED_TABLES.items() if table.preset]
 )
 def test_columns_name_scores_of_the_presets(table: PublishedTable) -> None:
-    """The first key of a column is one of the table's preset. Groups of sentences follow it in brackets."""
+    """The first key of a column is a score of the table's preset. Groups of sentences follow it in brackets."""
     known = {column.key for column in columns_for([table.preset, "paper:cdnpg-fixed"], [], MetricSettings())}
     for column in table.columns:
         keys = [re.sub(r"\[[\w-]+\]$", "", key) for key in column.keys]

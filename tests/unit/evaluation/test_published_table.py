@@ -1,4 +1,4 @@
-"""Test the published table that a recipe prints: our means over seeds below the paper's rows."""
+"""Test the published table that a recipe prints, with our means over seeds below the paper's rows."""
 
 import re
 import subprocess

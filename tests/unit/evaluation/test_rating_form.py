@@ -1,6 +1,6 @@
-"""Test the rating form in a real browser: answered, saved, read back.
+"""Test the rating form in a real browser, where it is answered, saved and read back.
 
-Opt-in: WEAN_BROWSER names a Chromium or Chrome.
+These tests run only if WEAN_BROWSER names a Chromium or Chrome.
 """
 
 import json

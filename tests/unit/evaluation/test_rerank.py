@@ -1,4 +1,4 @@
-"""Re-ranking chooses on the tuning set alone, raises the metric there, and applies the choice to the test set."""
+"""Test that re-ranking chooses on the tuning set alone and applies the choice to the test set."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 def write_log(name: str, nbest: Sequence[Sequence[str]], target: str = "unseen", sources: Sequence[str] = ()) -> None:
-    """Write what fairseq-generate prints, the last sentence first, as its sorted batches do."""
+    """Write the output of fairseq-generate, with the last sentence first, as in its sorted batches."""
     lines = []
     for number, entries in reversed(list(enumerate(nbest))):
         lines += [f"S-{number}\t{sources[number] if sources else 'source'}", f"T-{number}\t{target}"]
@@ -47,7 +47,7 @@ def make_run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: py
 
 
 TUNE = ("--tune", "5=t5", "12=t12", "--ref", "ref", "--src", "src")
-BOTH = (*TUNE, "--test", "12=e12", "5=e5", "--output", "out")  # another order: names decide
+BOTH = (*TUNE, "--test", "12=e12", "5=e5", "--output", "out")  # the order differs, because only the names matter
 
 
 def chosen(path: str = "choice.json") -> tuple[str, int]:
@@ -113,7 +113,10 @@ def test_metrics_can_disagree(run: Run) -> None:
 
 
 def test_nothing_of_the_test_set_moves_the_choice(run: Run) -> None:
-    """If outputs and T- lines of the test set are swapped, the choice and the scores stay. T- lines have no effect."""
+    """If outputs and T- lines of the test set are swapped, the choice and the scores do not change.
+
+    T- lines have no effect.
+    """
     _, before, _ = run(*BOTH)
     written = Path("out").read_text(encoding="utf-8")
     write_log("e5", TEST_FIVE, target="one wrong")

@@ -1,4 +1,4 @@
-"""The paired tests hold their level, and agree with sacreBLEU's `PairedTest` if that test holds its level, too."""
+"""Test that the paired tests hold their level and agree with the `PairedTest` of sacreBLEU."""
 
 import itertools
 import os
@@ -43,7 +43,7 @@ RESAMPLES, TRIALS = 150, 200  # not multiples of the block size
 
 
 def noisy(sentences: list[str], rate: float, seed: int) -> list[str]:
-    """Replace words at random."""
+    """Replace words at random, at the given rate."""
     generator = random.Random(seed)
     return [" ".join(w if generator.random() > rate else "x" for w in line.split()) for line in sentences]
 
@@ -122,7 +122,7 @@ def test_a_system_does_not_differ_from_itself(corpus: Corpus) -> None:
 def test_p_value_counts_by_hand() -> None:
     """Three of four statistics are at least 0.5 (one is equal), so p is (3 + 1) / (4 + 1)."""
     assert p_value(np.array([0.1, 0.5, 0.6, 0.9]), 0.5) == pytest.approx(4 / 5)
-    assert p_value(np.array([0.1]), float("nan")) == 1.0  # nothing was observed
+    assert p_value(np.array([0.1]), float("nan")) == 1.0  # there is no observed value
 
 
 def test_bootstrap_p_by_hand() -> None:
@@ -167,7 +167,7 @@ def most_rejections(repetitions: int) -> int:
 
 
 def rejections(name: str, rate: float, repetitions: int, draws: Draws) -> tuple[int, int]:
-    """Return the rate at which each test calls two systems different that are equally good.
+    """Return the number of times that each test calls two equally good systems different.
 
     Both are drawn from the same two noisy texts: in a share of the sentences a coin says which system has which text,
     in all others they agree.
@@ -245,7 +245,8 @@ def test_run_error_by_hand() -> None:
     The degrees of freedom are (1 + 1)^2 / (1^2 / 1).
     """
     assert run_error([([1.0, 3.0], np.array([[0.0, 2.0], [2.0, 4.0]]))]) == pytest.approx((2**0.5, 4.0))
-    assert runs_p(2**0.5 * 2.776445, 2**0.5, 4.0) == pytest.approx(0.05, abs=1e-6)  # t table: 0.975, 4
+    # the value of the t table for 0.975 and 4
+    assert runs_p(2**0.5 * 2.776445, 2**0.5, 4.0) == pytest.approx(0.05, abs=1e-6)
     interval = runs_interval(2.0, 2**0.5, 4.0)
     assert interval == pytest.approx((2 - 2**0.5 * 2.776445, 2 + 2**0.5 * 2.776445), abs=1e-5)
 
@@ -295,10 +296,11 @@ def test_a_quiet_evaluation_shows_no_progress(
     bar = lambda items, *_, disable, **__: (shown.append(disable), items)[1]  # noqa: E731
     monkeypatch.setattr(sys.modules["wean_fairseq.evaluation.evaluate"], "tqdm", bar)
     (column,) = columns_for([], ["bleu"], MetricSettings())
-    assert column.metric.quiet  # also where a metric is used without an evaluation
+    assert column.metric.quiet  # also if a metric is used without an evaluation
     evaluation = evaluate([system("A", corpus.references[0])], corpus, [column], Resampling(0, 0), quiet=quiet)
     assert (shown, column.metric.quiet) == ([disabled], quiet)
-    assert evaluation.as_json()["systems"]["A"]["bleu"].keys() == {"score", "ci"}  # no sentences unless asked for
+    # scores of sentences are only included on request
+    assert evaluation.as_json()["systems"]["A"]["bleu"].keys() == {"score", "ci"}
 
 
 def test_all_pairs(corpus: Corpus) -> None:

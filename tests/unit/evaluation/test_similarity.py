@@ -76,7 +76,7 @@ def test_the_best_reference_counts_and_empty_outputs_have_no_similarity(encoder:
 def test_bertscore_matches_with_special_tokens(encoder: Path, layer: int) -> None:
     """The expected values come from loops over the tokens of one text at a time.
 
-    The first and the last one are special.
+    The first and the last token are special.
     """
     metric = build_metric("bertscore", MetricSettings(bert_model=str(encoder), bert_layer=layer))
     for output, reference in product(OUTPUTS, REFERENCES):
@@ -292,7 +292,7 @@ def test_models_that_do_not_fit_are_refused(encoder: Path, tmp_path: Path) -> No
 
 
 def naive_pinc(output: str, source: str) -> float:
-    """PINC of one sentence, by lists and loops (Chen and Dolan, 2011, section 4)."""
+    """Return the PINC of one sentence, computed with lists and loops (Chen and Dolan, 2011, section 4)."""
     shares = []
     for order in (1, 2, 3, 4):
         grams = [" ".join(words[i : i + order]) for words in [output.split()] for i in range(len(words) - order + 1)]
@@ -320,7 +320,7 @@ def test_pinc_by_hand() -> None:
 
 
 def naive_ratio(first: str, second: str) -> float:
-    """1 - edits / characters with substitutions of cost 2, by the usual table."""
+    """Return 1 - edits / characters, where a substitution costs 2, from the usual table."""
     table = [[i + j for j in range(len(second) + 1)] for i in range(len(first) + 1)]
     for i, j in product(range(1, len(first) + 1), range(1, len(second) + 1)):
         change = table[i - 1][j - 1] + 2 * (first[i - 1] != second[j - 1])
@@ -366,7 +366,7 @@ def test_the_beginning_of_a_source(source: str, length: int, characters: bool, e
 
 
 def test_lead_rows_are_scored_beside_the_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """lead-2 equals the reference, so it has 100. Systems are compared with each other, not with the lead."""
+    """lead-2 equals the reference, so its score is 100. Systems are compared with each other, but not with the lead."""
     lines = {"src": "a b c d\ne f g h\n", "ref": "a b\ne f\n", "x": "a c\ne f\n", "y": "a b\ng h\n"}
     for name, text in lines.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Test FKGL, EASSE's features, chrF and TER: counted by hand, with EASSE's own values, and against sacreBLEU."""
+"""Test FKGL, EASSE's features, chrF and TER against counts by hand, EASSE's values and sacreBLEU."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Models with random weights and the text settings of a training."""
+"""Provide models with random weights and the text settings of a training."""
 
 from argparse import Namespace
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Search with CTranslate2 has the same outputs, attention and options as the search of this package."""
+"""Test that search with CTranslate2 has the same outputs, attention and options as the search of this package."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_the_best_output_and_its_attention_are_those_of_fairseqs_search(models, 
             assert output.score == pytest.approx(np.log2(same.probabilities[:-1]).mean(), abs=0.01)
             steps = slice(
                 0 if beam == 1 else 1, -1
-            )  # with a beam the first word's attention is only known for one line
+            )  # with a beam, the first word's attention is only known for a single line
             np.testing.assert_allclose(output.attention[steps, :-1], same.attention[steps, :-1], atol=1e-4)
             assert np.isnan(output.attention[0]).all() == (beam > 1)
             assert np.isnan(output.probabilities).all()

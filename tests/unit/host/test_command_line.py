@@ -1,4 +1,4 @@
-"""fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
+"""Test fairseq's command lines: one sentence for a wrong or missing name, and help for the options of an arch."""
 
 from argparse import Namespace
 from pathlib import Path

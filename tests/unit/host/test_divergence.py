@@ -1,4 +1,7 @@
-"""A loss that is NaN, infinite or very large stops the training before an update, and the message names the batch."""
+"""Test that a loss which is NaN, infinite or very large stops the training.
+
+The update is not made, and the message names the batch.
+"""
 
 import math
 
@@ -74,6 +77,6 @@ def test_the_task_stops_in_training_and_in_the_validation_of_a_training(task):
     task.train_step(BATCH | {"loss": 1.0}, update_num=4)
     with pytest.raises(Diverged, match="at the validation after update 5: the loss is nan"):
         task.valid_step(bad)
-    task.train_step(bad, update_num=5, ignore_grad=True)  # a process without a batch repeats an old batch
+    task.train_step(bad, update_num=5, ignore_grad=True)  # a process that has no batch repeats an old one
     with pytest.raises(Diverged, match="at update 6: the loss is nan"):
         task.train_step(bad, update_num=5)

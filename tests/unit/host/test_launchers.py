@@ -103,7 +103,10 @@ def test_a_task_of_slurm_uses_a_gpu_that_it_sees(monkeypatch, gpus, expected):
 
 @pytest.mark.parametrize("tasks", [2, 4])
 def test_tasks_of_slurm_without_a_gpu_are_the_processes(monkeypatch, tasks):
-    """On two machines. With fairseq's function, a single task of a machine trains alone, or no process starts."""
+    """The tasks run on two machines.
+
+    With fairseq's function, a single task of a machine trains alone, or no process starts.
+    """
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(subprocess, "check_output", lambda line: b"one\ntwo\n")
     monkeypatch.delenv("SLURM_NTASKS_PER_NODE", raising=False)

@@ -103,7 +103,10 @@ def test_a_missing_fairseq_is_reported_every_time(small: Path) -> None:
 
 
 def test_a_failed_registration_is_not_tried_again(small: Path) -> None:
-    """fairseq accepts no name twice. The first error is repeated instead of an error about duplicates."""
+    """fairseq accepts no name twice, so a second attempt would only report duplicates.
+
+    The first error is repeated instead.
+    """
     registering = "import fairseq\nassert not hasattr(fairseq, 'tag'), 'Cannot register duplicate'\nfairseq.tag = 1\n"
     (small / "wean_fairseq" / "models" / "family.py").write_text(f"{registering}1 / 0", encoding="utf-8")
     attempts = ATTEMPT.format("wean_fairseq.register()") + ATTEMPT.format("import wean_fairseq.models")
@@ -120,7 +123,7 @@ def test_the_root_logger_stays_as_it_was(small: Path) -> None:
 
 
 def test_threads_register_once(small: Path) -> None:
-    """All modules take time, so that each thread meets the others. All threads import the same part."""
+    """The import of each module takes some time, so that the threads overlap. All threads import the same part."""
     for path in small.rglob("*.py"):
         if path.parent.name != "wean_fairseq":
             path.write_text(f"import time\ntime.sleep(0.05)\n{path.read_text(encoding='utf-8')}", encoding="utf-8")
@@ -172,7 +175,7 @@ def test_the_command_imports_neither_torch_nor_fairseq(tmp_path: Path, module: s
 
 
 def test_modules_that_recipes_run_import_neither_torch_nor_fairseq() -> None:
-    """A recipe runs some of them in every step. ``training.cli`` trains, and nothing follows it."""
+    """A recipe runs some of them in every step. ``training.cli`` trains, and is not followed by another step."""
     scripts = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").rglob("*.sh")))
     names = set(re.findall(r"python -P -m (wean_fairseq[\w.]+)", scripts)) - {"wean_fairseq.training.cli"}
     assert names >= {"wean_fairseq.training.defaults", "wean_fairseq.training.state"}
@@ -219,7 +222,10 @@ for name in {first!r}:
 
 @pytest.mark.parametrize("command", sorted(entry_points()))
 def test_ctrl_c_while_a_command_is_imported_is_one_line(command: str, tmp_path: Path) -> None:
-    """Its module raises SIGINT here, and turns it into another error, as NumPy does. 130 is 128 + SIGINT in a shell."""
+    """Each module raises SIGINT here, and turns it into another error, as NumPy does.
+
+    130 is 128 + SIGINT in a shell.
+    """
     module, name = entry_points()[command].split(":")
     function = getattr(commands, name).args[1]
     slow = f"wean_fairseq.{function.split(':')[0]}".replace(".", "/") + ".py"

@@ -1,4 +1,4 @@
-"""Checkpoints that fairseq writes load with torch's safe loader, and hostile ones do not."""
+"""Test that torch's safe loader loads checkpoints written by fairseq, and rejects hostile ones."""
 
 import argparse
 import codecs
@@ -44,7 +44,7 @@ def test_a_hostile_checkpoint_is_refused_and_nothing_runs(tmp_path):
 
 
 def test_the_allow_list_is_exactly_this():
-    """A new entry needs a test here that loading it only creates data."""
+    """Each new entry needs a test here which shows that loading it only creates data."""
     entries = [entry[0] if isinstance(entry, tuple) else entry for entry in safe_globals.safe_globals()]
     assert {f"{entry.__module__}.{entry.__qualname__}" for entry in entries if entry is not typing.Any} == {
         "argparse.Namespace",
@@ -76,7 +76,7 @@ class Dtype:
         return np.dtype, (self.code, False, True), *self.state
 
 
-# Integers with a field of Python objects at the same bytes.
+# These are integers with a field of Python objects at the same bytes.
 ADDRESSES = (3, "<", None, ("a",), {"a": (Dtype("O8"), 0)}, 8, 8, 0)
 
 
@@ -92,7 +92,7 @@ class Array:
 
 
 def test_no_array_makes_its_numbers_addresses(tmp_path):
-    """Printing or comparing such an array would crash the interpreter, or run code at an address in the file."""
+    """If such an array were printed or compared, the interpreter would crash, or run code at an address in the file."""
     path = tmp_path / "checkpoint.pt"
     torch.save({"counts": Array(Dtype("i8", ADDRESSES))}, path)
     assert torch.load(path, weights_only=False)["counts"].dtype.fields["a"][0] == np.dtype("O")  # NumPy accepts it
@@ -105,7 +105,7 @@ def test_no_array_makes_its_numbers_addresses(tmp_path):
     [
         (3, "<", None, ("a",), {"a": (Dtype("i8"), 0)}, 8, 8, 0),
         (3, ">", None, None, None, 4, 1, 0),
-        (3, "<", None, None, None, -1, -1, 63),  # as if it held objects
+        (3, "<", None, None, None, -1, -1, 63),  # as if the array contained objects
     ],
 )
 def test_nothing_changes_the_dtype_of_counts(tmp_path, state):

@@ -29,7 +29,7 @@ def test_an_epoch_writes_every_line_of_the_log_once(tmp_path, caplog):
 
 
 def test_tensorboard_gets_the_values_of_a_training(tmp_path):
-    """With the package that fairseq's message names."""
+    """The test needs the package that fairseq's message names."""
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     training = progress_bar.progress_bar([], log_format="simple", tensorboard_logdir=str(tmp_path))
     for step in (10, 20):

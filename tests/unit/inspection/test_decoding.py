@@ -75,7 +75,10 @@ def test_a_text_without_words_is_refused(data: Path):
     ],
 )
 def test_a_search_that_takes_minutes_is_refused(data: Path, arch: str, text: str, changes: dict[str, int]):
-    """A text of 1,000 words with beam 20 took more than two minutes, in which no other question was answered."""
+    """A text of 1,000 words with beam 20 took more than two minutes.
+
+    During this time no other question was answered.
+    """
     with pytest.raises(UserError, match=r"words with a beam of .* take too long: use at most"):
         decode(build(data, arch), question(text, **changes))
 
@@ -135,7 +138,8 @@ def test_every_model_tells_what_it_has(arch: str, data: Path):
         words = output["words"]
         assert words[-1]["word"] == "</s>"
         mean = sum(math.log2(word["probability"]) for word in words) / len(words)
-        assert output["score"] == pytest.approx(mean, abs=0.02)  # fairseq's length penalty 1 is the mean
+        # with fairseq's length penalty 1, the score is the mean
+        assert output["score"] == pytest.approx(mean, abs=0.02)
         assert all(("attention" in word) == (arch != "sc_lstm") for word in words)
         assert all(("copied" in word) == copies for word in words)
         if copies:
@@ -153,7 +157,8 @@ def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
     system = build(data, arch)
     with torch.no_grad():
         for weights in system.model.model.parameters():
-            weights.mul_(4).add_(torch.randn_like(weights), alpha=0.5)  # otherwise all words have the same attention
+            # without this change, all words have the same attention
+            weights.mul_(4).add_(torch.randn_like(weights), alpha=0.5)
     dictionary = system.model.task.target_dictionary
     source = torch.tensor([[*(dictionary.index(f"w{number}") for number in (3, 1, 4, 1, 5)), dictionary.eos()]])
     for output in decode(system, question("w3 w1 w4 w1 w5", length=30))["outputs"]:
@@ -166,7 +171,7 @@ def test_each_word_has_its_own_attention_and_probability(arch: str, data: Path):
         assert attention.diff(dim=0).abs().max() > 0.1
         for word, expected in zip(output["words"], attention.tolist(), strict=True):
             shown = [word["attention"].get(place, 0.0) for place in range(6)]
-            assert shown == pytest.approx(expected, abs=0.006)  # less than 0.005 is left out
+            assert shown == pytest.approx(expected, abs=0.006)  # values below 0.005 are omitted
 
 
 def test_the_search_is_as_wide_as_that_of_the_other_commands(data: Path):

@@ -45,7 +45,7 @@ class Answer:
 
 
 class Client:
-    """Asks the server."""
+    """Client that asks the server."""
 
     def __init__(self, port: int, asked: list[Question]) -> None:
         self.port = port
@@ -235,7 +235,7 @@ def test_a_request_that_ends_early_is_no_failure(client: Client, caplog: pytest.
         connection.sendall(b'Content-Length: 90\r\n\r\n{"text": "a')
         time.sleep(0.2)
     assert client.decode()["state"] == "done"
-    # Another test of the process may have turned on what servers say of every request.
+    # An earlier test in the same process may have enabled the server's messages about requests.
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -334,7 +334,7 @@ def test_80_half_sent_requests_stop_nobody_and_are_given_up(
 
 
 def test_a_request_that_comes_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    """Every byte arrives in time, but the whole request does not."""
+    """Every byte arrives in time, but the whole request takes too long."""
     monkeypatch.setattr(PunctualProtocol, "request_seconds", 0.5)
     with serving() as client, socket.create_connection(("127.0.0.1", client.port), 20) as connection:
         began = time.monotonic()
@@ -383,7 +383,7 @@ raise SystemExit(cli.main(["WEAN=x", "--data", "y", "--port", "0"]))
 
 
 def test_ctrl_c_ends_it_well_while_it_decodes():
-    """Python aborts ("terminate called without an active exception") if it ends while a thread is inside torch."""
+    """If Python ends while a thread is inside torch, it aborts ("terminate called without an active exception")."""
     with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
         port = int(re.search(rb":(\d+)/", command.stdout.readline())[1])
         assert Client(port, [])("POST", "/api/jobs", GOOD, JSON).status == 202

@@ -1,4 +1,4 @@
-"""Valid questions of the page are accepted. Everything else is refused in one sentence."""
+"""Test that valid questions of the page are accepted. Everything else is refused in one sentence."""
 
 import json
 import re
@@ -28,7 +28,8 @@ def test_a_question_and_its_defaults():
         ("a\0b \x1b[31m c", "a b [31m c"),
         ("a\ud800b", "a b"),  # half of a character, which no answer could carry
         ("  a\t\u3000b\r\n\u2028c ", "a b c"),
-        ("\u05e9\u05dc\u05d5\u05dd \u202eabc", "\u05e9\u05dc\u05d5\u05dd \u202eabc"),  # right to left stays unchanged
+        # text from right to left stays unchanged
+        ("\u05e9\u05dc\u05d5\u05dd \u202eabc", "\u05e9\u05dc\u05d5\u05dd \u202eabc"),
         ("<script>alert(1)</script>", "<script>alert(1)</script>"),  # words like others: the page shows them as text
     ],
 )

@@ -1,4 +1,4 @@
-"""BERT's states in ``copy_transformer``: they are added to the encoder's input, if the model is built with BERT."""
+"""Test BERT's states in ``copy_transformer``. They are added to the encoder's input if the model is built with BERT."""
 
 from argparse import Namespace
 from typing import Any
@@ -17,7 +17,7 @@ from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
 from wean_fairseq.training.defaults import ARCHS, BERT_ARCHS
 
-LAYERS, WIDTH, DIM = 3, 5, 6  # of BERT, and of the model
+LAYERS, WIDTH, DIM = 3, 5, 6  # layers and width of BERT, and width of the model
 TINY = {"embed_dim": DIM, "ffn_dim": 10, "attention_heads": 3, "encoder_layers": 2, "decoder_layers": 2}
 MODES = {"gate": "copy_transformer", "shared-softmax": "copy_transformer", "none": "paraphrase_transformer"}
 ADDED = {f"encoder.bert_states.{name}" for name in ("digest", "mixture.logits", "proj.weight", "proj.bias")}
@@ -41,7 +41,7 @@ def features(src_tokens: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(("mode", "arch"), MODES.items())
 @pytest.mark.parametrize("left_pad_source", [False, True])
 def test_the_encoder_reads_the_sum_of_words_and_bert(mode, arch, left_pad_source):
-    """W sum_l alpha_l h^l + b by loops, and the naive encoder of ``tests/reference/transformer.py``."""
+    """The expected values are W sum_l alpha_l h^l + b in loops, and those of ``tests/reference/transformer.py``."""
     model, batch = lively(build(arch, bert(), copy_mode=mode)), make_batch(left_pad_source=left_pad_source)
     tokens = batch["src_tokens"]
     read = model.encoder.bert_states
@@ -73,7 +73,7 @@ def test_without_bert_the_model_is_the_same(mode, arch):
     assert reading.keys() - plain.keys() == ADDED
     assert plain.keys() < reading.keys()
     for name, value in plain.items():
-        if not name.startswith(("decoder.copy_gate", "decoder.copy_proj")):  # they are drawn afterwards
+        if not name.startswith(("decoder.copy_gate", "decoder.copy_proj")):  # these are drawn afterwards
             assert torch.equal(value, reading[name])
 
 

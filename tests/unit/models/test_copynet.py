@@ -53,7 +53,8 @@ def test_the_probabilities_are_those_of_the_equations(arch, options):
     """The oracle is the naive loops of ``tests/reference/copynet.py``, with slots, duplicates and overflow."""
     model = build_model(arch, copy_task(), **TINY, **options)
     if model.decoder.coverage_weight is not None:
-        torch.nn.init.constant_(model.decoder.coverage_weight, 0.7)  # starts at 0, where it would not be tested
+        # the weight starts at 0, where its effect could not be tested
+        torch.nn.init.constant_(model.decoder.coverage_weight, 0.7)
     batch = copy_batch()
     with torch.no_grad():
         found = log_probs(model, batch).exp()
@@ -80,8 +81,8 @@ def fix_copy_scores(decoder, scores):
         (9, 3 / 28),  # in the vocabulary, not in the source: generated only
         (7, (1 + 4) / 28),  # in both
         (FIRST, (2 + 8) / 28),  # outside the vocabulary, twice in the source: copied only
-        (FIRST + 1, 0.0),  # a slot that this source does not use
-        (3, 2 / 28),  # <unk> is for words in neither
+        (FIRST + 1, 0.0),  # this source does not use the slot
+        (3, 2 / 28),  # words in neither are scored as <unk>
     ],
 )
 def test_the_four_branches_of_eq_5_and_6(word, expected):
