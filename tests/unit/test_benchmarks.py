@@ -1,4 +1,4 @@
-"""Test the parts of the benchmarks at toy size: they build, train and report. No test measures time."""
+"""Test that the parts of the benchmarks build, train and report at toy size. No test measures time."""
 
 import importlib
 import json
@@ -166,7 +166,7 @@ def test_models_differ_where_they_should(workload, training_step, tmp_path):
     assert peer - shared == table + linear
     assert (
         counts["seq2seq_lstm --optimizer fused_adam"] - counts["wean_lstm"] == linear - size.dim**2
-    )  # W of eq. 5 in its place
+    )  # this is W of eq. 5
 
 
 def test_output_products_are_those_of_a_linear_layer(workload):
@@ -179,7 +179,7 @@ def test_output_products_are_those_of_a_linear_layer(workload):
 
 
 def test_products_alone_repeat_the_matrix_products_of_a_step(workload):
-    """A linear map has three: scores and both gradients. Its bias and ReLU have none."""
+    """A linear map has three products, for the scores and both gradients. Its bias and ReLU have no product."""
     layer, inputs = torch.nn.Linear(3, 7), torch.ones(5, 3, requires_grad=True)
     products = workload.ProductsAlone(lambda index: layer(inputs).relu().sum().backward())
     shapes = [tuple(call().shape) for call in products.calls]
@@ -195,11 +195,14 @@ def test_products_alone_include_those_with_packed_weights(workload):
         return torch.ops.mkldnn._linear_pointwise(torch.ones(2, 3), packed, None, "none", [], "")
 
     (product,) = workload.ProductsAlone(step).calls
-    torch.testing.assert_close(product(), torch.full((2, 4), 3.0))  # sums of three ones
+    torch.testing.assert_close(product(), torch.full((2, 4), 3.0))  # each is a sum of three ones
 
 
 def test_roofline_is_the_share_of_the_faster_products(training_step):
-    """The faster library's products take 60 of 80 ms. The layer takes 80 of 200 ms, and the network 100."""
+    """The products of the faster library take 60 of 80 ms.
+
+    The layer takes 80 of 200 ms, and the network takes 100 ms.
+    """
     summary = {
         training_step.FLOOR: {"cpu_ms": 120.0, "gflop_per_s": 50.0},
         training_step.FLOOR_ONEDNN: {"cpu_ms": 60.0, "gflop_per_s": 100.0},
@@ -227,8 +230,8 @@ def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads
     assert list(data["memory"]) == [*names, concat]
     assert list(data["memory_of_larger_batch"]) == larger
     assert [words[-1] for words in children[::3]] == [*names, concat, *larger, *larger, *larger]
-    assert children[::3] == children[1::3] == children[2::3]  # three processes each
-    more, half = ["--batch-size", "32"], ["--vocabulary", "150"]  # 8 x 4 sentences, 300 / 2 words
+    assert children[::3] == children[1::3] == children[2::3]  # each kind has three processes
+    more, half = ["--batch-size", "32"], ["--vocabulary", "150"]  # these options give 8 x 4 sentences and 300 / 2 words
     assert [words[6:-2] for words in children[::3][-6:]] == [more, more, half, half, half + more, half + more]
     nothing = {"batch_mib": 2.0, "larger_batch_mib": 2.0, "growth_mib": 0.0}
     assert data["memory_growth"] == {name: {"150": nothing, "300": nothing} for name in larger}
@@ -243,7 +246,10 @@ def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads
 
 
 def test_tables_are_written_as_they_are_measured(training_step, monkeypatch, tmp_path):
-    """The default measures each variant's memory last, in one process each. A stop keeps the tables before it."""
+    """By default, the memory of each variant is measured last, in a separate process.
+
+    If the command is stopped, earlier tables are kept.
+    """
     children = []
 
     def stop_at_the_second(script, words):
@@ -265,11 +271,11 @@ def test_tables_are_written_as_they_are_measured(training_step, monkeypatch, tmp
 def test_memory_of_one_variant(training_step, threads, capsys):
     training_step.main(["--quick", "--memory-of", "wean_lstm"])
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    # This process is not a fresh one, and Linux counts pages with a lag: only the order of magnitude is certain.
+    # This process is not fresh, and Linux counts pages with a delay, so only the order of magnitude is certain.
     assert answer["peak_mib"] > 0.9 * answer["idle_mib"] > 0
     assert answer["above_idle_mib"] == pytest.approx(
         answer["peak_mib"] - answer["idle_mib"], abs=0.16
-    )  # each is rounded
+    )  # both numbers are rounded
 
 
 def test_idle_is_the_same_for_all_variants(training_step, monkeypatch):
@@ -319,8 +325,8 @@ def test_the_copying_benchmark_compares_the_three_systems(threads, tmp_path):
     data = json.loads((tmp_path / "copying.json").read_text())
     assert list(data["training"]["1"]) == list(data["decoding"]) == ["copynet", "rnnsearch", "enc_dec"]
     assert data["training"]["1"]["rnnsearch"]["cpu_ratio"] == 1.0
-    assert all(len(times) == 2 for times in data["decoding"].values())  # 20 steps, ten at a time
-    # Additions of the paper, at hidden 8 and embeddings 4: W_c, 16 x 8, and the selective read's part of the GRU input.
+    assert all(len(times) == 2 for times in data["decoding"].values())  # 20 steps, of which ten are measured at a time
+    # The paper adds W_c (16 x 8) and the selective read as an input of the GRU, for 8 hidden units and embeddings of 4.
     parameters = {name: row["parameters"] for name, row in data["training"]["1"].items()}
     assert parameters["copynet"] - parameters["rnnsearch"] == 16 * 8 + 3 * 8 * 16
     assert "copying.py --quick" in (tmp_path / "copying.md").read_text()
@@ -341,11 +347,12 @@ def test_the_granularity_benchmark_compares_the_variants(monkeypatch, threads, t
     whole, layers = data["time"]["1"]["whole step"], data["time"]["1"]["layers alone"]
     assert list(whole) == list(layers) == names
     assert whole["paraphrase_transformer"]["cpu_ratio"] == 1.0
-    # Six heads of 8 weights and a bias, and with cross-attention nine. DNPG is another network.
+    # Six heads have 8 weights and a bias each, and with cross-attention there are nine heads. DNPG is a different
+    # network.
     plain = whole["paraphrase_transformer"]["parameters"]
     more = {name: row["parameters"] - plain for name, row in whole.items() if name.startswith("C-DNPG")}
     assert set(more.values()) == {54, 81} and more["C-DNPG, as released"] == 81
-    # Two embeddings of 8 and a bias for each of ten words fewer.
+    # Ten words fewer save two embeddings of 8 and a bias each.
     assert whole["C-DNPG, mean"]["parameters"] - layers["C-DNPG, mean"]["parameters"] == 10 * (2 * 8 + 1)
     assert "granularity.py --quick" in (tmp_path / "granularity.md").read_text()
 
@@ -369,7 +376,7 @@ def test_the_benchmark_of_transformers_compares_all_families(monkeypatch, thread
     steps, searches = ([row.name for row in rows] for rows in (transformers.TRAINED_STEPS, transformers.SEARCHES))
     assert all(list(summary) == [*steps, transformers.FLOOR] for summary in data["steps"].values())
     names = [*searches, transformers.FLOOR, transformers.FLOOR_INT8]
-    if not int8_is_exact():  # as on a processor with AVX2 at most
+    if not int8_is_exact():  # for example on a processor with at most AVX2
         names = [name for name in names if "int8" not in name]
         assert "their rows are missing" in (tmp_path / "result.md").read_text()
     assert [list(summary) for _, summary in data["search"].values()] == [names] * 2
@@ -405,7 +412,7 @@ def test_hugging_face_takes_part_with_the_batches_of_the_others(workload, thread
 
 
 def test_the_peer_has_the_sizes_of_our_transformer(workload, threads):
-    """Counts by hand at width d, inner width f, V words: layers as post-norm ones, one embedding a side."""
+    """Count by hand for width d, inner width f and V words, with post-norm layers and one embedding per side."""
     transformers = importlib.import_module("transformer_families")
     size = transformers.TOY
     with workload.built_steps(transformers.PEERS, size, 1, 1) as steps:
@@ -417,7 +424,7 @@ def test_the_peer_has_the_sizes_of_our_transformer(workload, threads):
 
 
 def test_a_search_says_how_near_it_is_to_its_products(threads):
-    """In closed form, 30 of 60 ms, and 10 of 40 where the factors are integers."""
+    """In closed form, 30 of 60 ms are products, and 10 of 40 ms if the factors are integers."""
     transformers = importlib.import_module("transformer_families")
     times = {
         transformers.PEER: 60.0,
@@ -443,7 +450,7 @@ def test_the_essay_benchmark_compares_pc_san_with_the_transformer(threads, tmp_p
     times = data["time"]["1"]
     assert list(times) == [row.name for row in essay_step.VARIANTS]
     assert times["essay_transformer"]["cpu_ratio"] == 1.0
-    # At width 8, in both layers: U, V_Q and V_C.
+    # Both layers have U, V_Q and V_C at width 8.
     parameters = {name: row["parameters"] for name, row in times.items()}
     assert parameters["pc_san"] - parameters["pc_san --context none"] == 2 * (8 * 8 + 8 + 8)
     assert "essay_step.py --quick" in (tmp_path / "essay.md").read_text()
@@ -458,7 +465,7 @@ def test_features_of_a_batch_come_from_the_files_of_the_cache(workload, tmp_path
     assert len(list((tmp_path / "features").glob("*/features.npy"))) == 1
     features = step.sample(1)["net_input"]["bert_features"]
     assert features.shape == (size.batch_size, size.source_length, essay_step.BERT_LAYERS, size.dim)
-    assert features[:, :-1].any(dim=-1).all() and not features[:, -1].any()  # the end symbol has none
+    assert features[:, :-1].any(dim=-1).all() and not features[:, -1].any()  # the end symbol has no features
     assert "bert_features" not in batches[1]["net_input"]
 
 
@@ -481,7 +488,7 @@ def test_the_gpu_benchmark_runs_everything_and_claims_nothing_without_a_gpu(monk
     ]
     rows = {f"{title}: {name}": row for title, table in data["tables"].items() for name, row in table.items()}
     assert len(rows) > 40
-    others = ("Liger-Kernel", "cut-cross-entropy")  # which are for GPUs
+    others = ("Liger-Kernel", "cut-cross-entropy")  # these libraries need a GPU
     assert not {name: row for name, row in rows.items() if "error" in row and not name.endswith(others)}
     assert data["tables"]["Whole training, --bf16"]["fairseq transformer"]["words_per_s"] > 0
     text = (tmp_path / "gpu.md").read_text()
@@ -503,7 +510,7 @@ def test_what_does_not_run_is_named_and_the_others_are_measured(monkeypatch):
 
 
 def test_peak_of_a_loss_counts_its_gradients(monkeypatch):
-    """The gradients are allocated in every measured step, not kept from the step that computed the numbers."""
+    """The gradients are allocated in every measured step. They are not kept from the step that computed the numbers."""
     gpu = importlib.import_module("gpu")
     monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
     step = gpu.LossStep(gpu.output_losses()[gpu.MATERIALISED], gpu.TOY, torch.float32, seed=1)

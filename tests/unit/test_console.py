@@ -1,4 +1,4 @@
-"""Standard output that is closed, full or no longer read ends a command in one sentence or silently."""
+"""Test that a closed, full or unread standard output ends a command with one message or silently."""
 
 import argparse
 import errno
@@ -19,7 +19,7 @@ from wean_fairseq.console import (
     whole_number,
 )
 
-#: Prints more than a pipe holds.
+#: A program that prints more than a pipe holds.
 PROGRAM = """
 import sys
 from wean_fairseq.console import exit_status
@@ -52,7 +52,7 @@ def test_closed_output() -> None:
     assert run_in_shell(">&- 2>&-") == (2, "")
 
 
-#: Prints its help, its version or an error about its arguments.
+#: A program that prints its help, its version or an error about its arguments.
 HELP = """
 import sys
 from wean_fairseq.console import OneLineParser
@@ -84,14 +84,14 @@ def test_help_that_cannot_be_printed_is_one_error(arguments: list[str]) -> None:
 
 
 def test_control_characters_of_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    """A system or a file may be called ESC ] 0 ; title BEL, which would set the title of a terminal."""
+    """A system or a file may be named ESC ] 0 ; title BEL, which would set the title of a terminal."""
     print_text("system\tBLEU\nWEAN\x1b]0;x\x07\t3.00\n")
     print_message("prog", "a\x1b[2Jb")
     assert capsys.readouterr() == ("system\tBLEU\nWEAN\\x1b]0;x\\x07\t3.00\n", "prog: a\\x1b[2Jb\n")
 
 
 def test_control_characters_of_arguments_are_escaped(capsys: pytest.CaptureFixture[str]):
-    """A file of a pattern such as * may be called ESC [ 2 J, which would clear a terminal."""
+    """A file that matches a pattern such as * may be named ESC [ 2 J, which would clear a terminal."""
     with pytest.raises(SystemExit):
         OneLineParser(prog="prog").parse_args(["a\x1b[2J"])
     assert "unrecognized arguments: a\\x1b[2J" in capsys.readouterr().err
@@ -103,7 +103,7 @@ def test_a_file_name_that_is_too_long_is_one_sentence(capsys: pytest.CaptureFixt
 
 
 def test_an_error_of_the_system_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """Errors that no caller expects, such as a disk that cannot be read, name the file too."""
+    """Errors that no caller expects, such as an unreadable disk, name the file too."""
 
     def fail() -> str:
         raise OSError(errno.EIO, os.strerror(errno.EIO), "a\x1b[2J.txt")
@@ -141,7 +141,7 @@ def test_a_long_argument_is_cut_in_the_message(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         parser.parse_args(["--kind", "\x1b" * 9000])
     error = capsys.readouterr().err
-    assert "\x1b" not in error and len(error) < 20_000  # 4,000 characters, escaped
+    assert "\x1b" not in error and len(error) < 20_000  # 4,000 characters after escaping
 
 
 def test_an_unknown_option_gets_a_similar_one_or_all_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The SVG figures of the documents are up to date, well formed, and show the recorded numbers."""
+"""Test that the SVG figures of the documents are up to date and well formed, and show the recorded numbers."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def test_a_figure_is_a_small_svg_with_a_title_and_a_description(name):
 
 
 def test_the_dot_plot_shows_the_recorded_scores():
-    """The expected scores are read from results/, without the functions of the script."""
+    """The expected scores are read from results/ without the functions of the script."""
     expected = []
     shown = tomllib.loads((diagrams.ROOT / "docs" / "systems.toml").read_text(encoding="utf-8"))["score"]
     for entry in shown:
@@ -48,7 +48,7 @@ def test_the_curves_show_the_recorded_losses():
 
 
 def test_the_bars_show_the_recorded_ratios():
-    """fairseq's own models are 1. The ratio of wean_lstm is read from decoding.json here."""
+    """The models of fairseq have the ratio 1. The test reads the ratio of wean_lstm from decoding.json."""
     shown = re.findall(r">([^<]+)</text>", diagrams.speed())
     assert shown.count("1.00") == 3
     search = shown[shown.index("Beam search: CPU time, fairseq = 1 (shorter is faster)") :]
@@ -58,7 +58,7 @@ def test_the_bars_show_the_recorded_ratios():
 
 
 def test_the_matrix_has_a_square_for_each_claim():
-    """The signs of the verdicts in docs/replication.md: one in the summary of each claim."""
+    """The summary of each claim in docs/replication.md has the sign of its verdict."""
     page = (diagrams.ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
     summaries = re.findall(r"<summary>(.)", page)
     drawn = re.findall(r'href="#v(\d)"', diagrams.matrix())

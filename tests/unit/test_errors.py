@@ -71,5 +71,8 @@ def test_a_link_to_itself_is_one_sentence(tmp_path):
     ids=str,
 )
 def test_a_lack_of_memory_is_a_sentence(error):
-    """A lack of memory is a sentence, as under ``ulimit -v``. The texts come from Python, glibc and torch."""
+    """A lack of memory, as under ``ulimit -v``, is reported in one sentence.
+
+    The texts come from Python, glibc and torch.
+    """
     assert str(sentence_of(error)).startswith("there is not enough memory (")

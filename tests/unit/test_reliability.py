@@ -1,4 +1,4 @@
-"""The page contains the counts of all processes. A failed run leaves the page unchanged."""
+"""Test that the page contains the counts of all processes, and that a failed run leaves it unchanged."""
 
 import subprocess
 import sys

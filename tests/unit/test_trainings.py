@@ -7,7 +7,7 @@ import pytest
 from wean_fairseq.errors import UserError
 from wean_fairseq.training import trainings
 
-#: The lines of a log that are read, as fairseq writes them.
+#: The lines of a log that the code reads, as fairseq writes them.
 LOG = """\
 {'_name': None, 'optimization': {'_name': None, 'max_epoch': 9, 'max_update': 0}, 'seed': 7}
 num. shared model params: 1,234 (num. trained: 1,234)
@@ -52,7 +52,7 @@ def test_logs_of_older_versions_have_the_threads_of_the_environment(folder, monk
 
 
 def test_training_and_validation_data_are_identified(folder):
-    """The expected values come from hashlib's SHA-256 of the bytes, which have line feeds alone."""
+    """The expected values are hashlib's SHA-256 of the bytes, whose lines end with line feeds."""
     text = folder.parent / "text"
     text.mkdir()
     for name in ("train.src", "train.tgt", "valid.src", "test.src"):

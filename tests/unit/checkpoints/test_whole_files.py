@@ -247,7 +247,7 @@ def test_a_large_file_without_holes_is_read(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": 2, "a": 1}', '[{"x": {"a": 1, "a": 2}}]'])
 def test_a_repeated_key_is_refused(text):
-    """Python keeps the last value of a key that is repeated, and would hide the mistake of a person who edits the file."""
+    """Python keeps the last value of a repeated key, which would hide the mistake of a person who edits the file."""
     with pytest.raises(ValueError, match="it has 'a' more than once"):
         files.parse_json(text)
     assert files.parse_json(text.replace('"a"', '"c"', 1)) is not None

@@ -109,7 +109,10 @@ def test_the_loss_in_chunks_is_that_of_all_words_at_once(options, chunk, monkeyp
 
 
 def test_the_loss_with_weak_labels_is_the_papers_sum():
-    """The oracle is -sum log P(y) - lambda (sum log P(z* | X) + sum log P(z* | y)), all three from the reference."""
+    """The oracle is -sum log P(y) - lambda (sum log P(z* | X) + sum log P(z* | y)).
+
+    All three terms come from the reference.
+    """
     model, batch = build(label_weight=0.3), copy_batch()
     weak = labels_of(batch)
     nll = source_loss = target_loss = torch.zeros(())
@@ -138,7 +141,7 @@ def test_the_loss_with_weak_labels_is_the_papers_sum():
 
 
 def test_weak_labels_can_stand_for_the_aggregators_in_training():
-    """The expected result is the reference with given labels.
+    """The expected result is the result of the reference with the same labels.
 
     tau = 1e6 makes the drawn labels even, but does not change the labels of the words.
     """
@@ -169,7 +172,7 @@ def test_weak_labels_can_stand_for_the_aggregators_in_training():
 
 
 def test_words_that_are_no_sentence_words_are_invisible_to_the_sentence_level():
-    """If P(z = 1) of a source word is almost 0, replacing the word changes nothing at the sentence level."""
+    """If P(z = 1) of a source word is almost 0, replacing the word does not change the sentence level."""
     model, network = build(), build().encoder.network
     tokens = torch.tensor([[5, 6, 7, 8, EOS]])
     other = torch.tensor([[5, 6, 9, 8, EOS]])
@@ -203,7 +206,7 @@ def test_the_phrase_level_reads_two_words_to_each_side():
 
 
 def test_only_the_phrase_level_copies():
-    """If the biases fix the labels of separator and aggregator, no slot is possible at level 1."""
+    """If the biases fix the labels of separator and aggregator, level 1 cannot produce any slot."""
     model, batch = build(), copy_batch()
     with torch.no_grad():
         model.decoder.network.aggregator.label_proj.weight.zero_()
@@ -264,7 +267,7 @@ def test_training_without_weak_labels_is_refused_unless_asked_for():
         model = build(**options).train()
         with pytest.raises(UserError, match=message):
             model(**batch)
-        assert torch.isfinite(model.eval()(**batch).loss)  # validation data needs none
+        assert torch.isfinite(model.eval()(**batch).loss)  # validation data needs no labels
     off = {"label_weight": 0.0, "final_label_weight": 0.0}
     assert torch.isfinite(build(**off).train()(**batch).loss)
     with pytest.raises(UserError, match="--decoder-labels aggregator"):
@@ -274,7 +277,7 @@ def test_training_without_weak_labels_is_refused_unless_asked_for():
 @pytest.mark.parametrize("decoder_labels", ["aggregator", "weak"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_training_with_labels_has_finite_gradients_everywhere(decoder_labels, dtype):
-    """Sharp labels, sources of phrase-level words alone and a sentence without words give no infinite gradient."""
+    """Sharp labels, sources of phrase-level words only, and a sentence without words give finite gradients."""
     model = build(decoder_labels=decoder_labels, temperature=0.05).train().to(dtype)
     sources = [torch.tensor([7, 9, 11, EOS]), torch.tensor([EOS])]
     targets = [torch.tensor([7, 9, 5, EOS]), torch.tensor([5, EOS])]

@@ -32,7 +32,10 @@ def expected(model, batch):
 
 @pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
 def test_scores_are_those_of_a_loop(share):
-    """The oracle is (1 - w) log P_base + w log P_lexical, normalised. The first word has the score of the base."""
+    """The oracle is (1 - w) log P_base + w log P_lexical, normalised.
+
+    The score of the first word comes from the base alone.
+    """
     model, batch = build_model("dress_ls", **TINY, lexical_share=share), make_batch()
     with torch.no_grad():
         found = log_probs(model, batch)
@@ -72,7 +75,10 @@ def test_a_frozen_base_learns_nothing_and_drops_nothing():
 
 
 def test_a_criterion_that_would_train_the_mixture_is_refused_beside_a_base():
-    """fairseq's criterions use scores instead of the loss; without a base they train the mixture, like the loss."""
+    """The criterions of fairseq use scores instead of the loss.
+
+    Without a base they train the mixture, as the loss does.
+    """
     model, batch = build_model("dress_ls", **TINY).train(), make_batch()
     inputs = {name: value for name, value in batch.items() if name != "target"}
     model(**inputs)
@@ -82,7 +88,7 @@ def test_a_criterion_that_would_train_the_mixture_is_refused_beside_a_base():
 
 
 def test_the_releases_sizes_and_start():
-    """train_lexical_simp.sh has 2 layers of 256, embeddings 256, dropout 0.2, and weights in [-0.1, 0.1]."""
+    """train_lexical_simp.sh has 2 layers of 256 units, embeddings of 256, dropout 0.2, and weights in [-0.1, 0.1]."""
     model = build_model("dress_ls")
     lexical, output = model.encoder.lexical, model.decoder.output.lexical.score.out_proj
     assert (lexical.lstm.input_size, lexical.lstm.hidden_size, lexical.lstm.num_layers) == (256, 256, 2)
@@ -97,7 +103,7 @@ def test_the_releases_sizes_and_start():
 def test_biases_that_are_far_apart_cost_int8_no_precision():
     """The error is less than 1.5 times the error for equal biases.
 
-    Unscaled, the error is three times as large (weights of 0.3).
+    Without scaling, the error is three times as large, for weights of 0.3.
     """
     needs_int8()
     torch.manual_seed(1)
@@ -124,7 +130,7 @@ COPY, SYNONYM = 0, 8  # the numbers added to a word
 
 
 def pairs(*kinds):
-    """Return all pairs of words as sources, and as targets the same with ``kinds`` added to them."""
+    """Return all pairs of words as sources, and as targets the same pairs with ``kinds`` added to them."""
     sources = list(itertools.combinations(SOURCE, 2))
     targets = [[word + kind for word, kind in zip(words, kinds, strict=True)] for words in sources]
     return collate(*([torch.tensor([*words, EOS]) for words in side] for side in (sources, targets)))
@@ -139,9 +145,12 @@ def fit(model, *batches, updates):
 
 
 def test_the_lexical_model_changes_words_from_the_second_one_on():
-    """The base has learnt to copy six of ten words and to replace the others. The lexical model knows only synonyms.
+    """The base model has learnt to copy six of ten words and to replace the others.
 
-    So the base alone copies. In the mixture, the second word becomes a synonym. The first word may not change.
+    The lexical model knows only synonyms.
+
+    Therefore the base model alone copies. In the mixture, the second word becomes a synonym. The first word may not
+    change.
     """
     options = {"embed_dim": 16, "hidden_size": 32, "dropout": 0.0, "init_range": 0.0}
     base = build_model("enc_dec_a", **options).train()
@@ -180,7 +189,7 @@ def test_contradictory_options_are_refused(options, message):
 
 @pytest.mark.parametrize("cfg", [None, {"model": Namespace(arch="lstm", encoder_embed_dim=6)}])
 def test_a_base_of_an_arch_of_fairseq_is_refused(tmp_path, cfg):
-    """Archs without a dataclass have their options in a namespace. A file may have no options at all."""
+    """Archs without a dataclass have their options in a namespace. A file may also have no options."""
     path = tmp_path / "base.pt"
     history = [{"num_updates": 1, "optimizer_name": "FairseqAdam", "lr_scheduler_state": {}}]
     torch.save({"cfg": cfg, "args": None, "model": {}, "extra_state": {}, "optimizer_history": history}, path)

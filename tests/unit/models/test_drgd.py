@@ -31,7 +31,7 @@ def read(model, noise):
 
 
 def draw(batch, seed=1):
-    """Return the noise that a model draws after ``torch.manual_seed(seed)``: a step at a time."""
+    """Return the noise that a model draws step by step after ``torch.manual_seed(seed)``."""
     torch.manual_seed(seed)
     sentences, length = batch["target"].shape
     return torch.stack([torch.randn(sentences, SIZES["latent_dim"]) for _ in range(length)], dim=1)
@@ -40,7 +40,10 @@ def draw(batch, seed=1):
 @pytest.mark.parametrize("options", [{}, {"output_layer": "query_embedding"}, {"cell": "gru-early-reset"}])
 @pytest.mark.parametrize("train", [False, True])
 def test_the_scores_are_those_of_the_equations(options, train):
-    """The oracle is the naive pass of ``tests/reference/drgd.py``, with any padding. The noise 0 gives the mean."""
+    """The oracle is the naive pass of ``tests/reference/drgd.py``, with padding on either side.
+
+    With noise 0 the latent variable is the mean.
+    """
     model, batch = build_model("drgd", **SIZES | options).train(train), make_batch()
     noise = draw(batch) * train
     torch.manual_seed(1)
@@ -102,7 +105,10 @@ def test_a_negative_weight_is_refused():
 
 
 def test_the_default_begin_names_a_family_whose_memory_has_no_first_state():
-    """The ``start`` of a ``GruMemory`` is a tensor; the next call failed with a message about something else."""
+    """The ``start`` of a ``GruMemory`` is a tensor.
+
+    Without this check the next call failed with a misleading message.
+    """
     model, batch = build_model("drgd", **TINY), make_batch()
     memory = model.decoder.remember(model.encoder(batch["src_tokens"]))
     with pytest.raises(NotImplementedError, match="DrgdDecoder must define begin"):

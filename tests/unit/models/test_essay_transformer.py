@@ -1,4 +1,4 @@
-"""Test the Transformer that PC-SAN is compared with: fairseq's own in the sizes of PC-SAN's decoder."""
+"""Test the Transformer that PC-SAN is compared with: the model of fairseq in the sizes of PC-SAN's decoder."""
 
 from argparse import Namespace
 from typing import Any

@@ -25,7 +25,7 @@ TINY = {
     "micro_dim": 5,
     "pair_symbol": CHUNK,
 }
-# With a pair, without one, with half of one, with an emptied pair, and with an extra separator.
+# Sources with a pair, without one, with half of one, with an empty pair, and with an extra separator.
 SOURCES = [
     [5, 9, 7, PAIR, 5, 9, PAIR, 8, 9, 12, EOS],
     [7, 13, EOS],
@@ -108,14 +108,14 @@ def test_a_source_is_parted_at_its_separators(left):
 
 
 def test_without_an_end_symbol_the_places_are_the_tokens_own():
-    """As of ``--no-source-end``."""
+    """Sources have no end symbol with ``--no-source-end``."""
     parts = split_pairs(torch.tensor([[5, 9, PAIR, 5, PAIR, 8], [PAD, PAD, PAD, PAD, 6, 7]]), PAD, EOS, PAIR)
     assert parts.place[0].tolist() == [0, 1, 2]
     assert parts.place[1, :2].tolist() == [4, 5]
 
 
 def test_each_word_of_the_pair_counts_and_the_sentence_counts():
-    """Change one word at a time. The output must change, which it would not if the model ignored that part."""
+    """Change one word at a time. The output must change, because otherwise the model would ignore that part."""
     model = build()
     given = SOURCES[0]
     target = torch.tensor(TARGETS[0])
@@ -160,7 +160,7 @@ def test_heads_that_do_not_divide_the_decoders_width_are_refused():
 
 
 def test_it_learns_what_only_the_pair_tells():
-    """p is a word, q is this word and a new word, and y is x and the new word, which x does not determine.
+    """p is a word, q is p and a new word, and y is x and this new word, which x alone does not determine.
 
     The model predicts nearly every next word of unseen sentences. Without the pair, it predicts a quarter of them.
     """

@@ -16,7 +16,7 @@ from tests.reference.transformer import lively
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.layer_mixture import load_mixture
 
-LAYERS, WIDTH = 3, 6  # of BERT
+LAYERS, WIDTH = 3, 6  # the layers and the width of BERT
 TINY = {"embed_dim": 6, "ffn_dim": 10, "attention_heads": 3, "decoder_layers": 2}
 DEFAULTS = {
     "bert_layers": "dynamic",
@@ -25,7 +25,7 @@ DEFAULTS = {
     "context": "target",
     "context_inclusive": False,
 }
-# Every option of section 6.5 and the readings of eq. 2, 3, 8 and 9, as differences from the full model.
+# Every option of section 6.5 and every reading of eq. 2, 3, 8 and 9, as differences from the full model.
 VARIANTS: dict[str, dict[str, Any]] = {
     "full model": {},
     "free mixture": {"bert_mix": "free"},
@@ -49,19 +49,19 @@ def bert(**changed: Any) -> Namespace:
 
 
 def essay_task(**changed: Any) -> Namespace:
-    """Replaces ``topic_essay --bert``."""
+    """Return a task that replaces ``topic_essay --bert``."""
     return Namespace(**vars(make_task()), bert=bert(**changed))
 
 
 def features(src_tokens: torch.Tensor) -> torch.Tensor:
-    """Made-up states (B, S, L, H) of the topics; 0 at padding and end symbols."""
+    """Return made-up states (B, S, L, H) of the topics, which are 0 at padding and end symbols."""
     table = torch.randn(23, LAYERS, WIDTH, generator=torch.Generator().manual_seed(2))
     table[[PAD, EOS]] = 0.0
     return table[src_tokens]
 
 
 def build_with_features(arch: str, task: Namespace | None = None, seed: int = 11, **options: Any) -> torch.nn.Module:
-    """``build_model`` with an encoder that uses made-up states if its caller has none."""
+    """Build a model whose encoder uses made-up states if its caller passes none."""
 
     def complete(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given = dict(zip(("src_tokens", "src_lengths", "bert_features"), args, strict=False)) | kwargs
@@ -203,7 +203,7 @@ def test_bert_is_in_no_checkpoint_but_for_its_digest():
 
 
 def test_dropout_falls_on_what_the_decoder_reads():
-    """Dropout removes a quarter of the units of topic vectors and states alike, and scales the rest by 4 / 3."""
+    """Dropout removes a quarter of the units in topic vectors and in states, and scales the rest by 4 / 3."""
     model, tokens = build(embed_dim=300, topic_fuse="kv1536", dropout=0.25), make_batch()["src_tokens"]
     kept = model.encoder(tokens)["encoder_out"]
     torch.manual_seed(1)
@@ -340,7 +340,7 @@ def test_topic_vectors_start_the_topic_embedding_and_are_trained(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("2 6\nw1 1 2 3 4 5 6\nw3 -1 0 0 0 0 0.5\n", encoding="utf-8")
     plain, started = (build(topic_vectors=vectors).encoder.words.weight for vectors in (None, str(path)))
-    rows = [5, 7]  # four special symbols come before w0
+    rows = [5, 7]  # the four special symbols precede w0
     torch.testing.assert_close(started[rows], torch.tensor([[1.0, 2, 3, 4, 5, 6], [-1.0, 0, 0, 0, 0, 0.5]]))
     others = [row for row in range(23) if row not in rows]
     assert torch.equal(started[others], plain[others])

@@ -14,7 +14,7 @@ from wean_fairseq.modules import coverage_loss
 from wean_fairseq.optim.adagrad_accumulator import AccumulatorAdagrad, AccumulatorAdagradConfig
 
 TINY = {"embed_dim": 6, "hidden_size": 5, "attention_dim": 7, "weight_init": "pytorch"}
-LIKELIHOOD = {"coverage_weight": 0.0}  # the contract's loss is the likelihood alone
+LIKELIHOOD = {"coverage_weight": 0.0}  # the loss of the contract is the likelihood alone
 QUERIES = {"output_layer": "query_embedding"}
 
 

@@ -10,7 +10,7 @@ from tests.reference import ppg as reference
 from tests.topic_contract import CHUNK, ESSAYS, TOPICS, TopicContract, essay_batch, scored
 from wean_fairseq.errors import UserError
 
-SYMBOL = f"w{CHUNK - 4}"  # used as <chunk>, which the tests' dictionary does not have
+SYMBOL = f"w{CHUNK - 4}"  # used as <chunk>, which the dictionary of the tests does not have
 TINY = {"embed_dim": 6, "hidden_size": 5, "init_range": 0.9, "chunk_symbol": SYMBOL}
 # As in the output of clause_chunks.py, the number of chunks equals the number of topics.
 PLANNED = [13, 10, CHUNK, 9, 12, 13, CHUNK, 14, 10, EOS]
@@ -27,7 +27,7 @@ class TestPpgContract(TopicContract):
 
 @pytest.mark.parametrize("chunk", [CHUNK, 13, 5])
 def test_probabilities_and_attention_are_those_of_the_equations(chunk):
-    """The oracle is the naive loops of ``tests/reference/ppg.py``, with fewer, more and as many chunks as topics."""
+    """The oracle is the naive loops of ``tests/reference/ppg.py``, for fewer, more and equally many chunks."""
     model = build_model("ppg", **TINY | {"chunk_symbol": f"w{chunk - 4}"})
     batch = essay_batch(extra_source=2, extra_target=3)
     with torch.no_grad():
@@ -59,7 +59,7 @@ def test_a_chunk_is_written_from_its_own_topic_alone(topic, steps):
 @pytest.mark.parametrize(
     ("place", "steps"),
     [
-        (0, [1, 2, 3, 4, 5, 6, 7, 8, 9]),  # the words after it in its chunk, and all later chunks
+        (0, [1, 2, 3, 4, 5, 6, 7, 8, 9]),  # the later words of its chunk, and all later chunks
         (4, [5, 6, 7, 8, 9]),
         (5, [6, 7, 8, 9]),
         (8, [9]),

@@ -12,7 +12,7 @@ from tests.topic_contract import essay_batch as batch_of
 from wean_fairseq.errors import UserError
 
 TINY = {"embed_dim": 6, "hidden_size": 8, "init_range": 0.5}
-TOPICS = [[7, 9, 12], [5], [6, 20, 6, 8, 8]]  # some of the last ones twice
+TOPICS = [[7, 9, 12], [5], [6, 20, 6, 8, 8]]  # the last source has some topics twice
 
 
 class TestScLstmContract(TopicContract):
@@ -61,7 +61,7 @@ def test_keywords_are_only_ever_read_out():
 
 
 def test_the_keywords_decide_what_is_written():
-    """The same words after other topics have other probabilities, through tanh(W_d d) alone."""
+    """Other topics give the same words other probabilities, through tanh(W_d d) alone."""
     model = build_model("sc_lstm", **TINY)
     batch = essay_batch()
     other = batch | {"src_tokens": batch["src_tokens"].where(batch["src_tokens"] != 9, 10)}

@@ -62,7 +62,7 @@ def test_the_gate_of_the_release_lets_the_first_word_in():
     """With a gate bias of minus infinity the first words count, wherever the padding is, and later ones do not."""
     model = build_model("srb", **SIZES, gate_input="release")
     torch.nn.init.constant_(model.encoder.lstm.gate.bias, -1e9)
-    sources = torch.tensor([[1, 4, 9, 2], [4, 7, 2, 1], [5, 9, 2, 1]])  # 1: padding
+    sources = torch.tensor([[1, 4, 9, 2], [4, 7, 2, 1], [5, 9, 2, 1]])  # 1 is padding
     first, same, other = model.encoder(sources)["encoder_out"].unbind()
     torch.testing.assert_close(first[1:], same[:3])
     assert not torch.allclose(same, other)
@@ -70,7 +70,7 @@ def test_the_gate_of_the_release_lets_the_first_word_in():
 
 def test_padding_is_read_as_zeros_on_either_side():
     model = build_model("srb", **SIZES)
-    sources = torch.tensor([[1, 4, 2], [7, 2, 1]])  # 1: padding
+    sources = torch.tensor([[1, 4, 2], [7, 2, 1]])  # 1 is padding
     out = model.encoder(sources)["encoder_out"]
     assert torch.equal(out.eq(0).all(dim=-1), sources.eq(1))
 

@@ -27,8 +27,9 @@ from tests.training import BETWEEN_LAYERS, CROSS_ATTENTION, DECODER, ENCODER, SE
 from wean_fairseq.modules import dropout
 
 RATES = {"dropout": 0.25, "attention_dropout": 0.125}
-TOPICS = [4, 7, 9, 14, 5]  # words of each source
-WORDS = 3  # of each target; with the end symbol fewer than of a source, which tells the two attentions apart
+TOPICS = [4, 7, 9, 14, 5]  # the words of each source
+# the words of each target, fewer than those of a source even with the end symbol, so that both attentions differ
+WORDS = 3
 SEEDS = 16  # number of models whose weights are tested together
 
 # Functions that return the same numbers in another shape.
@@ -58,7 +59,7 @@ class Watch(TorchFunctionMode):
         self.dropped: Counter[tuple[str, str, int, float]] = Counter()
         self.drawn: set[str] = set()
         self.made_by: dict[int, str] = {}
-        self.kept: list[Any] = []  # so that no tensor gets the id of another
+        self.kept: list[Any] = []  # keeps tensors alive, so that no other tensor gets the same id
         model.encoder.register_forward_pre_hook(lambda *_: setattr(self, "side", ENCODER))
         model.encoder.register_forward_hook(lambda *_: setattr(self, "side", DECODER))
 
@@ -82,7 +83,7 @@ class Watch(TorchFunctionMode):
         given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
         tensor, rate = given["input"], given.get("p", 0.5)
         if not rate or not given.get("training", True) or not tensor.any():
-            return  # zeros stay 0, such as the state fed before the first step
+            return  # zeros stay 0, such as the state that is fed before the first step
         made_by = self.made_by[id(tensor)]
         if made_by in ("exp", "softmax"):
             self._attention(*tensor.shape[1:], rate)
@@ -167,7 +168,10 @@ def test_the_options_of_an_arch_are_those_of_its_paper(arch: str) -> None:
 
 @pytest.mark.parametrize("family", families())
 def test_options_that_may_be_0_say_so(family: str) -> None:
-    """Weights may be 0, and sizes only where the help text says what 0 means or 0 is the default. Others start at 1."""
+    """Weights may be 0. Sizes may be 0 only if the help text says what 0 means or if 0 is the default.
+
+    All other sizes are at least 1.
+    """
     for option in fields(MODEL_DATACLASS_REGISTRY[family]):
         if option.type is int and option.name.endswith(("_dim", "_size", "_layers", "_heads")):
             assert "least" in option.metadata, option.name  # otherwise 0 gives a traceback or an empty model
@@ -229,7 +233,7 @@ def _through_distribution(start: Any, name: str, values: Tensor) -> list[np.ndar
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_families_with_further_losses_declare_them(case: Case) -> None:
-    """fairseq's criterions would omit them. ``copied`` is a number about the loss of the words."""
+    """fairseq's criterions would omit them. ``copied`` is not a loss. It only describes the loss of the words."""
     model, batch = case.build(case.arch, **case.options), make_batch()
     logged = model(**batch, **case.inputs(model, batch)).logged.keys() - {"copied"}
     assert model.capabilities.adds_losses or not logged

@@ -35,7 +35,7 @@ class TestWeanLstmContract(ModelContract):
     [
         ("wean_lstm", {}),
         ("seq2seq_lstm", {}),
-        ("wean_lstm_lcsts", {}),  # 2 layers to 1, bottom; tanh in the attention
+        ("wean_lstm_lcsts", {}),  # 2 layers become 1, from the bottom, with tanh in the attention
         ("wean_lstm", {"encoder_layers": 3, "decoder_layers": 2, "bridge": "top"}),
         ("wean_lstm", {"encoder_layers": 1, "decoder_layers": 2, "bridge": "linear"}),
         ("wean_lstm", {"encoder_bidirectional": True, "query_score": "concat"}),
@@ -95,7 +95,8 @@ def test_the_loss_under_autocast_is_close_to_the_one_without():
 
 
 def test_the_defaults_are_the_papers_setting_for_pwkp():
-    model = build_model("wean_lstm_pwkp", make_task(make_dictionary()))  # spec: 256 / 256, 2 / 2 layers, dropout 0.4
+    # spec: 256 / 256 units, 2 / 2 layers, dropout 0.4
+    model = build_model("wean_lstm_pwkp", make_task(make_dictionary()))
     assert model.encoder.embed_tokens.weight.shape == (23, 256)
     assert (model.encoder.lstm.num_layers, model.decoder.lstm.num_layers) == (2, 2)
     assert not model.encoder.lstm.bidirectional
@@ -105,7 +106,7 @@ def test_the_defaults_are_the_papers_setting_for_pwkp():
 
 
 def test_the_lcsts_preset_is_the_papers_setting():
-    model = build_model("wean_lstm_lcsts")  # spec: 512, 2 / 1 layers, no dropout, tanh in the attention
+    model = build_model("wean_lstm_lcsts")  # spec: 512 units, 2 / 1 layers, no dropout, tanh in the attention
     assert model.encoder.embed_tokens.embedding_dim == model.encoder.lstm.hidden_size == 512
     assert (model.encoder.lstm.num_layers, model.decoder.lstm.num_layers) == (2, 1)
     assert model.decoder.dropout.p == 0.0
@@ -121,7 +122,7 @@ def test_one_embedding_serves_encoder_decoder_and_output():
     model = build_model("wean_lstm", **TINY)
     assert model.encoder.embed_tokens is model.decoder.embed_tokens
     assert sum(p.shape == (23, 6) for p in model.parameters()) == 1
-    with torch.no_grad():  # output side: the word with the largest embedding along the query wins
+    with torch.no_grad():  # on the output side, the word whose embedding is largest along the query wins
         model.encoder.embed_tokens.weight[7] = 50.0 * model.decoder.output.score.query_proj(torch.ones(10))
         assert model.decoder.output.scores(torch.ones(1, 1, 10), model.decoder.word_embeddings).argmax().item() == 7
 
@@ -129,7 +130,7 @@ def test_one_embedding_serves_encoder_decoder_and_output():
 def test_detaching_removes_exactly_the_third_source():
     """Words that are only targets get a gradient only through the output layer, so detaching leaves them none."""
     batch = make_batch(dictionary_size=22)
-    batch["target"][0, 0] = 22  # a word that no input holds
+    batch["target"][0, 0] = 22  # a word that is in no input
     assert not (batch["src_tokens"] == 22).any()
     assert not (batch["prev_output_tokens"] == 22).any()
     moved = {}

@@ -12,7 +12,7 @@ from wean_fairseq.modules.transformer_decoder import Decoded, LayerState
 from wean_fairseq.modules.words_read import WordsRead
 
 BATCH, STEPS, DIM, TOPICS, MEMORY_DIM = 2, 5, 6, 4, 7
-NOTHING: dict[str, torch.Tensor] = {}  # no words before
+NOTHING: dict[str, torch.Tensor] = {}  # no words before this step
 CONTEXTS = {"target": TargetContext(), "inclusive": TargetContext(inclusive=True), "source": SourceContext()}
 
 
@@ -37,7 +37,7 @@ def test_the_first_position_has_no_context():
 
 @pytest.mark.parametrize(("inclusive", "first_changed"), [(False, 3), (True, 2)])
 def test_what_comes_later_changes_no_context(inclusive, first_changed):
-    """The results are bit-identical: a state that is a million times larger would reveal any rounding."""
+    """The results are equal to the bit. A state that is a million times larger would reveal any rounding."""
     context, states = TargetContext(inclusive=inclusive), torch.randn(1, STEPS, DIM)
     before = context(states, NOTHING)[0]
     states[:, 2:] = 1e6 * torch.randn(1, STEPS - 2, DIM)
@@ -114,7 +114,7 @@ def make_layer(context: str, memory_index: int = 1) -> ContextualDecoderLayer:
 
 
 def read_all(layer: ContextualDecoderLayer, states: torch.Tensor, memories: torch.Tensor) -> Decoded:
-    """Compute all steps at once. Return the outputs with the weights."""
+    """Compute all steps at once. Return the outputs with the attention weights."""
     bias = padding_bias(torch.zeros(1, TOPICS, dtype=torch.bool))
     read = WordsRead.empty(states).append(torch.ones(1, STEPS, dtype=torch.bool), 1)
     future = causal_bias(STEPS, states)

@@ -20,12 +20,12 @@ from wean_fairseq.modules.copying import (
 
 NEVER = float("-inf")
 BASE, SLOTS = 6, 2
-SOURCE = torch.tensor([[4, 6, 4, 7, 2], [5, 6, 6, 2, 1]])  # 2 is the end, 1 padding, 6 and 7 are slots
+SOURCE = torch.tensor([[4, 6, 4, 7, 2], [5, 6, 6, 2, 1]])  # 2 is the end symbol, 1 is padding, 6 and 7 are slots
 NO_COPY = SOURCE.eq(1) | SOURCE.eq(2)
 
 
 def scores(seed: int = 0, scale: float = 3.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gate (B, T), scores of words (B, T, V) and of positions (B, T, S)."""
+    """Return the gate (B, T), the scores of words (B, T, V) and the scores of positions (B, T, S)."""
     generator = torch.Generator().manual_seed(seed)
     shapes = [(2, 3), (2, 3, BASE), (2, 3, SOURCE.size(1))]
     return tuple(scale * torch.randn(shape, generator=generator) for shape in shapes)
@@ -55,7 +55,7 @@ def sums_of(kind: str, gate, generate, copy, target: torch.Tensor, smoothing: fl
 
 
 def naive(kind: str) -> torch.Tensor:
-    """Probabilities of all words, (B, T, V + K), word by word and position by position."""
+    """Return the probabilities of all words, (B, T, V + K), computed word by word and position by position."""
     gate, generate, copy = (part.double() for part in scores())
     probabilities = torch.zeros(2, 3, BASE + SLOTS, dtype=torch.float64)
     for row in range(2):
@@ -115,7 +115,8 @@ def test_a_sentence_with_nothing_to_copy_only_generates(kind):
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
 def test_the_loss_has_the_gradient_of_the_dense_formula(kind, label_smoothing):
     """The oracle is autograd through all probabilities in float64, with fairseq's smoothing over V words."""
-    target = torch.tensor([[4, 7, 1], [6, 3, 5]])  # copied or generated, a slot, padding; a slot, two words
+    # a word that is copied or generated, a slot, padding; then a slot and two words
+    target = torch.tensor([[4, 7, 1], [6, 3, 5]])
     leaves = [part.double().requires_grad_() for part in scores()]
     gate, generate, copy = leaves
     mask = torch.where(NO_COPY, NEVER, 0.0).unsqueeze(1)

@@ -100,7 +100,7 @@ def test_neighbours_by_hand():
 
 
 def test_padding_that_is_far_from_words_reads_itself():
-    """Otherwise its row would be empty, and NaN would spread to the words."""
+    """Without this, the row of padding would be empty, and NaN would spread to the words."""
     padding = torch.tensor([[True] * 5 + [False] * 2])
     bias = neighbour_bias(padding, 2)
     assert torch.isfinite(torch.softmax(bias, dim=-1)).all()
@@ -126,9 +126,14 @@ def test_the_label_loss_counts_words_alone():
 
 
 def test_the_mixture_by_hand():
-    """P = 0.4 P_0 + 0.6 P_1, where P_0 generates (0.5, 0.25) and copies 0.25. Copies are of the phrase level alone."""
-    phrase, sentence = (torch.tensor([0.5, 0.25]).log() - 3.0, torch.tensor([0.1, 0.9]).log() + 7.0)  # unnormalised
-    outputs = [QueryEmbedding("dot", 2, 2, 2, unk_index=0) for _ in range(2)]  # words score as the features say
+    """The expected value is P = 0.4 P_0 + 0.6 P_1, where P_0 generates (0.5, 0.25) and copies 0.25.
+
+    Only the phrase level copies.
+    """
+    # these are not normalised
+    phrase, sentence = (torch.tensor([0.5, 0.25]).log() - 3.0, torch.tensor([0.1, 0.9]).log() + 7.0)
+    # the scores of the words equal the features
+    outputs = [QueryEmbedding("dot", 2, 2, 2, unk_index=0) for _ in range(2)]
     words = LevelOutputs(outputs, (torch.eye(2), torch.eye(2)))
     weights = torch.tensor([0.4 * 0.75, 0.6]).log()  # P_0 generates with probability 0.75
     generated = words.scores(torch.cat([phrase, sentence, weights]).view(1, 1, 6), torch.empty(0))

@@ -10,7 +10,7 @@ from wean_fairseq.modules.dropout import DROP_LEVELS, Dropout, dropout
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_numbers_are_dropped_or_divided_by_the_probability_of_being_kept(probability, dtype):
     torch.manual_seed(1)
-    count = 200_003  # not a multiple of four
+    count = 200_003  # a number that is not a multiple of four
     values = torch.full((count,), 2.0, dtype=dtype, requires_grad=True)
     dropped = dropout(values, probability, training=True)
     kept = dropped != 0
@@ -54,7 +54,7 @@ def test_nothing_is_dropped_in_evaluation_nor_with_probability_0_and_all_with_1(
 
 @pytest.mark.parametrize(("probability", "dropped"), [(0.25, 16_384), (1 / 65_536, 1), (65_535 / 65_536, 65_535)])
 def test_of_all_the_values_of_16_bits_a_probability_drops_its_share(probability, dropped, monkeypatch):
-    """Each value is drawn once. A share p of the 65,536 values is dropped, not one more or less."""
+    """Each value is drawn once. Exactly a share p of the 65,536 values is dropped."""
     monkeypatch.setattr(
         torch.Tensor, "random_", lambda drawn, *_: drawn.copy_(torch.arange(-(2**15), 2**15).short().view(torch.int64))
     )

@@ -14,7 +14,7 @@ QUARTERS = [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
 def mask_of(kind: str, granularities: torch.Tensor, length: int | None = None) -> torch.Tensor:
-    """M (T, T) of one sentence of granularities (T,)."""
+    """Return M (T, T) of one sentence whose words have these granularities (T,)."""
     size = len(granularities)
     place = torch.arange(size)
     length = torch.tensor([length or size])
@@ -25,12 +25,15 @@ def mask_of(kind: str, granularities: torch.Tensor, length: int | None = None) -
 def self_attention(kind: str = "product", **options) -> GranularSelfAttention:
     attention = lively(GranularSelfAttention(DIM, HEADS, 0.1, kind=kind, **options))
     with torch.no_grad():
-        attention.granularity.weight.mul_(3.0)  # spread the granularities over most of (0, 1)
+        attention.granularity.weight.mul_(3.0)  # spreads the granularities over most of (0, 1)
     return attention
 
 
 def with_granularity(attention, value: float):
-    """Return the attention with z = ``value``, exactly, for every word: the logistic function is 0 or 1 at the ends."""
+    """Set z to exactly ``value`` for every word, and return the attention.
+
+    The logistic function is 0 or 1 at the ends.
+    """
     with torch.no_grad():
         attention.granularity.weight.zero_()
         attention.granularity.bias.fill_(
@@ -63,7 +66,7 @@ def test_resonance_of_binary_granularities_is_equality():
 
 
 def test_a_word_resonates_with_itself_at_least_half():
-    """C_ii is 1 - 2z + 2z^2 up to z = 1/2, and z above."""
+    """By eq. 6, C_ii is 1 - 2z + 2z^2 up to z = 1/2, and z above."""
     z = torch.linspace(0, 1, 101)
     expected = torch.where(z <= 0.5, 1 - 2 * z + 2 * z * z, z)
     found = resonance(z, z)
@@ -176,7 +179,10 @@ def test_cross_attention_is_the_naive_one(normalize):
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_templates_alone_are_plain_attention(kind, normalize):
-    """With z = 0 everywhere, C = 1 and S = 1. Results are bit-identical, because log 1 = 0 is added to the scores."""
+    """With z = 0 everywhere, C = 1 and S = 1.
+
+    Results are equal to the bit, because log 1 = 0 is added to the scores.
+    """
     attention = with_granularity(self_attention(kind, normalize=normalize), 0.0)
     plain = MultiHeadAttention(DIM, HEADS, 0.1).eval()
     plain.load_state_dict(attention.state_dict(), strict=False)
@@ -253,7 +259,7 @@ def test_nothing_is_ever_not_a_number(kind, normalize, value, dtype):
     attention = self_attention(kind, normalize=normalize)
     if value is None:
         with torch.no_grad():
-            attention.granularity.weight.mul_(1e3)  # granularities of 0 and 1 side by side
+            attention.granularity.weight.mul_(1e3)  # gives granularities of 0 and of 1
     else:
         with_granularity(attention, value)
     attention = attention.to(dtype)
@@ -272,7 +278,10 @@ def test_nothing_is_ever_not_a_number(kind, normalize, value, dtype):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("kind", GRANULARITY_MASKS)
 def test_half_precision_is_close_to_float32(kind, dtype):
-    """Of 8 bits in bfloat16 half a dozen operations leave 2%. A mask whose logarithm were taken there would leave 0."""
+    """With the 8 bits of bfloat16, half a dozen operations leave an error of 2%.
+
+    If the logarithm of the mask were taken in bfloat16, it would be 0.
+    """
     attention = self_attention(kind)
     states = torch.randn(2, 9, DIM).to(dtype)
     with torch.no_grad():

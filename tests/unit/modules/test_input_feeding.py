@@ -68,7 +68,7 @@ def test_steps_equal_lstm_cells_that_are_fed(layers):
 
 
 def parts_of(stack):
-    """Return words, source and first state of a batch."""
+    """Return the words, the source and the first state of a batch."""
     words, states = torch.randn(B, T, E), torch.randn(B, S, H)
     memory = stack.attention.remember(states, MASK)
     return words, memory, stack.start(torch.randn(2, B, H), torch.randn(2, B, H))

@@ -7,7 +7,7 @@ import torch
 
 from wean_fairseq.modules.policy_gradient import given_words, mean_of_others, policy_loss
 
-WORDS, END, LENGTH = 3, 0, 3  # sentences of the words 1 and 2 that end with 0, or after three words
+WORDS, END, LENGTH = 3, 0, 3  # sentences of the words 1 and 2 that end with 0 or have three words
 
 
 def all_sentences():
@@ -58,7 +58,10 @@ def test_given_words_cost_their_likelihood_and_padding_nothing():
 
 
 def test_given_words_fall_in_steps_to_none():
-    """The paper's schedule: 24 words, three fewer every second epoch. The last word is drawn, too, from epoch 17 on."""
+    """In the schedule of the paper, 24 words are given at first, and three fewer every second epoch.
+
+    From epoch 17 on, even the last word is drawn.
+    """
     assert [given_words(epoch, 24, 3, 2) for epoch in range(1, 20)] == [
         *(24, 24, 21, 21, 18, 18, 15, 15, 12, 12, 9, 9, 6, 6, 3, 3, 0, 0, 0)
     ]
@@ -66,7 +69,10 @@ def test_given_words_fall_in_steps_to_none():
 
 
 def test_the_mean_of_the_others_leaves_out_the_own_reward_and_those_that_do_not_count():
-    """By hand, the others' means of 1, 4 and 7 are 5.5, 4 and 2.5. The row of 100, which does not count, gets 4."""
+    """By hand, the means of the other rewards are 5.5, 4 and 2.5 for 1, 4 and 7.
+
+    The row with reward 100 does not count, and gets 4.
+    """
     found = mean_of_others(torch.tensor([1.0, 4.0, 100.0, 7.0]), torch.tensor([True, True, False, True]))
     assert found.tolist() == [5.5, 4.0, 4.0, 2.5]
     assert mean_of_others(torch.tensor([3.0, 5.0]), torch.tensor([True, True])).tolist() == [5.0, 3.0]

@@ -58,7 +58,10 @@ def test_gates_are_those_of_pytorchs_cells():
 
 
 def test_coverage_by_hand():
-    """Two topics have the scores log 3 and 0, so alpha is (3/4, 1/4) at first. phi is (3/2, 1/2). A slot is empty."""
+    """Two topics have the scores log 3 and 0, so alpha is (3/4, 1/4) at first and phi is (3/2, 1/2).
+
+    The third slot is empty.
+    """
     mask = torch.tensor([[False, False, True]])
     scores, phi = torch.tensor([[3.0, 1.0, 5.0]]).log(), torch.tensor([[1.5, 0.5, 2.0]])
     first, coverage = attend_uncovered(scores, torch.ones(1, 3), phi, mask)
@@ -91,7 +94,7 @@ def test_a_keyword_given_twice_is_one():
 
 
 def test_control_loss_by_hand():
-    """d goes from (1, 1) to (1, 0) to (0.7, 0.4), whose steps are 1 and 0.5 long; then padding."""
+    """d goes from (1, 1) to (1, 0) to (0.7, 0.4) in steps of length 1 and 0.5. The rest is padding."""
     steps = torch.tensor([[[1.0, 0.0], [0.7, 0.4], [0.0, 0.0]]])
     loss = control_loss(steps, torch.ones(1, 2), torch.tensor([[False, False, True]]))
     assert loss.item() == pytest.approx(0.65**0.5 + 1e-4 * (100**1 + 100**0.5))

@@ -62,7 +62,10 @@ def test_a_gpus_kernel_attends_as_a_cpu_does_and_drops_weights_in_training_alone
 
 
 def test_log_weights_keep_a_gradient_where_weights_vanish():
-    """A key that scores 200 less has weight exp(-200), which is 0 in float32. Its logarithm is -200, gradient 1."""
+    """A key whose score is 200 lower has the weight exp(-200), which is 0 in float32.
+
+    The logarithm of the weight is -200, with the gradient 1.
+    """
     query = torch.tensor([[[[1.0]]]])
     keys = torch.tensor([[[[0.0], [-200.0]]]], requires_grad=True)
     log_weights = attention_log_weights(query, keys, None)
@@ -85,7 +88,10 @@ def test_heads_must_divide_the_width():
 
 @pytest.mark.parametrize("with_weights", [False, True])
 def test_dropout_falls_on_attention_weights(with_weights):
-    """Of 400 weights of 1 / 400 over values 1, 3 / 4 are kept at 4 / 3. Their mean of 1 varies by 0.03."""
+    """Of 400 weights of 1 / 400 over values of 1, three quarters are kept and multiplied by 4 / 3.
+
+    Their sum is 1 on average, with a standard deviation of 0.03.
+    """
     attention = MultiHeadAttention(1, 1, 0.25).train()
     with torch.no_grad():
         for parameter in attention.parameters():
@@ -142,7 +148,7 @@ def test_steps_are_those_of_the_whole_after_a_reorder():
 def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
     """The oracle computes each hypothesis alone.
 
-    Hypotheses grow out of one another, and the first sentence of three is dropped.
+    Hypotheses continue each other, and the first of three sentences is dropped.
     """
     network = decoder()
     source = torch.randn(3, 4, DIM)
@@ -167,11 +173,11 @@ def test_hypotheses_of_a_sentence_share_its_source_and_their_words():
                     memory, sentences = memory.select(kept[step]), sentences[kept[step]]
                 new = torch.arange(7, 7 + len(parents[step])).unsqueeze(1)
                 history = torch.cat([history[parents[step]], new], dim=1)
-        assert state.layers[0].words.kept["keys"].size(2) == 1 + 2 + 2 + 2  # one entry for each, without copies
+        assert state.layers[0].words.kept["keys"].size(2) == 1 + 2 + 2 + 2  # one entry for each step, without copies
 
 
 def test_two_can_go_on_from_the_same_state():
-    """The oracle computes each alone. The cached words of one of them grow in place."""
+    """The oracle computes each continuation alone. The cached words of one continuation grow in place."""
     network = decoder()
     with torch.no_grad():
         memory = network.remember(torch.randn(1, 4, DIM), torch.zeros(1, 4, dtype=torch.bool))
@@ -242,7 +248,7 @@ def test_a_row_of_padding_stays_finite():
 
 
 class NearestWordsOnly(EncoderLayer):
-    """A layer with the separate bias of a paper, which depends on each query's state and on the distance."""
+    """An encoder layer with an additional bias that depends on the state of each query and on the distance."""
 
     scale = 0.0
 

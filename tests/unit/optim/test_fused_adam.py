@@ -1,4 +1,4 @@
-"""``fused_adam`` against fairseq's own ``adam``, update by update."""
+"""Compare ``fused_adam`` with fairseq's own ``adam`` after each update."""
 
 import copy
 from typing import Any
@@ -40,7 +40,7 @@ def train(optimizer: Any, params: list[torch.nn.Parameter], steps: range, scale:
 @pytest.mark.parametrize(("scale", "eps"), [(1.0, 1e-8), (1e-8, 1e-8), (1.0, 0.1)])
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 def test_updates_are_fairseqs(scale: float, eps: float, decay: float) -> None:
-    """The oracle is ``fairseq.optim.adam.Adam``, whose counts differ where a parameter had no gradient."""
+    """The oracle is ``fairseq.optim.adam.Adam``, which does not count updates in which a parameter had no gradient."""
     ours, theirs = parameters(), parameters()
     optimizer = make(ours, adam_eps=eps, adam_betas="(0.8, 0.98)", weight_decay=decay)
     peer = Adam(theirs, lr=0.1, betas=(0.8, 0.98), eps=eps, weight_decay=decay)
@@ -65,7 +65,7 @@ def test_goes_on_from_its_checkpoint() -> None:
 
 
 def test_goes_on_from_the_state_of_fairseqs_adam() -> None:
-    """The expected values come from ``fairseq.optim.adam.Adam`` itself, continuing."""
+    """The expected values come from ``fairseq.optim.adam.Adam`` itself, which continues too."""
     theirs = parameters()
     peer = Adam(theirs, lr=0.1)
     train(peer, theirs, range(3), 1.0)

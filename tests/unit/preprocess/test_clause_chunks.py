@@ -1,4 +1,4 @@
-"""Test essays split into chunks of clauses: all words are kept, chunk sizes are most equal, topics are reordered."""
+"""Test that essays are split into chunks of clauses: all words are kept, sizes are balanced, topics are reordered."""
 
 import itertools
 import json
@@ -41,7 +41,7 @@ def test_clauses_end_at_their_punctuation(essay, clauses):
 
 
 def test_groups_are_the_most_equal_of_all_groupings():
-    """The expected result is the best of all groupings; for ties, the one with the longest last group."""
+    """The expected result is the best of all groupings. For ties, it is the one with the longest last group."""
     random = Random(4)
     for _ in range(200):
         lengths = [random.randint(1, 9) for _ in range(random.randint(1, 8))]
@@ -55,7 +55,7 @@ def test_groups_are_the_most_equal_of_all_groupings():
 
 
 def test_many_words_are_cut_into_many_chunks():
-    """The best grouping of 400 equal words into 200 groups is known. The time was cubic before."""
+    """The best grouping of 400 equal words into 200 groups is known. An earlier version took cubic time."""
     assert clause_chunks.split_evenly([1] * 400, 200) == [2] * 200
 
 
@@ -63,8 +63,8 @@ def test_many_words_are_cut_into_many_chunks():
     ("essay", "parts", "expected", "inside"),
     [
         ("a , b , c c c .", 2, "a , b , | c c c .", False),
-        ("a b c . d .", 3, "a b | c . | d .", True),  # two clauses: cut between words
-        ("a b", 3, "a | b", True),  # fewer words than topics
+        ("a b c . d .", 3, "a b | c . | d .", True),  # there are two clauses, so the text is cut between words
+        ("a b", 3, "a | b", True),  # there are fewer words than topics
         ("a , b .", 1, "a , b .", False),
     ],
 )
@@ -140,7 +140,10 @@ def test_what_cannot_be_chunked_is_one_clear_sentence(corpus, capsys, options, m
 
 
 def test_a_symbol_that_is_no_word_is_refused(corpus, capsys):
-    """It would never be found in outputs again, or is a symbol of fairseq; one_word is tested for pairs, too."""
+    """Such a symbol would not be found in outputs, or is a symbol of fairseq.
+
+    The function one_word is tested for pairs, too.
+    """
     for symbol in ("a b", "<unk>", "\x1b[31m"):
         with pytest.raises(SystemExit, match="2"):
             run("--data", corpus / "data", "--output", corpus / "out", "--chunk-symbol", symbol)

@@ -1,7 +1,7 @@
-"""For any input, a script writes complete output with the same number of lines on all sides, or only one sentence.
+"""Test that a script writes a complete output with equally many lines on all sides, or one message, for any input.
 
-Random bytes, empty files, CRLF, surrogates, NUL, endless lines, line breaks that only some readers know, and special
-symbols typed in the text, in files with the names that each script takes.
+The input is random bytes, empty files, CRLF, surrogates, NUL, endless lines, line breaks that only some readers know,
+and special symbols typed in the text. The files have the names that each script takes.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ FRAGMENTS = [
     b"|", b'"', b"'", b"&lt;unk&gt;", b"@@ ", b"{", b"0", b"-1", b"nan",
 ]  # fmt: skip
 TURK = ["norm", *(f"turk.{number}" for number in range(8))]
-# Fragments of the format of each script, so that the fuzzing gets past its first line.
+# Fragments in the format of each script, so that fuzzing reaches more than the first line.
 FORMATS = {
     "own_pairs": (["pairs.csv"], ["--data", "pairs.csv"], [b"a b,c d\n"]),
     "parallel_text": (["s", "t"], ["--lowercase", "--train", "s", "t", "--test", "t", "s", "--drop-empty"], []),
@@ -77,7 +77,7 @@ FORMATS = {
 DOCUMENT = (
     "<doc id=0>\n<human_label>4</human_label>\n<summary>\n短\n</summary>\n<short_text>\n长\n</short_text>\n</doc>\n"
 )
-# {"train": [{}, {}], "test": [{}, {}]} in the format of Torch
+# The content is {"train": [{}, {}], "test": [{}, {}]} in the format of Torch.
 MAP = struct.pack("<iii", 3, 1, 2) + b"".join(
     struct.pack("<ii", 2, len(split)) + split
     + struct.pack("<iii", 3, index, 2)
@@ -110,7 +110,7 @@ def spoilt(name):
 
 
 def contents(extra):
-    """Return files: any bytes, pieces that mean something, and well-formed lines."""
+    """Return files of random bytes, of meaningful pieces, and of well-formed lines."""
     pieces = st.lists(st.sampled_from([*FRAGMENTS, *extra, *extra, *extra]), max_size=12).map(b"".join)
     lines = st.integers(0, 4).map(lambda number: (b"".join(extra) + b"one two\n") * number)
     header = st.just(extra[0] if extra else b"")
@@ -118,7 +118,7 @@ def contents(extra):
 
 
 def run_script(script, folder, arguments, names):
-    """Run in-process with the paths inside ``folder``. Return status, messages."""
+    """Run a script in this process with the paths in ``folder``, and return the status and the messages."""
     words = [str(folder / word) if word in names or word == "." else word for word in arguments]
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -181,7 +181,7 @@ def test_any_files_give_a_complete_output_or_one_sentence(script):
 def test_very_long_line(unit, tmp_path):
     (tmp_path / "s").write_bytes(LONG + b"\n" + b"x" * 500_000 + b"\n")
     (tmp_path / "t").write_bytes(b"short\nshort\n")
-    if unit == "moses":  # whose patterns take their time
+    if unit == "moses":  # its patterns are slow
         (tmp_path / "s").write_bytes(LONG[:50_000] + b"\nx\n")
     assert run_script("parallel_text", tmp_path, ["--train", "s", "t", "--unit", unit], ["s", "t"])[0] == 0
     check_output(tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Test the unit joiner: text to tokens to text is the identity, and tokens are what a model should read."""
+"""Test the unit joiner: tokens give the original text back, and are suitable for a model."""
 
 import importlib
 import tempfile
@@ -57,7 +57,7 @@ def test_everyday_lines_come_back() -> None:
 
 @pytest.mark.parametrize(
     ("line", "tokens"),
-    [  # written by hand, from the rules in the module's docstring
+    [  # expected values by hand, from the rules in the docstring of the module
         ("He said: “don’t”.", "He said ￭: “￭ don ￭’t ￭” ￭."),
         ('Hello, world (it\'s "fine")!', 'Hello ￭, world (￭ it ￭\'s "￭ fine ￭" ￭) ￭!'),
         ("and/or 10:30 1,000.50 3/4/2020", "and ￭/￭ or 10:30 1,000.50 3/4/2020"),
@@ -112,7 +112,7 @@ def test_zero_width_joiners_stay_where_scripts_need_them() -> None:
 
 @pytest.fixture(scope="module")
 def joined_bpe():
-    """The step from joiner tokens to pieces, learnt from the lines above without their marks."""
+    """Return the step from joiner tokens to pieces, learnt from the lines above without their marks."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "codes"
         lines = [reversible.split(line).replace(steps.MARK, "") for line in LINES * 3]
@@ -129,7 +129,7 @@ def test_pieces_keep_marks_whole(joined_bpe) -> None:
 @given(line=NASTY)
 @settings(max_examples=150, deadline=None)
 def test_text_comes_back_from_pieces(joined_bpe, line: str) -> None:
-    text = Text(TextSettings(unit="joiner", bpe=True))  # without a folder it leaves the pieces to this test
+    text = Text(TextSettings(unit="joiner", bpe=True))  # without a folder, this test cuts the pieces itself
     pieces = text.cleaner.guard(joined_bpe(text.prepare(line)))
     assert text.restore(pieces) == text.clean(line)
 

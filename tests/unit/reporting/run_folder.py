@@ -43,7 +43,7 @@ def make_run(
     script: str = "quora",
     **facts: object,
 ) -> Path:
-    """Write the run directory. ``facts`` are of the data's manifest."""
+    """Write the run directory. ``facts`` are for the manifest of the data."""
     sources, references = sources or SOURCES, references or REFERENCES
     text = folder / "text"
     text.mkdir(parents=True)

@@ -67,7 +67,7 @@ def test_a_line_of_many_beginnings_ends(beginning):
 
 
 def test_an_epoch_and_json_are_found_after_other_text():
-    """The first beginning counts. The line of an epoch has train_wall, and JSON may end with spaces."""
+    """The first start of a training counts. The line of an epoch has train_wall, and spaces may follow JSON."""
     assert parse_line("x | epoch 002 | epoch 3 | train_wall 5 | num_updates 4") == (
         "train",
         2.0,
@@ -144,7 +144,7 @@ def test_summary_knows_which_way_is_better(log):
 
 @pytest.mark.parametrize(("metric", "values"), [("loss", (-5, -9.6, -10)), ("bleu", (-9, -1.04, -1))])
 def test_negative_values_have_a_near_best(log, metric, values):
-    """95 % of -10 as a loss is -9.5, which -9.6 reaches. -1.04 is within 5 % of the best value -1."""
+    """95 % of a loss of -10 is -9.5, which -9.6 reaches, and -1.04 is within 5 % of the best value -1."""
     line = "epoch {0} | valid on 'valid' subset | {1} {2} | num_updates {0}"
     content = "\n".join(line.format(number, metric, value) for number, value in enumerate(values))
     assert read_history("A", log(content)).near_best(metric).updates == 1

@@ -1,4 +1,4 @@
-"""Test experiments that were scored on the same sentences, side by side."""
+"""Test the comparison of experiments that were scored on the same sentences."""
 
 import pytest
 from msgspec.structs import replace
@@ -15,9 +15,9 @@ STANDARD = "standard"
 
 @pytest.fixture(name="entries")
 def two_experiments(tmp_path) -> list[scores.Entry]:
-    """Return two experiments on the same questions, one of which has a system of the other's name.
+    """Return two experiments on the same questions, whose systems partly have the same names.
 
-    A third has other text.
+    A third experiment has other text.
     """
     runs = [
         make_run(tmp_path / "copying" / "quora", preset=STANDARD),
@@ -37,7 +37,7 @@ def test_experiments_on_the_same_sentences_are_put_together(entries):
 
 
 def test_every_system_has_a_row_with_its_experiment_and_size(entries):
-    """Numbers of the log and of the scores' JSON."""
+    """The expected numbers are in the log and in the JSON of the scores."""
     table = comparison.overview_table(entries)
     assert table.head[:5] == ["system", "experiment", "parameters", "updates", "BLEU"]
     assert [[str(cell) for cell in row[:4]] for row in table.rows] == [
@@ -52,7 +52,7 @@ def test_every_system_has_a_row_with_its_experiment_and_size(entries):
 
 
 def sign(evaluation: Evaluation, key: str, signature: str) -> None:
-    """Give a column another signature."""
+    """Replace the signature of a column."""
     evaluation.columns[key] = replace(evaluation.columns[key], signature=signature)
 
 

@@ -1,4 +1,4 @@
-"""Test scores over seeds: means, significance, the copy row, and the papers' numbers next to ours."""
+"""Test scores over seeds: means, significance, the copy row, and the published numbers next to ours."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,7 @@ def entry_of(*tests: ScoredSet) -> scores.Entry:
 def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, difference: float = 1.0) -> ScoredSet:
     """Return a test set with one metric.
 
-    ``p`` and ``difference`` are of the tests of the last system against the first.
+    ``p`` and ``difference`` come from tests of the last system against the first.
     """
     systems = {
         name: {key: {"score": value, "signature": "s", "ci": [value - 1, value + 1]}} for name, value in values.items()
@@ -38,7 +38,7 @@ def scored(values: dict[str, float], key: str = "bleu", p: float | None = None, 
 
 
 def test_mean_and_sample_deviation_over_seeds():
-    """By hand: 20, 23 and 26 have the mean 23 and the sample deviation 3."""
+    """By hand, 20, 23 and 26 have the mean 23 and the sample deviation 3."""
     tests = [scored({"a": value}) for value in (20.0, 23.0, 26.0)]
     entry = entry_of(*tests)
     assert scores.score_cell(entry, "a", "bleu") == Cell("23.00 ± 3.00", "3 seeds")
@@ -59,7 +59,7 @@ def test_seeds_have_the_systems_and_signatures_of_all():
 
 
 def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
-    """In JSON the score is ``null``; if only one of two seeds has a number, the number is the score."""
+    """JSON has ``null`` for NaN. If only one of two seeds has a number, this number is the score."""
     none = {"score": None, "signature": "s", "ci": [None, None]}
     one = {"score": 12.0, "signature": "s", "ci": None}
     test = {"metric": "bleu", "baseline": "a", "system": "b", "difference": None, "p_values": {"bootstrap": 0.001}}
@@ -70,7 +70,7 @@ def test_a_score_that_is_no_number_is_a_dash_and_beats_nothing():
     assert entry_of(lacking, lacking).evaluation.scores["a"]["bleu"].interval is None
     assert scores.copy_win([entry_of(lacking)], "bleu") == ""
     (table,) = scores.significance_table(lacking.evaluation)
-    assert str(table.rows[0][1]) == "– (0.0010)"  # no star
+    assert str(table.rows[0][1]) == "– (0.0010)"  # without a star
     beside_none = ScoredSet("test", convert({**content, "systems": {**systems, "b": {"bleu": one}}}, Evaluation))
     assert scores.score_cell(entry_of(beside_none), "b", "bleu").text == "12.00"
     both = entry_of(lacking, scored({"a": 23.0}))
@@ -84,7 +84,7 @@ def test_a_star_needs_both_tests_with_every_seed():
     assert scores.is_significant(entry_of(both, both), "b", "bleu")
     assert not scores.is_significant(entry_of(both, one), "b", "bleu")
     assert not scores.is_significant(entry_of(both, opposite), "b", "bleu")
-    assert not scores.is_significant(entry_of(scored({"a": 1.0, "b": 2.0})), "b", "bleu")  # not tested
+    assert not scores.is_significant(entry_of(scored({"a": 1.0, "b": 2.0})), "b", "bleu")  # there was no test
     assert scores.score_cell(entry_of(both), "b", "bleu").text == "2.00*"
 
 
@@ -158,13 +158,13 @@ def test_the_same_seed_twice_is_no_other_seed(tmp_path):
 
 
 def table_of(key: str, experiment: scores.Experiment) -> Table:
-    """Return our version of a published table."""
+    """Return our rows of a published table."""
     tables = comparison.published_tables([experiment.sets["test"]])
     return next(table for table in tables if table.caption.startswith(PUBLISHED_TABLES[key].source))
 
 
 def test_our_rows_stand_below_the_published_ones(tmp_path):
-    """The published numbers are C-DNPG's Table 2."""
+    """The published numbers come from Table 2 of C-DNPG."""
     run = read_run(make_run(tmp_path / "run"))
     (experiment,) = scores.group_runs([run])
     table = table_of("cdnpg-table2", experiment)
@@ -184,12 +184,12 @@ def test_a_system_the_paper_lacks_comes_last(tmp_path):
     (experiment,) = scores.group_runs([read_run(make_run(tmp_path / "run", outputs=outputs, script="twitter_url"))])
     table = table_of("cdnpg-table2", experiment)
     assert [str(cell) for cell in table.rows[-1][:2]] == ["mine", "ours, not in the paper"]
-    assert any(str(row[2]) == "30.25" for row in table.rows)  # of Twitter URL, not of Quora
+    assert any(str(row[2]) == "30.25" for row in table.rows)  # this row is for Twitter URL, and not for Quora
 
 
 @pytest.mark.parametrize(("recipe", "data"), [("pc_san/zhihu", "zhihu"), ("mta_lstm/essay", "zhihu"), ("x", "essay")])
 def test_one_script_prepares_both_sets_of_essays(tmp_path, recipe, data):
-    """The published numbers are those of the given data set, for any name of the recipe."""
+    """The published numbers are for the given data set, whatever the name of the recipe is."""
     key = "paper:pc-san/BLEU-2"
     test = scored({"mta_lstm": 1.5}, key=key)
     test.manifest.script = "essay"

@@ -1,4 +1,4 @@
-"""The faster search gives the same words, scores and order as fairseq's search, for all options.
+"""Test that the faster search gives the same words, scores and order as fairseq's search, for all options.
 
 Expected values are from ``SequenceGenerator`` (and from ``PaperSequenceGenerator`` for its additional options) with the
 same model. The weights are scaled up so that no two hypotheses are nearly equal and rounding never decides.
@@ -28,7 +28,7 @@ TINY = {"embed_dim": 6, "hidden_size": 10}
 TRANSFORMER = {"embed_dim": 12, "ffn_dim": 10, "encoder_layers": 2, "decoder_layers": 2, "attention_heads": 3}
 LEVELS = {"phrase_dim": 8, "phrase_heads": 2, "sentence_dim": 6, "sentence_heads": 3, "ffn_factor": 2}
 SIZES = {"dnpg": LEVELS | {"encoder_layers": 2, "decoder_layers": 2, "separator_dim": 6, "aggregator_dim": 5}}
-WORDS = 196  # and four special symbols: more than three blocks
+WORDS = 196  # with the four special symbols, these are more than three blocks
 LENGTHS = (5, 2, 4, 3)
 
 FAMILIES = {
@@ -72,7 +72,7 @@ FAMILIES = {
     "pc_san, source": ("pc_san", {"bert_layers": "none", "context": "source"}),
     "pc_san, no context": ("pc_san", {"bert_layers": "none", "context": "none"}),
 }
-# The families that are not named above, in their default options.
+# All families that are not named above, with their default options.
 OTHERS = sorted(set(families()) - {ARCH_MODEL_NAME_REGISTRY[arch] for arch, _ in FAMILIES.values()})
 OPTIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -95,7 +95,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    """Several chunks even at these sizes."""
+    """Use several chunks even at these sizes."""
     monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", 1500)
 
 
@@ -109,9 +109,9 @@ def make_model(arch: str, options: dict[str, Any], task: Any = None, seed: int =
         for name, parameter in model.named_parameters():
             parameter.add_(0.7 * torch.randn_like(parameter))
             if len(parameter) == len(model.decoder.word_embeddings):
-                parameter[EOS] *= 3.0  # often the best word, so that sentences end at different steps
+                parameter[EOS] *= 3.0  # makes </s> the best word often, so that sentences end at different steps
             if name == "decoder.output.bias":
-                parameter.mul_(0.1)  # otherwise it alone determines the words of a Transformer
+                parameter.mul_(0.1)  # otherwise this parameter alone determines the words of a Transformer
     return model
 
 
@@ -146,7 +146,7 @@ def compare(model: torch.nn.Module, sample: dict[str, Any], **options: Any) -> N
 
 @pytest.fixture
 def stock_is_not_used(monkeypatch):
-    """Fail a test that would pass only because fairseq's loop did the search."""
+    """Fail if fairseq's loop does the search, because the test would then show nothing."""
     monkeypatch.setattr(PaperSequenceGenerator, "generate", _own_generate)
 
 
@@ -237,7 +237,7 @@ def test_the_stop_rules_are_those_of_the_plain_class(arch, rule, wanted, stock_i
 
 @pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "dnpg"])
 def test_without_unknown_words_the_others_have_all_probability(arch, stock_is_not_used):
-    """The expected result is the plain class, and its scores from log_softmax over all words but ``<unk>``."""
+    """The expected result is the plain class, whose scores come from log_softmax over all words but ``<unk>``."""
     model = make_model(*FAMILIES[arch])
     sample = make_sample(model)
     options = {"max_len_b": 10, "renormalise": True}
@@ -271,7 +271,7 @@ def test_alignments_for_unknown_words_are_the_same():
     [
         ({}, {"prefix_tokens": torch.tensor([[8, 9], [7, 1], [5, 5], [6, 2]])}),
         ({"no_repeat_ngram_size": 2}, {}),
-        ({"beam_size": 120}, {}),  # more candidates than words
+        ({"beam_size": 120}, {}),  # twice the beam is more than the number of words
     ],
 )
 def test_what_fairseqs_loop_is_left_to_do_comes_out_as_well(options, call):
@@ -318,7 +318,7 @@ def test_copying_with_a_temperature_is_left_to_fairseq():
 
 @pytest.mark.parametrize("case", ["wean_lstm", "copynet", "copy_transformer"])
 def test_scores_that_are_not_finite_are_one_sentence(case, stock_is_not_used):
-    """All words have the same score then, and padding beyond the dictionary was chosen."""
+    """All words have the same score then, and an earlier version chose padding beyond the dictionary."""
     model = make_model(*FAMILIES[case])
     for parameter in model.parameters():
         parameter.data.fill_(3e38)
@@ -370,7 +370,7 @@ def test_integers_that_a_machine_cannot_multiply_are_refused(monkeypatch):
 def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used):
     """The expected values come from teacher forcing in float32.
 
-    A step of 1/127 of the largest number moves no score by much.
+    Rounding to steps of 1/127 of the largest number changes each score only a little.
     """
     needs_int8()
     model = make_model(arch, {})
@@ -383,7 +383,7 @@ def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used)
 
 @pytest.fixture
 def all_maps_are_packed(monkeypatch):
-    """Even at these sizes."""
+    """Pack maps even at these sizes."""
     monkeypatch.setattr(packed_model, "FEWEST_WEIGHTS", 0)
 
 
@@ -395,7 +395,7 @@ def test_maps_that_are_packed_give_the_same_outputs(case, all_maps_are_packed, s
     compare(model, sample)
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() == 2 and len(parameter) < WORDS:  # the maps alone
+            if parameter.dim() == 2 and len(parameter) < WORDS:  # only the maps
                 parameter.mul_(-0.5)
     compare(model, sample)
     model.load_state_dict(state)
@@ -427,7 +427,8 @@ def test_integers_are_the_factors_of_the_large_maps_too(arch, all_maps_are_packe
             logits, _ = decoder(words, one)
         rounded = logits[0].log_softmax(dim=1).gather(1, target.unsqueeze(1)).squeeze(1)
         off = (hypotheses[0]["positional_scores"] - rounded).abs().max()
-        assert off < (rounded - exact[row]).abs().max() / 5  # a number between two steps may be rounded differently
+        # a number near the middle between two steps may be rounded differently
+        assert off < (rounded - exact[row]).abs().max() / 5
 
 
 def _rounded_map(self: nn.Linear, inputs: torch.Tensor) -> torch.Tensor:
@@ -473,7 +474,7 @@ def test_weights_are_packed_once_for_all_batches_until_they_change(monkeypatch):
 
 @torch.no_grad()
 def teacher_forced(model: torch.nn.Module, sample: dict[str, Any], found: Any) -> list[torch.Tensor]:
-    """Log-probabilities of the words of each sentence's best output."""
+    """Return the log-probabilities of the words of each sentence's best output."""
     source = sample["net_input"]["src_tokens"]
     rows = []
     for row, hypotheses in enumerate(found):
@@ -493,7 +494,7 @@ def test_without_onednns_operators_the_outputs_are_the_same(arch, monkeypatch, s
     monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)
     model = make_model(arch, {})
     sample = make_sample(model)
-    for beam in (1, 5):  # few rows and many
+    for beam in (1, 5):  # few rows and many rows
         compare(model, sample, beam_size=beam)
 
 

@@ -1,4 +1,4 @@
-"""Test the end of a search: the right output of a peaked model must not be lost to prematurely ended hypotheses."""
+"""Test that a search finds the right output of a peaked model, and not only outputs that end too early."""
 
 import math
 from types import SimpleNamespace
@@ -18,9 +18,9 @@ from wean_fairseq.search.generator import PaperSequenceGenerator, log_known
 
 WORDS = list(range(4, 16))  # the twelve words that the model prefers
 BEAM = 5
-SURE, END = 0.9, 0.05  # probability of the right word, and of ending too early
-OTHER = (1 - SURE - END) / 21  # of each other entry of the 23 of the dictionary
-RIGHT = [SURE] * len(WORDS) + [1 - 22 * OTHER]  # of each word of the right output, its end included
+SURE, END = 0.9, 0.05  # probabilities of the right word and of ending too early
+OTHER = (1 - SURE - END) / 21  # probability of each of the other 21 entries of the dictionary
+RIGHT = [SURE] * len(WORDS) + [1 - 22 * OTHER]  # probability of each word of the right output and of its end
 
 
 class Echo(FairseqEncoder):
@@ -32,7 +32,7 @@ class Echo(FairseqEncoder):
 
 
 class Sure(FairseqIncrementalDecoder):
-    """Model that predicts the word of every position, for any prefix."""
+    """A model that predicts one word at every position, for any prefix."""
 
     def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
         position = prev_output_tokens.size(1) - 1
@@ -77,12 +77,12 @@ def test_the_right_output_is_found_where_early_ends_fill_the_beam(model, diction
         scores = [float(hypothesis["score"]) for hypothesis in hypotheses]
         assert scores == sorted(scores, reverse=True)
     plain = SequenceGenerator([model], dictionary, **options)
-    # The reason for the option: fairseq's search finds five early ends.
+    # The option exists because fairseq's search finds five early ends.
     assert all(len(hypotheses[0]["tokens"]) < len(WORDS) for hypotheses in search(plain))
 
 
 def test_the_nbest_are_the_best_of_all_that_the_beam_saw(model, dictionary):
-    """The right output comes first, then outputs at least as good as an early end after 11 and 10 right words."""
+    """The right output comes first. Then come outputs at least as good as an early end after 11 and 10 right words."""
     options = {"beam_size": BEAM, "max_len_a": 0, "max_len_b": 30}
     patient = PaperSequenceGenerator([model], dictionary, stop_when_nothing_better=3, **options)
     for hypotheses in search(patient, sentences=1):
@@ -99,7 +99,7 @@ def test_a_search_that_never_ends_is_ended_by_the_longest_output(model, dictiona
 
 
 class Stutter(FairseqIncrementalDecoder):
-    """Model that prefers to repeat one word, ranks all others below it, and never ends."""
+    """A model that prefers to repeat one word, ranks all others below it, and never ends."""
 
     def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
         wishes = -torch.arange(len(self.dictionary), dtype=torch.float)
@@ -125,7 +125,7 @@ def test_no_ngram_is_written_twice(dictionary, size):
     assert len(words) == 12
     assert len(ngrams) == len(set(ngrams))
     shorter = [tuple(words[start : start + size - 1]) for start in range(len(words) - size + 2)]
-    assert size == 1 or len(shorter) > len(set(shorter))  # no more is forbidden
+    assert size == 1 or len(shorter) > len(set(shorter))  # longer n-grams allow this repetition
 
 
 @pytest.mark.parametrize(("size", "least"), [(1, 30), (2, 600)])
@@ -139,7 +139,7 @@ def test_outputs_that_cannot_be_so_long_without_a_repetition_are_refused(diction
 
 
 class NotFinite(Stutter):
-    """Model whose parameters are so large that its scores are NaN."""
+    """A model whose parameters are so large that its scores are NaN."""
 
     def forward(self, prev_output_tokens: torch.Tensor, **_: Any) -> tuple[torch.Tensor, dict[str, Any]]:
         scores, extra = super().forward(prev_output_tokens)
@@ -174,7 +174,7 @@ def test_the_limit_of_the_length_is_not_taken_for_a_repetition(model, dictionary
 
 @pytest.mark.parametrize("beam", [1, 11, 49])
 def test_beam_sampling_finishes_at_the_longest_output_at_any_width(beam):
-    """Only the end symbol is allowed there, and only padding remains to draw from."""
+    """At the longest length only the end symbol is allowed, and only padding remains to draw from."""
     dictionary = make_dictionary(120)
     model = FairseqEncoderDecoderModel(Echo(dictionary), Stutter(dictionary))
     generator = PaperSequenceGenerator([model], dictionary, beam_size=beam, max_len_b=4, beam_sampling=True)
@@ -194,7 +194,10 @@ def test_a_beam_too_wide_to_draw_is_refused(model, dictionary):
     [((-1.0,), False), ((-1.0, -3.0, -4.0), False), ((-5.0, -4.0, -1.5, -1.0), True), ((-1.0, -2.0), True)],
 )
 def test_nothing_better_compares_with_the_last_of_the_wanted_outputs(scores, settled):
-    """Sums of log-probabilities: the open hypothesis has -2. Two outputs are requested, so the second best decides."""
+    """The numbers are sums of log-probabilities, and the open hypothesis has -2.
+
+    Two outputs are requested, so the second best decides.
+    """
     generator = SimpleNamespace(
         stop_when_nothing_better=2, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=False
     )
@@ -203,7 +206,7 @@ def test_nothing_better_compares_with_the_last_of_the_wanted_outputs(scores, set
 
 @pytest.mark.parametrize(("penalty", "reachable"), [(1.0, -2 / 10), (-1.0, -2 * 5)])
 def test_an_open_hypothesis_may_still_get_its_most_favourable_length(penalty, reachable):
-    """After step 3, from 0, an output has 5 to 10 words with its end. It has a sum of -2 at best."""
+    """After step 3, counted from 0, an output can have 5 to 10 words with its end. Its sum is at most -2."""
     generator = SimpleNamespace(
         stop_when_nothing_better=1, search=SimpleNamespace(best_open=[-2.0]), normalize_scores=True, len_penalty=penalty
     )
@@ -218,9 +221,11 @@ def test_the_probability_of_known_words_is_never_0():
 
 
 def test_an_unknown_word_is_replaced_by_a_word_never_by_the_end():
-    """Attention is highest at the end symbol, then at padding. The words have 0.1 and 0.2, on the left is padding.
+    """Attention is highest at the end symbol, then at the padding on the left.
 
-    For the second output word it is the other way round.
+    The two words have 0.1 and 0.2 for the first output word.
+
+    For the second output word they have 0.2 and 0.1.
     """
     generator = SimpleNamespace(pad=1, eos=EOS)
     attention = torch.tensor([[0.3, 0.3], [0.1, 0.2], [0.2, 0.1], [0.4, 0.4]])

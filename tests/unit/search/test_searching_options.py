@@ -1,4 +1,4 @@
-"""With all generation options the task's search gives the same outputs as ``--stock-search``."""
+"""Test that the search of the task and ``--stock-search`` give the same outputs with all generation options."""
 
 from argparse import Namespace
 from typing import Any
@@ -47,7 +47,7 @@ def paraphrase_task(words: int = WORDS, slots: int = 0, **options: Any) -> Parap
 def search(task: ParaphraseTask, models: list[torch.nn.Module], sample: dict[str, Any], **options: Any) -> Any:
     """Return the hypotheses, and whether they come from the faster search."""
     generator = task.build_generator(models, Namespace(**{"max_len_b": 12} | options))
-    torch.manual_seed(7)  # for random draws
+    torch.manual_seed(7)  # for options that draw at random
     return generator.generate(models, sample), getattr(generator, "is_fast", False)
 
 
@@ -98,7 +98,10 @@ def test_padding_of_the_dictionary_is_never_written(arch, settings):
 
 
 def test_scores_are_not_changed_by_padding_that_is_not_written():
-    """The expected log-probabilities are normalised over all words. Padding's probability is not redistributed."""
+    """The expected log-probabilities are normalised over all words.
+
+    The probability of padding is not distributed to other words.
+    """
     scores = {}
     for count, options in ((0, {"max_len_b": 1, "beam": 30}), (1, {"max_len_b": 1, "beam": 40})):
         found, _ = search_with_likely_padding(
@@ -168,7 +171,7 @@ def test_a_training_step_frees_the_weights_that_the_last_validation_packed(monke
     sample = make_sample(model)
     for _ in range(2):
         task.sequence_generator.generate([model], sample)
-    assert sum(packed) == WORDS + 4  # once: the second search uses them again
+    assert sum(packed) == WORDS + 4  # only once, because the second search uses the same weights
     SearchingTask.train_step(task, sample)
     task.sequence_generator.generate([model], sample)
     assert sum(packed) == 2 * (WORDS + 4)

@@ -1,4 +1,4 @@
-"""Test the batches of the task for training, validation and search, on data written in the test, and invalid input."""
+"""Test the batches of the task for training, validation and search, and invalid input, on data written in the test."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,7 +60,7 @@ def make_task(data, **options):
 
 
 class Model(torch.nn.Module):
-    """A model that the task can build: it keeps the batch that it was given."""
+    """A model that the task can build, and that keeps its batch."""
 
     capabilities = Capabilities(inputs=("bert_features",))
 
@@ -100,7 +100,7 @@ def batch_of(task, split="train"):
 
 
 class Criterion(torch.nn.Module):
-    """Keeps the batch."""
+    """A criterion that keeps the batch."""
 
     def forward(self, model, sample):
         self.net_input = sample["net_input"]
@@ -108,7 +108,7 @@ class Criterion(torch.nn.Module):
 
 
 class Generator:
-    """Keeps the batch and returns no hypotheses."""
+    """A generator that keeps the batch and returns no hypotheses."""
 
     def generate(self, models, sample, **kwargs):
         self.net_input = sample["net_input"]
@@ -141,7 +141,10 @@ def test_without_options_a_batch_is_that_of_the_paraphrase_task(data, monkeypatc
 
 
 def test_features_come_with_every_batch(data, bert, monkeypatch):
-    """The words of each row are read back and BERT is asked for them. Binary data has lost one word's spelling."""
+    """The words of each row are read back and BERT is asked for them.
+
+    The binary data does not have the spelling of one word.
+    """
     task = make_task(data, bert=str(bert))
     model = build(task, "reads", monkeypatch)
     sample = batch_of(task)
@@ -206,7 +209,8 @@ def test_a_length_that_is_needed_and_not_given_is_asked_for(data, monkeypatch):
     model = build(task, "plans", monkeypatch)
     with pytest.raises(UserError, match="say with --essay-length N"):
         task.inference_step(Generator(), [model], batch_of(task, "test"))
-    with pytest.raises(UserError, match="say with --essay-length N"):  # before training, not at its first validation
+    # before the training, and not at the first validation
+    with pytest.raises(UserError, match="say with --essay-length N"):
         build(make_task(data, eval_bleu=True), "plans", monkeypatch)
 
 

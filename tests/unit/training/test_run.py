@@ -1,4 +1,4 @@
-"""wean-train reads the files of its work folder, which may be damaged or another program's."""
+"""Test that wean-train reads the files of its work folder, which may be damaged or belong to another program."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from wean_fairseq.training import base, run, state
 from wean_fairseq.training.call import train
 from wean_fairseq.training.settings import build_settings
 
-BROKEN = [b"", b"abc", b"[]", b"null", b"{}", b"9" * 5000, b"\xff", b"[" * 200_000, None]  # None = a FIFO
+BROKEN = [b"", b"abc", b"[]", b"null", b"{}", b"9" * 5000, b"\xff", b"[" * 200_000, None]  # None stands for a FIFO
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_broken_mark_means_that_the_step_is_not_done(training, content):
     with pytest.raises(UserError, match="it trains"):
         training.train()
     damage(training.work / "published", content)
-    assert training._published == (content or b"").decode(errors="replace")  # which no folder has as its checksum
+    assert training._published == (content or b"").decode(errors="replace")  # no folder has this checksum
 
 
 def test_a_second_run_in_a_work_folder_is_refused(training):
@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, monkeypatch, output):
 
 
 def test_sigterm_ends_the_program_again_after_its_command(tmp_path):
-    """The handler is for the command alone. In the next steps, the signal would otherwise be lost."""
+    """The handler serves only the command. Otherwise the following steps would lose the signal."""
     earlier = signal.getsignal(signal.SIGTERM)
     kill = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
     bar = run.progress.Progress("x", 1, "H-", 1)

@@ -1,4 +1,4 @@
-"""wean-train refuses invalid settings before it writes files, and TOML restores the settings."""
+"""Test that wean-train refuses invalid settings before it writes files, and that TOML restores the settings."""
 
 from pathlib import Path
 
@@ -235,7 +235,7 @@ def test_options_replace_the_settings_of_a_file(here):
 
 
 def test_a_name_that_begins_with_a_dash_is_no_option(here):
-    """The programs that wean-train calls would take it for one."""
+    """Otherwise the programs that wean-train calls would read the name as an option."""
     given = {"data": ["-a.src", "b.tgt"], "output": "-m", "embedding_file": "-v", "test": 5, "search": "--beam 2"}
     (here / "-v").touch()
     built = settings.build_settings(settings.read_settings({**given, "arch": "wean_lstm"}))
@@ -299,7 +299,7 @@ def test_values_that_cannot_be_written_are_refused(here, name):
 
 
 def test_data_frames_are_saved_by_split(here):
-    """The file has one JSON object per row, in which NaN is null and other scripts stay readable."""
+    """The file has one JSON object per row, in which NaN is null and text of other scripts is not escaped."""
     frame = pd.DataFrame({"a": ["Zoë", None], "b": ["x", "y"]})
     assert tables.save_tables(frame, here / "one") == {"data": str(here / "one" / "data.jsonl")}
     assert (here / "one" / "data.jsonl").read_text(encoding="utf-8") == '{"a":"Zoë","b":"x"}\n{"a":null,"b":"y"}\n'
@@ -345,7 +345,7 @@ def test_sizes_follow_the_number_of_pairs():
 
 @pytest.fixture
 def essays(tmp_path):
-    """Prepared text with at most 6 topics, and essays of 10 words on average."""
+    """Return prepared text with at most 6 topics, and essays of 10 words on average."""
     for split, topics in (("train", "a b c"), ("valid", "a b c d e f"), ("test", "a")):
         (tmp_path / f"{split}.src").write_text(f"{topics}\na\n", encoding="utf-8")
     (tmp_path / "train.tgt").write_text(f"{'x ' * 6}\n{'x ' * 14}\n", encoding="utf-8")
@@ -353,7 +353,7 @@ def essays(tmp_path):
 
 
 def test_lengths_of_essays_are_those_of_the_text(essays):
-    """The expected result is the mean of 10 words and the end symbol, half and twice of it."""
+    """The expected lengths are the mean of 10 words with the end symbol, half of it, and twice of it."""
     chosen = options_for("mta_lstm", "8", "0.003", essays)
     search = " ".join(chosen.search)
     assert search.startswith("--max-topics 6 --essay-length 11 --beam 5 --max-len-a 0 --max-len-b 22 --min-len 5 ")
@@ -380,7 +380,7 @@ def test_an_arch_takes_its_default_options(task, arch, essays):
 
 
 def test_pairs_train_every_arch_that_needs_nothing_else():
-    """The exceptions: dnpg needs labels of words, fset similar pairs, and the last three families topics of essays."""
+    """dnpg needs labels of words, fset needs similar pairs, and the last three families need topics of essays."""
     from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 
     ours = {arch for arch, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("wean_fairseq.models")}
@@ -425,7 +425,7 @@ def test_a_training_continues_from_every_arch():
 
 @pytest.mark.parametrize("option", ["--output", "--work", "--from"])
 def test_an_empty_path_on_the_command_line_is_refused(option, tmp_path, capsys):
-    """An empty shell variable would otherwise mean another model than the one that was meant."""
+    """Otherwise an empty shell variable would select another model than the user wants."""
     words = ["pairs.csv", "--output", str(tmp_path / "model")]
     assert cli.main([*words, option, ""]) == 2
     assert f"error: {option} is empty" in capsys.readouterr().err
