@@ -19,7 +19,7 @@ from wean_fairseq.evaluation.presets import columns_for
 def warnings(
     outputs: list[str], references: list[str], settings: MetricSettings | None = None, notes: tuple = ()
 ) -> list[str]:
-    """Return all warnings except that the source is missing."""
+    """Return all warnings except the first one, which says that the source is missing."""
     system = SystemOutput("A", [[line] for line in outputs], "", list(notes))
     columns = columns_for([], ["bleu"], settings or MetricSettings())
     return evaluate([system], Corpus([references]), columns, Resampling(0, 0)).data.warnings[1:]
@@ -91,7 +91,7 @@ OUTPUTS = [
 
 
 def found(outputs: list[str], *references: list[str], sources: list[str] | None = SOURCES) -> list[str]:
-    """Return the oddities of one system next to the texts above, including those of 13a and of case."""
+    """Return the oddities of one system with the texts above, including oddities of tokenisation (13a) and case."""
     corpus = Corpus(list(references or [REFERENCES]), sources)
     return [text for _, text in find_oddities([SystemOutput("A", [[line] for line in outputs], "")], corpus)]
 
@@ -156,7 +156,7 @@ def test_line_numbers_are_refused(form: str) -> None:
 
 
 def test_one_number_for_all_is_text() -> None:
-    """A model may well begin every output with the same number."""
+    """Test that outputs which all begin with the same number are accepted, because a model may well write them."""
     assert not any("number" in text for text in found([f"5 {line}" for line in OUTPUTS]))
 
 

@@ -93,7 +93,7 @@ def test_every_preset_is_listed_here() -> None:
 @pytest.mark.parametrize("preset", METRIC_PRESETS)
 @pytest.mark.usefixtures("punkt")
 def test_protocol_in_the_signature(preset: str, settings: MetricSettings) -> None:
-    """The number of references comes before it and versions after it."""
+    """In the signature, the protocol follows the number of references and precedes the versions."""
     if "cdnpg" in preset:
         pytest.importorskip("nltk")
     if preset == "paper:easse":
@@ -124,7 +124,9 @@ def test_wean_bleu_is_mteval_without_case(preset: str) -> None:
 
 
 def test_mteval_lower_cases_ascii_alone() -> None:
-    """mteval-v13a says tr/A-Z/a-z/: "Zoë" is "zoë", "ÉMILE" is not "émile". Counted by hand, 5 of 6 words are equal.
+    """mteval-v13a lower-cases with tr/A-Z/a-z/: "Zoë" becomes "zoë", but "ÉMILE" does not become "émile".
+
+    Counted by hand, 5 of 6 words are equal.
 
     The precisions are 5/6, 4/5, 3/4 and 2/3, and both texts have the same length.
     """

@@ -70,7 +70,7 @@ def test_copy_row_of_pwkp_beats_published_seq2seq() -> None:
 def test_copying_on_turkcorpus() -> None:
     """Copy-input BLEU 99.37 (13a, tokenised files, 8 references) was measured with sacreBLEU. SARI is close to 26.29.
 
-    EASSE measured 26.29 on its own re-cased version of the same 359 sentences, hence the tolerance.
+    EASSE measured 26.29 on its own re-cased version of the same 359 sentences, so the test has a tolerance.
     """
     turk = folder("turkcorpus")
     source = turk / "test.8turkers.tok.norm"
@@ -103,8 +103,8 @@ COPY_SETS = pytest.mark.parametrize(("name", "ending", "tolerance"), [("quora", 
 def as_cdnpg_prints(line: str, ending: str) -> str:
     """Return the first nineteen tokens of a line, with punctuation attached again as by the tokeniser's clean-up.
 
-    C-DNPG truncates lines after 19 word pieces. This needs its vocabulary. Truncation after 19 words keeps a little
-    more of long lines.
+    C-DNPG truncates lines after 19 word pieces. This truncation would need the vocabulary of the word pieces.
+    Truncation after 19 words keeps a little more of long lines.
     """
     text = " ".join((line + ending).split()[:19])
     for mark in (".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"):
@@ -124,7 +124,10 @@ def cdnpg_test_set(name: str, ending: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("version", ["legacy", "current"])
 @COPY_SETS
 def test_copy_anchors_of_cdnpg(name: str, ending: str, tolerance: float, version: str) -> None:
-    """iBLEU is computed here from the means of its parts. The metrics of that name are tested with method 7."""
+    """iBLEU is computed here from the means of its parts.
+
+    The metrics named iBLEU are tested in the tests of method 7.
+    """
     sources, references = cdnpg_test_set(name, ending)
     scores = []
     for metric in (

@@ -36,9 +36,10 @@ def test_agreement_equals_reference_programs(items: int, raters: int, low: int, 
 @pytest.mark.parametrize(
     ("answers", "kappa", "alpha"),
     [
-        # They agree on four of six items and differ on two: P = 4/6, Pe = 1/2. Alpha: 1 - (2/6) / (6/11).
+        # Two raters agree on four of six items and differ on two: P = 4/6, Pe = 1/2. Alpha: 1 - (2/6) / (6/11).
         (("112212", "112221"), 1 / 3, 7 / 18),
-        # Raters of 28 items who are never more than one point apart: kappa calls this moderate, alpha high.
+        # Raters of 28 items are never more than one point apart. Their agreement is moderate by kappa and high by
+        # alpha.
         (
             (
                 "3542323541222354434245222331",

@@ -48,7 +48,7 @@ def test_record_holds_what_is_needed_to_repeat(tmp_path: Path) -> None:
 
 
 def test_git_runs_no_program_of_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder from another person can have a .git whose settings name programs, and git describe --dirty runs them."""
+    """Test a .git from another person, whose settings name programs that git describe --dirty would run."""
     monkeypatch.setattr(results, "commit", COMMIT)
     settings = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch ran; false\n"
     subprocess.run(["git", "init", "--quiet"], check=True)
@@ -279,7 +279,7 @@ def test_bad_markers(capsys: pytest.CaptureFixture[str], document: str, message:
 
 @pytest.mark.parametrize("marker", ["<!-- /results -->", "<!-- results: demo -->"])
 def test_a_marker_in_a_text_of_a_result_is_refused(capsys: pytest.CaptureFixture[str], marker: str) -> None:
-    """Otherwise, the document would change with each further call."""
+    """Test a marker in a text of a result, with which the document would change with each further call."""
     assert record("--seed", "3", "--note", f"see {marker}") == 0
     assert main(["tables", "doc.md"]) == 2
     assert "demo.json has a results marker in a text" in capsys.readouterr().err

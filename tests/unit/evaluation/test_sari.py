@@ -17,8 +17,9 @@ REFERENCES = [
     "95 species are now accepted .",
 ]
 
-# The sentences are the worked example of Xu et al. (2016). Expected values: EASSE HEAD (commit 6a4352e), tokenizer 13a,
-# lower-cased, `corpus_sari` and its add/keep/delete parts, run once by the maintainers of this project.
+# The sentences are the worked example of Xu et al. (2016). The expected values are from EASSE HEAD (commit 6a4352e)
+# with tokenizer 13a and lower case: `corpus_sari` and its add/keep/delete parts. The maintainers of this project ran it
+# once.
 GOLDEN = [
     ("About 95 you now get in .", (8.3333, 22.5275, 63.1899), 31.350247),
     ("About 95 species are now agreed .", (32.1429, 79.3750, 78.1944), 63.237434),

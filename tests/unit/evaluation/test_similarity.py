@@ -110,7 +110,7 @@ def change_tokenizer(folder: Path, **changes: object) -> None:
 
 
 def renumber(file: Path) -> None:
-    """Give a piece a number that the embedding lacks."""
+    """Give a word piece an id for which the embedding has no row."""
     content = json.loads(file.read_text(encoding="utf-8"))
     content["model"]["vocab"]["a"] = 999
     file.write_text(json.dumps(content), encoding="utf-8")
@@ -241,7 +241,7 @@ def test_other_types_of_models_and_endless_ones_are_refused(
     + [("roberta", "max_position_embeddings"), ("xlm-roberta", "type_vocab_size"), ("camembert", "vocab_size")],
 )
 def test_models_that_are_much_larger_than_their_weights_take_no_memory(tmp_path: Path, kind: str, name: str) -> None:
-    """10^10 rows of 10 numbers of four bytes would take 400 GB."""
+    """Test a config with 10^10 rows of 10 numbers of four bytes, which would take 400 GB."""
     copy = write_bert(tmp_path / "bert", list("abcdef"))
     sizes = {"dim": 10, "n_layers": 3, "n_heads": 2} if kind == "distilbert" else {}
     more = {"relative_attention": True, "position_buckets": -1, "embedding_size": 10}
@@ -257,7 +257,7 @@ def test_models_that_are_much_larger_than_their_weights_take_no_memory(tmp_path:
     "albert bert camembert deberta deberta-v2 distilbert electra mpnet roberta xlm-roberta".split(),
 )
 def test_every_supported_type_scores_its_own_texts(tmp_path: Path, kind: str) -> None:
-    """Text is as similar to itself as possible, whatever the weights are."""
+    """Test that text is as similar to itself as possible, whatever the weights are."""
     import transformers
 
     copy = write_bert(tmp_path / "bert", list("abcdef"))
