@@ -19,7 +19,7 @@ SCRIPTS += ("transformer_families", "decoding", "scaling", "update_bytes", "data
 
 @pytest.fixture(scope="module", autouse=True)
 def scripts():
-    """Put the folder of the scripts on the module path, as when a script runs."""
+    """Put the folder of the benchmarks on the module path, as Python does when it runs a script."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
         for name in SCRIPTS:
@@ -46,7 +46,7 @@ def training_step():
 
 @pytest.fixture
 def threads():
-    """Restore the number of threads after the test."""
+    """Yield the number of threads, and restore it after the test."""
     before = torch.get_num_threads()
     yield before
     torch.set_num_threads(before)
@@ -131,7 +131,7 @@ def test_batches_have_exactly_the_size(workload):
     assert batch["net_input"]["src_tokens"].shape == (size.batch_size, size.source_length)
     assert batch["target"].shape == (size.batch_size, size.target_length)
     assert batch["ntokens"] == size.batch_size * size.target_length
-    assert batch["target"][:, -1].unique().tolist() == [2]  # the end symbol of fairseq's dictionaries
+    assert batch["target"][:, -1].unique().tolist() == [2]  # in fairseq's dictionaries, the end symbol has id 2
     assert 4 <= batch["net_input"]["src_tokens"][:, :-1].min() <= batch["target"].max() < size.vocabulary
 
 
@@ -162,11 +162,11 @@ def test_models_differ_where_they_should(workload, training_step, tmp_path):
     }
     table = size.vocabulary * size.dim
     peer, shared = counts["fairseq lstm"], counts["fairseq lstm --share-all-embeddings"]
-    linear = table + size.vocabulary  # a separate output layer with bias
+    linear = table + size.vocabulary  # for a separate output layer with a bias
     assert peer - shared == table + linear
     assert (
         counts["seq2seq_lstm --optimizer fused_adam"] - counts["wean_lstm"] == linear - size.dim**2
-    )  # this is W of eq. 5
+    )  # the matrix W in eq. 5
 
 
 def test_output_products_are_those_of_a_linear_layer(workload):
@@ -179,7 +179,10 @@ def test_output_products_are_those_of_a_linear_layer(workload):
 
 
 def test_products_alone_repeat_the_matrix_products_of_a_step(workload):
-    """A linear map has three products, for the scores and both gradients. Its bias and ReLU have no product."""
+    """A linear map needs three matrix products: for the scores and for both gradients.
+
+    Its bias and the ReLU need none.
+    """
     layer, inputs = torch.nn.Linear(3, 7), torch.ones(5, 3, requires_grad=True)
     products = workload.ProductsAlone(lambda index: layer(inputs).relu().sum().backward())
     shapes = [tuple(call().shape) for call in products.calls]
@@ -195,13 +198,13 @@ def test_products_alone_include_those_with_packed_weights(workload):
         return torch.ops.mkldnn._linear_pointwise(torch.ones(2, 3), packed, None, "none", [], "")
 
     (product,) = workload.ProductsAlone(step).calls
-    torch.testing.assert_close(product(), torch.full((2, 4), 3.0))  # each is a sum of three ones
+    torch.testing.assert_close(product(), torch.full((2, 4), 3.0))  # each number is a sum of three products of ones
 
 
 def test_roofline_is_the_share_of_the_faster_products(training_step):
-    """The products of the faster library take 60 of 80 ms.
+    """With the faster library, the products take 60 of the layer's 80 ms.
 
-    The layer takes 80 of 200 ms, and the network takes 100 ms.
+    The network takes 100 of the step's 200 ms, and the layer 80 ms.
     """
     summary = {
         training_step.FLOOR: {"cpu_ms": 120.0, "gflop_per_s": 50.0},
@@ -230,8 +233,8 @@ def test_command_writes_both_files(training_step, monkeypatch, tmp_path, threads
     assert list(data["memory"]) == [*names, concat]
     assert list(data["memory_of_larger_batch"]) == larger
     assert [words[-1] for words in children[::3]] == [*names, concat, *larger, *larger, *larger]
-    assert children[::3] == children[1::3] == children[2::3]  # each kind has three processes
-    more, half = ["--batch-size", "32"], ["--vocabulary", "150"]  # these options give 8 x 4 sentences and 300 / 2 words
+    assert children[::3] == children[1::3] == children[2::3]  # three processes run with the same options
+    more, half = ["--batch-size", "32"], ["--vocabulary", "150"]  # 8 x 4 sentences, and half of 300 words
     assert [words[6:-2] for words in children[::3][-6:]] == [more, more, half, half, half + more, half + more]
     nothing = {"batch_mib": 2.0, "larger_batch_mib": 2.0, "growth_mib": 0.0}
     assert data["memory_growth"] == {name: {"150": nothing, "300": nothing} for name in larger}
@@ -279,7 +282,7 @@ def test_memory_of_one_variant(training_step, threads, capsys):
 
 
 def test_idle_is_the_same_for_all_variants(training_step, monkeypatch):
-    """The row before each variant is fairseq's model with fairseq's loss and optimiser."""
+    """The variant is measured after a step of fairseq's model with fairseq's loss and optimiser."""
     calls = []
     monkeypatch.setattr(training_step, "train", lambda variant, size, seed, steps: calls.append((variant, size)))
     monkeypatch.setattr(training_step.harness, "resident_mib", lambda: calls.append("idle") or 1.0)
@@ -289,7 +292,7 @@ def test_idle_is_the_same_for_all_variants(training_step, monkeypatch):
 
 
 def test_memory_is_the_median_of_the_processes(training_step, monkeypatch):
-    """Idle and peak come from the process whose peak above idle is the median."""
+    """Idle memory and peak come from the process with the median peak above idle."""
     answers = [{"idle_mib": 1.0, "peak_mib": 1.0 + above, "above_idle_mib": above} for above in (7.0, 2.0, 3.0)]
     left = iter(answers)
     monkeypatch.setattr(training_step.harness, "run_child", lambda script, words: next(left))
@@ -297,7 +300,7 @@ def test_memory_is_the_median_of_the_processes(training_step, monkeypatch):
 
 
 def test_growth_with_the_batch_is_the_difference_of_the_peaks(training_step):
-    """The growth is 30 - 10 and 50 - 10."""
+    """The growth is 30 - 10 for one row and 50 - 10 for the other."""
     rows = {
         "mine": {"25000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 30.0})},
         "peer": {"50000": training_step.growth({"above_idle_mib": 10.0}, {"above_idle_mib": 50.0})},
@@ -325,7 +328,7 @@ def test_the_copying_benchmark_compares_the_three_systems(threads, tmp_path):
     data = json.loads((tmp_path / "copying.json").read_text())
     assert list(data["training"]["1"]) == list(data["decoding"]) == ["copynet", "rnnsearch", "enc_dec"]
     assert data["training"]["1"]["rnnsearch"]["cpu_ratio"] == 1.0
-    assert all(len(times) == 2 for times in data["decoding"].values())  # 20 steps, of which ten are measured at a time
+    assert all(len(times) == 2 for times in data["decoding"].values())  # 20 decoding steps, in two windows of ten
     # The paper adds W_c (16 x 8) and the selective read as an input of the GRU, for 8 hidden units and embeddings of 4.
     parameters = {name: row["parameters"] for name, row in data["training"]["1"].items()}
     assert parameters["copynet"] - parameters["rnnsearch"] == 16 * 8 + 3 * 8 * 16
@@ -348,11 +351,11 @@ def test_the_granularity_benchmark_compares_the_variants(monkeypatch, threads, t
     assert list(whole) == list(layers) == names
     assert whole["paraphrase_transformer"]["cpu_ratio"] == 1.0
     # Six heads have 8 weights and a bias each, and with cross-attention there are nine heads. DNPG is a different
-    # network.
+    # network and is not compared.
     plain = whole["paraphrase_transformer"]["parameters"]
     more = {name: row["parameters"] - plain for name, row in whole.items() if name.startswith("C-DNPG")}
     assert set(more.values()) == {54, 81} and more["C-DNPG, as released"] == 81
-    # Ten words fewer save two embeddings of 8 and a bias each.
+    # A dictionary with ten words fewer saves 10 rows of 8 in two embeddings, and 10 biases.
     assert whole["C-DNPG, mean"]["parameters"] - layers["C-DNPG, mean"]["parameters"] == 10 * (2 * 8 + 1)
     assert "granularity.py --quick" in (tmp_path / "granularity.md").read_text()
 
@@ -376,7 +379,7 @@ def test_the_benchmark_of_transformers_compares_all_families(monkeypatch, thread
     steps, searches = ([row.name for row in rows] for rows in (transformers.TRAINED_STEPS, transformers.SEARCHES))
     assert all(list(summary) == [*steps, transformers.FLOOR] for summary in data["steps"].values())
     names = [*searches, transformers.FLOOR, transformers.FLOOR_INT8]
-    if not int8_is_exact():  # for example on a processor with at most AVX2
+    if not int8_is_exact():  # the processor may lack the instructions for exact int8
         names = [name for name in names if "int8" not in name]
         assert "their rows are missing" in (tmp_path / "result.md").read_text()
     assert [list(summary) for _, summary in data["search"].values()] == [names] * 2
@@ -385,7 +388,10 @@ def test_the_benchmark_of_transformers_compares_all_families(monkeypatch, thread
 
 
 def test_hugging_face_takes_part_with_the_batches_of_the_others(workload, threads):
-    """A training step lowers the loss of its batch. A search returns a start symbol and the requested words."""
+    """A training step lowers the loss of its batch.
+
+    A search must return a start symbol and the requested number of words.
+    """
     pytest.importorskip("transformers")
     families = importlib.import_module("transformer_families")
     size = families.TOY
@@ -412,7 +418,7 @@ def test_hugging_face_takes_part_with_the_batches_of_the_others(workload, thread
 
 
 def test_the_peer_has_the_sizes_of_our_transformer(workload, threads):
-    """Count by hand for width d, inner width f and V words, with post-norm layers and one embedding per side."""
+    """The parameters are counted by hand for width d, FFN width f, post-norm layers and one embedding per side."""
     transformers = importlib.import_module("transformer_families")
     size = transformers.TOY
     with workload.built_steps(transformers.PEERS, size, 1, 1) as steps:
@@ -424,7 +430,7 @@ def test_the_peer_has_the_sizes_of_our_transformer(workload, threads):
 
 
 def test_a_search_says_how_near_it_is_to_its_products(threads):
-    """In closed form, 30 of 60 ms are products, and 10 of 40 ms if the factors are integers."""
+    """30 of 60 ms are products, and with integer factors 10 of 40 ms."""
     transformers = importlib.import_module("transformer_families")
     times = {
         transformers.PEER: 60.0,
@@ -450,7 +456,7 @@ def test_the_essay_benchmark_compares_pc_san_with_the_transformer(threads, tmp_p
     times = data["time"]["1"]
     assert list(times) == [row.name for row in essay_step.VARIANTS]
     assert times["essay_transformer"]["cpu_ratio"] == 1.0
-    # Both layers have U, V_Q and V_C at width 8.
+    # Each of the two layers has U, V_Q and V_C for width 8.
     parameters = {name: row["parameters"] for name, row in times.items()}
     assert parameters["pc_san"] - parameters["pc_san --context none"] == 2 * (8 * 8 + 8 + 8)
     assert "essay_step.py --quick" in (tmp_path / "essay.md").read_text()
@@ -465,7 +471,8 @@ def test_features_of_a_batch_come_from_the_files_of_the_cache(workload, tmp_path
     assert len(list((tmp_path / "features").glob("*/features.npy"))) == 1
     features = step.sample(1)["net_input"]["bert_features"]
     assert features.shape == (size.batch_size, size.source_length, essay_step.BERT_LAYERS, size.dim)
-    assert features[:, :-1].any(dim=-1).all() and not features[:, -1].any()  # the end symbol has no features
+    # the last position is the end symbol, which has no features
+    assert features[:, :-1].any(dim=-1).all() and not features[:, -1].any()
     assert "bert_features" not in batches[1]["net_input"]
 
 
@@ -510,7 +517,10 @@ def test_what_does_not_run_is_named_and_the_others_are_measured(monkeypatch):
 
 
 def test_peak_of_a_loss_counts_its_gradients(monkeypatch):
-    """The gradients are allocated in every measured step. They are not kept from the step that computed the numbers."""
+    """The gradients must be allocated in every measured step.
+
+    The method numbers() must not keep the gradients that it computed.
+    """
     gpu = importlib.import_module("gpu")
     monkeypatch.setattr(gpu, "DEVICE", torch.device("cpu"))
     step = gpu.LossStep(gpu.output_losses()[gpu.MATERIALISED], gpu.TOY, torch.float32, seed=1)

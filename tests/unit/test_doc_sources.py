@@ -1,4 +1,4 @@
-"""Test tables that repeat the code: comments of recipes, help texts, docstrings."""
+"""Test tables in the documentation that repeat recipe comments, help texts and docstrings."""
 
 import argparse
 from dataclasses import dataclass

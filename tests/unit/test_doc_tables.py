@@ -24,7 +24,7 @@ def test_the_documents_written_by_hand_have_at_most_25_000_words():
 
 
 def test_a_measured_score_is_that_of_its_file():
-    """The expected scores are read from results/few_pairs_10000.json, without the functions of the script."""
+    """The expected scores are read from results/few_pairs_10000.json by the test itself."""
     entry = {"on": "pairs", "metric": "bleu", "result": "few_pairs_10000", "systems": ["copynet"]}
     path = doc_tables.ROOT / "results" / "few_pairs_10000.json"
     scores = json.loads(path.read_text(encoding="utf-8"))["evaluation"]["systems"]
@@ -33,7 +33,10 @@ def test_a_measured_score_is_that_of_its_file():
 
 
 def test_the_equations_have_the_systems_of_the_table():
-    """A heading names systems before their papers. One heading has the equations that copying systems share."""
+    """Each heading names systems, followed by their papers in brackets.
+
+    One heading is excluded, because it has equations that all copying systems share.
+    """
     page = (doc_tables.ROOT / "docs" / "equations.md").read_text(encoding="utf-8")
     headings = re.findall(r"^##+ (?!Copying, shared)(.+)", page, flags=re.MULTILINE)
     paper = re.compile(r" \((?:[^()]|\([^()]*\))*\)")  # with one level of nested brackets

@@ -29,7 +29,7 @@ from tests import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "wean_fairseq"
-# A family is a file in models/ that registers one family.
+# Each family is defined in a file in models/ that registers exactly one family.
 FAMILIES = sorted(
     path.stem
     for path in (PACKAGE / "models").glob("*.py")
@@ -129,9 +129,9 @@ def test_imports_have_no_circle_and_the_drawing_is_that_of_the_code():
 
 
 def test_a_circle_is_named(tmp_path, monkeypatch, capsys):
-    """Cycles are found between files at import time.
+    """Between files, only imports at import time count.
 
-    Between parts they are found in functions too, except for type checkers.
+    Between packages, imports in functions count too, but not imports for type checkers.
     """
     imports = load_imports_script()
     monkeypatch.setattr(imports, "PACKAGE", tmp_path / "pack")
@@ -153,7 +153,7 @@ def test_a_circle_is_named(tmp_path, monkeypatch, capsys):
 
 
 def test_imports_within_the_package_are_relative():
-    """If imports have one form, the package can be renamed, and the origin of each import is visible."""
+    """Relative imports make it possible to rename the package, and show which imports are internal."""
     offences = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in python_files(PACKAGE)
@@ -284,8 +284,8 @@ def installed() -> Iterable[importlib.metadata.Distribution]:
 def test_every_package_of_the_environment_is_pinned_to_its_version():
     """Without a pin, a package could change at any time.
 
-    The local part of a version (+cpu) depends on the machine. The CUDA packages of a torch for GPUs are left out on
-    purpose.
+    The local part of a version, such as +cpu, is ignored, because it depends on the machine. The CUDA packages that
+    torch needs for GPUs are deliberately not pinned.
     """
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = {normalised(pin): pin.split("==")[1] for pin in lines if "==" in pin and not pin.startswith("#")}
@@ -296,7 +296,7 @@ def test_every_package_of_the_environment_is_pinned_to_its_version():
 
 @pytest.mark.parametrize("python", ["3.11.0", "3.12.0", "3.13.0"])
 def test_every_package_installs_on_the_first_release_of_each_supported_python(python):
-    """Debian 12 has Python 3.11.2. A pin that needed 3.11.5 made the set-up fail there."""
+    """Debian 12 has Python 3.11.2, for example. A package that needed Python 3.11.5 once made the set-up fail there."""
     required = {found.name: found.metadata["Requires-Python"] for found in installed()}
     assert not {name: needs for name, needs in required.items() if needs and python not in SpecifierSet(needs)}
 
@@ -354,14 +354,14 @@ class Project:
         )
 
     def calls(self) -> list[str]:
-        """Return the calls of pip since the last check."""
+        """Return the calls of pip since this method was last called."""
         path = self.root / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
         return lines
 
     def error(self, **environment: str) -> str:
-        """Return the one line of an expected failure."""
+        """Run the set-up, which must fail, and return its single error line."""
         result = self.setup(**environment)
         assert result.returncode == 1, result
         errors = [line for line in result.stderr.splitlines() if line.startswith("[setup] error: ")]
@@ -389,7 +389,7 @@ def test_setup_installs_torch_then_builds_fairseq_beside_the_libraries_then_the_
     result = project.setup()
     assert result.returncode == 0, result.stderr
     pip, torch, *middle, plugin = project.calls()
-    libraries, fairseq = sorted(middle)  # the two builds run at the same time
+    libraries, fairseq = sorted(middle)  # these two run in parallel, so their order may vary
     assert pip == "install --no-compile -c constraints.txt pip"
     assert torch.startswith("install --no-compile -c constraints.txt") and " torch " in torch
     assert fairseq.startswith("wheel --no-deps --no-build-isolation -c constraints.txt")
@@ -418,7 +418,7 @@ def test_setup_builds_side_by_side_without_optimisation_and_keeps_the_users_flag
 
 
 def test_setup_takes_its_own_folder_whatever_cdpath_says(project):
-    """If CDPATH was used, ``cd`` prints its target, and the path would appear twice."""
+    """If ``cd`` uses CDPATH, it prints the folder, so the path would appear twice."""
     result = project.setup(CDPATH=f"{project.root}:{project.root.parent}")
     assert (result.returncode, result.stderr, len(project.calls())) == (0, "", 5)
 
@@ -504,7 +504,7 @@ def test_failed_build_names_its_log_and_is_repeated(project):
 
 
 def test_a_build_ends_with_the_set_up(project):
-    """Otherwise a build of libraries that cannot be installed would continue for minutes."""
+    """Otherwise, after a failure, the build that runs in parallel would continue for minutes."""
     script = FAKE_PYTHON.format(bash=shutil.which("bash"))
     slow = (
         'if [[ $3 == wheel ]]; then trap "echo >ended; exit" TERM; echo >begun; until ((SECONDS > 20)); do :; done; fi'
@@ -519,7 +519,7 @@ def test_a_build_ends_with_the_set_up(project):
 
 
 def test_libraries_are_all_that_the_package_asks_for_but_what_is_built(tmp_path):
-    """The expected result is the names in the real setup.py, which the program of the set-up reads."""
+    """The expected names are in setup.py, which a program in setup.sh reads."""
     script = (ROOT / "scripts/setup.sh").read_text(encoding="utf-8")
     program = re.search(r"readonly LIST_LIBRARIES='(.*?)'", script, re.DOTALL)[1]
     command = [sys.executable, "-W", "ignore", "-c", program, "bert,dev", tmp_path / "libraries"]

@@ -46,7 +46,7 @@ def test_each_phrase_is_found(tmp_path, sentence, phrase):
 
 
 def test_every_pattern_has_an_example():
-    """There is one example above for each pattern, or two if a pattern has two readings."""
+    """Every pattern has at least one example sentence in the test above."""
     marks = test_each_phrase_is_found.pytestmark
     sentences = [sentence for sentence, _ in marks[0].args[1]]
     assert [p for p in prose.PHRASES if not any(re.search(p, text, re.IGNORECASE) for text in sentences)] == []

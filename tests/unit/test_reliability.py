@@ -1,4 +1,4 @@
-"""Test that the page contains the counts of all processes, and that a failed run leaves it unchanged."""
+"""Test that the reliability page adds up the counts of all processes, and that a failed run does not change it."""
 
 import subprocess
 import sys

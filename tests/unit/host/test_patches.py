@@ -1,6 +1,6 @@
 """Test the table of patches.
 
-Each patch is applied to the expected function of fairseq, tested, and printed in the documents.
+Each patch replaces the expected function of fairseq, has a test, and is listed in the documentation.
 """
 
 import ast
@@ -51,7 +51,7 @@ def test_every_patch_names_a_test_that_exists(patch):
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    """Write a module of fairseq that is not imported yet."""
+    """Write a module of fairseq that is imported later, with functions for the patches to replace."""
     name = "fairseq.patched_module"
     source = (
         'def add(a, b):\n    """Add."""\n    return a + b\n\n\n'
@@ -132,7 +132,7 @@ def test_nothing_of_a_module_is_replaced_if_one_function_is_refused():
 def test_comments_after_a_function_and_line_ends_do_not_change_its_digest(host):
     expected = source_digests()
     text = host.read_text(encoding="utf-8").replace("\n\n\nclass", "\n\n\n# Files\nclass")
-    rewrite(host, text.replace("\n", "\r\n"))  # the files of fairseq-fixed have these line ends
+    rewrite(host, text.replace("\n", "\r\n"))  # the files of fairseq-fixed have Windows line ends
     assert source_digests() == expected
 
 

@@ -1,4 +1,4 @@
-"""Test wean-inspect before it serves the page. Errors are one sentence, and it listens only on this computer."""
+"""Test wean-inspect until it serves the page: an error is one sentence, and it listens only on this computer."""
 
 import socket
 import sys

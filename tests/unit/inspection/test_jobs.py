@@ -1,4 +1,7 @@
-"""Test the queue of the page: one decoding at a time, in order, with a limit. A failure does not end the queue."""
+"""Test that the queue of the page decodes one question at a time, in order, up to a limit.
+
+An error in one decoding does not stop the queue.
+"""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Test the contract of ``copynet`` for every arch and option, and its specific behaviour."""
+"""Test ``copynet`` with the checks that all models share, and test its equations, gradients and sizes."""
 
 import math
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_the_probabilities_are_those_of_the_equations(arch, options):
     """The oracle is the naive loops of ``tests/reference/copynet.py``, with slots, duplicates and overflow."""
     model = build_model(arch, copy_task(), **TINY, **options)
     if model.decoder.coverage_weight is not None:
-        # The initial weight is 0, which would hide its effect.
+        # The initial coverage weight is 0, which would hide the effect of coverage.
         torch.nn.init.constant_(model.decoder.coverage_weight, 0.7)
     batch = copy_batch()
     with torch.no_grad():
@@ -65,7 +65,7 @@ def test_the_probabilities_are_those_of_the_equations(arch, options):
 
 
 def fix_copy_scores(decoder, scores):
-    """Set the copy scores (1, S) of the source positions in the only step of the only sentence."""
+    """Replace the copy scores (1, S) of the source positions, for a single sentence with one step."""
     step = decoder.step
 
     def step_with_scores(*given):
@@ -105,7 +105,10 @@ def test_the_four_branches_of_eq_5_and_6(word, expected):
 
 
 def test_a_word_that_is_hardly_ever_copied_still_gets_a_gradient():
-    """A copy score 200 below the rest has probability 0 in float32. Its log-probability and gradient are not 0."""
+    """Test a copy score that is 200 below the others, so that float32 rounds its probability to 0.
+
+    Its log-probability and gradient are not 0.
+    """
     model = build_model("copynet", copy_task(), **TINY)
     scores = torch.tensor([[-200.0, 0.0, 0.0, 0.0]], requires_grad=True)
     fix_copy_scores(model.decoder, scores)
@@ -133,7 +136,10 @@ def test_what_does_not_copy_takes_slots_for_unknown_words():
 
 
 def test_the_papers_sizes():
-    """Section 5.1 has embeddings of 150 and 300 hidden units. The parameters are counted by hand from the equations."""
+    """Section 5.1 of the paper states embeddings of 150 and 300 hidden units.
+
+    The parameters are counted by hand from the equations.
+    """
     words = 1000 + 4
     model = build_model("copynet", make_task(make_dictionary(1000)))
     embed = words * 150

@@ -1,4 +1,4 @@
-"""Test the contract of ``residual_lstm`` for every arch and option, and its specific behaviour."""
+"""Test ``residual_lstm`` with the checks that all models share, and test its equations, dropout and residuals."""
 
 from typing import Any, ClassVar
 
@@ -37,7 +37,7 @@ class TestResidualLstmContract(ModelContract):
         ("stacked_lstm", {}),
         ("residual_lstm", {"num_layers": 5}),  # the fifth layer has no residual connection
         ("residual_lstm", {"num_layers": 3, "residual_every": 1}),
-        ("residual_lstm", {"embed_dim": 4}),  # the first 4 units get the embedding
+        ("residual_lstm", {"embed_dim": 4}),  # the embedding is added to the first 4 units
         ("residual_lstm", {"embed_dim": 9}),  # the last 3 units of the embedding are cut
         ("residual_lstm", {"output_layer": "query_embedding"}),
         ("residual_lstm", {"residual_recurrent": True}),

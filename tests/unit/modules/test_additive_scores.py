@@ -1,4 +1,4 @@
-"""Test additive scores: blocks, both ranges and autograd, against the tanh itself in float64."""
+"""Compare additive scores with tanh in float64, in several blocks, for small and large inputs, and by autograd."""
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_scores_are_those_of_the_tanh(inputs):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_parts_at_the_end_of_the_range_neither_overflow_nor_lose_digits(sign):
-    """In closed form, a = b = 20 gives tanh(40) = 1, and a = 20, b = -20 + 1/8 gives tanh(1/8)."""
+    """The expected scores are tanh(40) = 1 for a = b = 20, and tanh(1/8) for a = 20 and b = -20 + 1/8."""
     query = torch.full((1, 1), sign * LARGEST_PART)
     candidates = torch.tensor([[sign * LARGEST_PART], [sign * (0.125 - LARGEST_PART)]])
     scores = additive_scores.additive_scores(query, candidates, torch.ones(1))
@@ -120,7 +120,7 @@ def test_a_batch_of_hardly_any_tokens(count):
 
 
 def test_gradients_of_some_inputs_alone(target):
-    """Detach the candidates, as the ablation of the third source does."""
+    """Detach the candidates, as the ablation of the third source of gradients does."""
     inputs = parts()
     _, _, expected = naive_loss(inputs, target, 0.0)
     leaves = [tensor.clone().requires_grad_(index != 1) for index, tensor in enumerate(inputs)]

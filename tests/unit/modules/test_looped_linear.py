@@ -1,4 +1,4 @@
-"""Test linear maps within a loop: the same outputs and gradients as ``torch.nn.functional.linear`` at every step."""
+"""Test that linear maps in a loop equal ``torch.nn.functional.linear``, including gradients, at every step."""
 
 import gc
 import weakref

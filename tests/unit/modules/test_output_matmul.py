@@ -1,4 +1,4 @@
-"""Test the products of the output layer: exact results on every path, and the error bounds of products in bfloat16."""
+"""Test the matrix products of the output layer: exact results on every path, and the error bounds in bfloat16."""
 
 import contextlib
 
@@ -36,7 +36,7 @@ def exact(query, weight, bias, target):
 
 
 def score_errors(query, weight, bias, scores, rounding=3.1 * U):
-    """Return the bound in the docstring of ``bf16_products`` plus the error of a float32 bias, per token: (N,)."""
+    """Return the error bound (N,) of ``bf16_products``, plus the error of a float32 bias, for each token."""
     delta = rounding * (query.abs() @ weight.abs().t()) + 1e-6 * (scores.abs() + bias.abs())
     return delta.amax(dim=1)
 
@@ -44,9 +44,9 @@ def score_errors(query, weight, bias, scores, rounding=3.1 * U):
 def gradient_bounds(query, weight, bias, target, rounding=3.1 * U, lost=0.0, of_bias=0.0):
     """Return the expected gradients and the largest error of each number.
 
-    p has the error exp(2 delta). The factors and the product have the relative error ``rounding``. The gradient of each
-    score has the additional absolute error ``lost``. ``of_bias`` is the rounding of the terms whose sum is the gradient
-    of the bias.
+    Each probability p has an error factor of at most exp(2 delta). The factors and the product have the relative error
+    ``rounding``. The gradient of each score has the additional absolute error ``lost``. ``of_bias`` is the rounding of
+    the terms whose sum is the gradient of the bias.
     """
     scores, _, upstream = exact(query, weight, bias, target)
     one_hot = torch.nn.functional.one_hot(target, V).double()
@@ -72,14 +72,14 @@ def asked_anew():
     output_matmul.onednn_is_exact.cache_clear()
 
 
-@pytest.mark.parametrize("bits", [8, 11])  # bfloat16, TF32
+@pytest.mark.parametrize("bits", [8, 11])  # number of significant bits of bfloat16 and TF32
 @pytest.mark.parametrize("layout", ["scores", "gradient of queries", "gradient of rows"])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.usefixtures("asked_anew")
 def test_rounded_factors_are_found_out(monkeypatch, bits, layout, side):
-    """A library is not exact if it rounds one factor of one of the three products.
+    """Replace the library by one that rounds one factor of one of the three products.
 
-    The layouts identify the products.
+    The memory layout of the factors tells which product is computed.
     """
     monkeypatch.setattr(output_matmul, "_PROBE_SIZES", (16, 32, 64))
     rounded_layout = {"scores": (False, True), "gradient of queries": (False, False), "gradient of rows": (True, False)}
@@ -96,7 +96,7 @@ def test_rounded_factors_are_found_out(monkeypatch, bits, layout, side):
 
 @pytest.mark.usefixtures("asked_anew")
 def test_sums_in_any_order_are_found_exact(monkeypatch):
-    """The sums of the probe are exact in float32 in any order, for example backwards or in two halves."""
+    """Test that the sums of the check are exact in float32 in any order, for example backwards or in two halves."""
 
     def product(left, right):
         left, right, half = left.flip(1), right.flip(0), len(right) // 2
@@ -152,7 +152,7 @@ def test_a_setting_that_other_code_changes_meanwhile_is_kept(monkeypatch):
         with output_matmul.exact_products(torch.device("cpu")):
             settings.fp32_precision = "ieee"
         assert settings.fp32_precision == "ieee"
-        with output_matmul.exact_products(torch.device("cpu")):  # this context starts from the new value
+        with output_matmul.exact_products(torch.device("cpu")):  # this context must restore "ieee"
             assert settings.fp32_precision == "bf16"
         assert settings.fp32_precision == "ieee"
     finally:
@@ -160,7 +160,7 @@ def test_a_setting_that_other_code_changes_meanwhile_is_kept(monkeypatch):
 
 
 def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
-    """The first context exits first: the second must not restore the state that it found when it was entered."""
+    """The context that is entered first exits first, so the second must not restore the setting that it found."""
     settings = torch.backends.mkldnn.matmul
     before = settings.fp32_precision
     monkeypatch.setattr(output_matmul, "onednn_is_exact", lambda: True)
@@ -168,7 +168,7 @@ def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert settings.fp32_precision == "bf16"  # the second context still computes
+    assert settings.fp32_precision == "bf16"  # the second context is still active
     second.__exit__(None, None, None)
     assert settings.fp32_precision == before
 
@@ -177,7 +177,7 @@ def test_threads_that_overlap_leave_the_setting_as_it_was(monkeypatch):
 def test_exact_products_are_float32_to_the_last_digits(chunk_size):
     """The size is large enough for the fast paths of the libraries.
 
-    The expected values are in float64, with the project's tolerance.
+    The expected values are computed in float64, and the tolerance is the project's usual one.
     """
     generator = torch.Generator().manual_seed(1)
     query, weight = (torch.randn(rows, 128, generator=generator) for rows in (48, 700))
@@ -206,7 +206,7 @@ def test_no_tokens_give_no_gradient():
 @pytest.mark.parametrize("chunk_size", [None, 4])
 @pytest.mark.parametrize("scale", [0.2, 1.0])
 def test_values_in_bfloat16_keep_their_bound(scale, chunk_size):
-    """|nll - exact| <= 2 max(delta) holds for every token, and the values differ, so bfloat16 was used."""
+    """The bound |nll - exact| <= 2 max(delta) holds for every token, and the error shows that bfloat16 was used."""
     query, weight, bias, target = inputs(scale)
     scores, nll, _ = exact(query, weight, bias, target)
     bound = 2.0 * score_errors(query, weight, bias, scores)
@@ -221,7 +221,7 @@ def test_values_in_bfloat16_keep_their_bound(scale, chunk_size):
 
 @pytest.mark.parametrize("scale", [0.2, 1.0])
 def test_gradients_in_bfloat16_keep_their_bound(scale):
-    """Both factors and the product are rounded, so the total error is 3.1 u."""
+    """The rounding of both factors and of the product add up to an error of 3.1 u."""
     query, weight, bias, target = inputs(scale)
     expected, bounds = gradient_bounds(query, weight, bias, target)
     with output_matmul.bf16_products():
@@ -235,7 +235,7 @@ def test_gradients_in_bfloat16_keep_their_bound(scale):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_all_three_products_have_factors_of_16_bits_and_sums_in_float32_on_a_gpu(dtype):
-    """A simulated GPU checks the dtypes that tensor cores multiply."""
+    """A simulated GPU records the dtypes of the three products."""
     query, weight, bias, target = inputs()
     leaves = [tensor.to(dtype).requires_grad_() for tensor in (query, weight, bias)]
     found = []
@@ -269,7 +269,7 @@ LOST = 2.0**-40  # half of the smallest number of float16, divided by the loss s
 
 
 def check_half_precision(scale, dtype, rounding, of_bias=0.0, device="cpu"):
-    """Check loss and gradients of inputs in ``dtype``. Each score and its gradient are rounded once."""
+    """Check the loss and the gradients for inputs in ``dtype``, where each score and its gradient are rounded once."""
     *parts, target = inputs(scale)
     parts = [part.to(dtype) for part in parts]
     exact_parts = [part.float() for part in parts]

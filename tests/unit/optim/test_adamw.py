@@ -26,7 +26,7 @@ def step(optimizer: AdamW, params: list[torch.nn.Parameter], gradient: float) ->
 
 
 def test_two_updates_are_those_of_the_closed_form():
-    """By hand with algorithm 2 of Loshchilov and Hutter, for gradients 0.5 and -1 and a parameter of 2."""
+    """The expected values are computed by hand with algorithm 2 of Loshchilov and Hutter, for gradients 0.5 and -1."""
     params = parameters()
     optimizer = make(params, weight_decay=0.01)
     expected = {}

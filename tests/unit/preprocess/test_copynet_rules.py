@@ -1,8 +1,8 @@
-"""Test CopyNet's rule data: every target follows from its rule and source, and counts and lengths equal the paper's.
+"""Test CopyNet's rule data: targets must follow from rule and source, and sizes must equal the paper's.
 
-The numbers come from Gu et al. (ACL 2016), section 5.1: 1,000 symbols, 200 rules of five types, 5 to 20 items per
-template, 1 to 15 symbols per variable, and 100 + 100 instances per rule. Here, regular expressions match the rules, one
-for every two lengths of x and y, without code of the generator.
+Gu et al. (ACL 2016), section 5.1, state: 1,000 symbols, 200 rules of five types, 5 to 20 items per template, 1 to 15
+symbols per variable, and 100 + 100 instances per rule. Here, regular expressions match the rules, one for every two
+lengths of x and y, without code of the generator.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ def read(directory, split):
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """Return the default output, which is as large as the paper's."""
+    """Return the output with default options, which has the sizes of the paper."""
     folder = tmp_path_factory.mktemp("rules") / "data"
     result = run(folder)
     assert result.returncode == 0, result.stderr
@@ -95,7 +95,10 @@ def test_counts(published, rules):
 
 
 def test_templates(rules):
-    """Each side has 5 to 20 items with the type's variables inside. Lengths and symbols are uniformly distributed."""
+    """Each side has 5 to 20 items, and the variables of the rule type are never at its ends.
+
+    Lengths and symbols are uniformly distributed.
+    """
     symbols, sizes = Counter(), Counter()
     for rule in rules:
         for side, variables in zip(("source", "target"), VARIABLES[rule["type"]], strict=True):
@@ -107,7 +110,7 @@ def test_templates(rules):
             assert all(re.fullmatch(r"\d{3}", item) for item in constants)
             symbols.update(constants)
     assert set(sizes) == set(range(5, 21))
-    assert max(sizes.values()) < 45  # 400 sides in 16 lengths are 25 for each, with a standard deviation of 4.8
+    assert max(sizes.values()) < 45  # the mean is 400 / 16 = 25, and the standard deviation 4.8
     assert len(symbols) > 950  # about 4,700 draws leave 9 of the 1,000 symbols out on average
     assert max(symbols.values()) < 18
 
@@ -132,7 +135,7 @@ def test_every_target_follows_from_its_rule_and_source(published, rules):
             assert target in possible, (rules[number], source)
             assert rules[number]["type"].startswith("xy") or len(possible) == 1
             blurred += len(possible) > 1
-    assert 0 < blurred < 3000 * 2 / 5 / 2  # x and y touch in a quarter of the two types with y on average
+    assert 0 < blurred < 3000 * 2 / 5 / 2  # on average, x and y are adjacent in a quarter of the rules with y
 
 
 def test_source_and_rule_belong_together_in_training_too(published, rules):
@@ -150,7 +153,8 @@ def test_fillings_have_1_to_15_symbols(published, rules):
             lengths[len(filling)] += 1
             symbols.update(filling)
     assert set(lengths) == set(range(1, 16))
-    assert all(abs(count - 800) < 150 for count in lengths.values())  # 12,000 / 15, with a standard deviation of 27
+    # the mean is 12,000 / 15, and the standard deviation 27
+    assert all(abs(count - 800) < 150 for count in lengths.values())
     assert len(symbols) == 1000
     assert max(symbols.values()) < 2 * min(symbols.values())
 
@@ -208,7 +212,7 @@ def test_manifest(published):
 
 
 def ceiling_by_hand(rule, source):
-    """Return the accuracy of a model that knows the rule: the share of the likeliest of the possible targets."""
+    """Return the expected accuracy of a model that knows the rule: the share of the likeliest target."""
     targets = Counter()
     words, items = source.split(), rule["source"].split()
     for x in range(1, 16):
@@ -239,7 +243,7 @@ def test_highest_accuracy(published, rules):
 
 
 def test_touching_variables_leave_a_choice():
-    """Three symbols for x and y have two splits, so two targets are equally likely unless a symbol decides."""
+    """Three symbols are divided between x and y in two ways, which give two targets unless a symbol separates them."""
     touching = generator.Rule("xy-to-x", ("001", "x", "y", "002", "003"), ("004", "x", "005", "006", "007"))
     apart = touching._replace(source=("001", "x", "008", "y", "002", "003"))
     kept = touching._replace(target=("004", "x", "y", "005", "006"))

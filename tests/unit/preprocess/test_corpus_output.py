@@ -1,4 +1,4 @@
-"""Test that the output directory is complete or absent and replaces no other one, the leak check, and drawn splits."""
+"""Test the output directory (complete or absent, never replacing another one), the leak check, and random splits."""
 
 import fcntl
 import json
@@ -192,7 +192,8 @@ def test_leaks_are_counted_for_pairs_and_single_sides():
     check.hold_out("test", "d", ["e", "f"])
     check.hold_out("valid", "A  B", ["x"])
     train = [("a b", "c"), ("A B", "other"), ("other", "F"), ("c", "a b"), ("no", "leak"), ("d", "f")]
-    assert not any(check.leaks("train", source, [target]) for source, target in train)  # no pair may be dropped
+    # leaks are only counted, and no pair is dropped
+    assert not any(check.leaks("train", source, [target]) for source, target in train)
     assert check.report() == {
         "valid / test": {"pairs": 0, "sources": 1, "targets": 0, "any": 1},
         "train / test": {"pairs": 2, "sources": 3, "targets": 3, "any": 5},
@@ -239,7 +240,7 @@ def test_disjoint_draw_shares_no_sentence(pairs, seed):
 def test_disjoint_draw_prefers_no_size_of_group():
     """Half of the pairs share one sentence with nine others, and the other half share none.
 
-    Test gets equally many of each.
+    The test set must get about equally many pairs of both kinds.
     """
     shared = 0
     for seed in range(20):
@@ -267,7 +268,7 @@ def test_draw_fills_the_splits_and_depends_on_the_pairs_and_the_seed_alone():
     shuffled = random.Random(3).sample(pairs, 50)
     assert drawn(shuffled, 1) == first
     assert drawn(pairs, 2) != first
-    # The expected value is our own snapshot, because the draw of a seed must never change.
+    # The expected values were recorded once, because the same seed must always give the same draw.
     assert sorted(source for (source, _), split in first.items() if split == "test") == SNAPSHOT
 
 
@@ -278,7 +279,7 @@ SNAPSHOT = ["s0", "s35", "s44", "s47", "s7"]
 
 
 class FakePreprocess:
-    """Replaces fairseq-preprocess."""
+    """Simulates fairseq-preprocess."""
 
     def __init__(self, code=0):
         self.code = code

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from wean_fairseq.text import Text, TextSettings, steps
 from wean_fairseq.text.detokenise import detokeniser
 
-# Each line is its own expected value, because restoring is the identity.
+# Each line is its own expected value, because splitting and restoring must give the same line.
 MOSES = {
     "en": """\
 What’s the best way? I don’t think so, it’s Anna’s. We’ll see; they’ve seen, and I’m sure you’d agree.
@@ -47,7 +47,7 @@ def test_moses_tokens_come_back(language: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "restored"),
-    [  # the tokens are ambiguous, and the right side is the usual spelling
+    [  # these tokens are ambiguous, and the expected text is the usual spelling
         ("either / or", "either/or"),
         ("5€", "5 €"),
         ("a,b", "a, b"),

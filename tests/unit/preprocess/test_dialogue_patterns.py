@@ -1,7 +1,7 @@
-"""Test the sizes and shares of the dialogue sets, and that responses follow from the source and no filler is shared.
+"""Test the dialogue sets: sizes and shares, responses that follow from the source, and separate fillers.
 
-The expected responses are derived from the written files: a pattern becomes a regular expression, which extracts the
-fillers from the source, and the response is built from them.
+The expected responses are derived from the written files: a regular expression for each pattern extracts the fillers
+from the source, and the response is built from them.
 """
 
 import itertools
@@ -100,7 +100,7 @@ def test_there_are_173_different_patterns(patterns):
 
 
 def test_shares_of_the_patterns(patterns):
-    """As described, about 30% have 2 or 3 responses, 15% one without an entity, and 5% one with a foreign entity."""
+    """At least 30 % of the patterns have several responses, 15 % one without an entity, 5 % one with a foreign one."""
     several = [entry for entry in patterns if len(entry["responses"]) > 1]
     free = [entry for entry in patterns if not all(named(response) for response in entry["responses"])]
     foreign = [
@@ -182,7 +182,7 @@ def test_every_response_follows_from_pattern_and_source(sets, patterns, name, sp
 
 
 def test_each_of_several_responses_is_given_as_often(sets, patterns):
-    """Each of a pattern's two responses is the target of half of its pairs."""
+    """If a pattern has two responses, each of them is the target of half of the pairs."""
     given = Counter()
     for _, response, number, _, every in read(sets["ds1"], "train"):
         if len(patterns[number]["responses"]) == 2 and not named(patterns[number]["responses"][1]):
@@ -269,9 +269,9 @@ def test_unseen_characters_and_fillers(sets):
 
 
 def test_chance_of_success():
-    """Of two responses, one names another person of a pool of five.
+    """One of the two responses names another person from a list of five names.
 
-    The known one is tried first, then its four names.
+    The other response is tried first, and then the four possible names.
     """
     pattern = Pattern("我是{person}。", ("你好，{person}。", "我是{person2}。"))
     pools = {"person": ["甲", "乙", "丙", "丁", "戊"]}
@@ -283,9 +283,9 @@ def test_chance_of_success():
 
 
 def test_highest_exact_of_the_test_sets(sets, patterns):
-    """The expected value by hand is the share of the test pairs whose response is the likeliest.
+    """The expected value is the share of test pairs whose target is the likeliest response, computed by hand.
 
-    The order breaks ties.
+    If responses are equally likely, their order decides.
     """
     for folder in sets.values():
         stated = json.loads((folder / "manifest.json").read_text("utf-8"))["highest_test_exact"]
@@ -356,7 +356,7 @@ def test_too_many_pairs_are_one_clear_line(tmp_path):
 
 
 def test_jieba_units(tmp_path):
-    """With jieba, the tokens are words instead of characters. Without spaces, the text is the same."""
+    """With jieba, the tokens are words instead of characters. Both texts are the same without spaces."""
     pytest.importorskip("jieba")
     for unit in ("jieba", "characters"):
         line = ["--output", tmp_path / unit, *SMALL, "--set", "ds1", "--unit", unit]

@@ -1,4 +1,4 @@
-"""Test the text preparation as a command: its outputs, and invalid input, which leaves no files behind."""
+"""Test the command that prepares parallel text: its output files, and invalid input, after which no file remains."""
 
 import json
 import subprocess
@@ -57,7 +57,10 @@ def test_an_unknown_word_becomes_the_dictionary_s(pair, tmp_path):
 
 
 def test_an_option_that_is_not_given_leaves_outputs_of_earlier_versions_complete(pair, tmp_path):
-    """Their manifests lack --unknown. A recipe would refuse its own earlier text if the manifest had a new option."""
+    """Manifests of earlier versions do not have --unknown.
+
+    If the manifest recorded a new option, a recipe would refuse text that it had prepared earlier.
+    """
     assert run("--output", tmp_path / "out", "--train", *pair).returncode == 0
     assert "unknown" not in json.loads((tmp_path / "out" / "manifest.json").read_text())["options"]
 

@@ -1,4 +1,4 @@
-"""Test the generator of the quickstart: same bytes for a seed, bad input is refused, splits share nothing."""
+"""Test the generator of the quickstart data: reproducible bytes, refused input, and splits without common sentences."""
 
 import hashlib
 import json
@@ -106,7 +106,7 @@ def test_files_counts_and_manifest(tmp_path):
 
 
 def test_a_model_of_the_text_reads_ordinary_sentences(tmp_path, pairs):
-    """The steps in the manifest turn the running text of each sentence into its own tokens."""
+    """The text settings in the manifest turn the running text of each sentence into the tokens of the data."""
     assert run(tmp_path / "data", *SMALL).returncode == 0
     text = Text(read_text_settings(tmp_path / "data"))
     assert (

@@ -1,7 +1,6 @@
-"""Test that every sentence of an essay comes from the grammar for its topics, and that exactly these topics occur.
+"""Test that every sentence of an essay follows the grammar, and that the essay is about exactly its topics.
 
-The test lists every sentence that the file of the grammar can produce, and compares the sentences of an essay with this
-list.
+The test lists all sentences that the grammar file can produce, and looks up the sentences of an essay in this list.
 """
 
 import itertools
@@ -58,7 +57,7 @@ def essays(language, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sentences(language):
-    """For every sentence of each domain, return its role or kind and its topic word or None."""
+    """Return the role or kind and the topic word or None of every sentence, for each domain."""
     found = {}
     for name, parts in TEXTS[language].items():
         domain = found[name] = {}
@@ -88,7 +87,7 @@ def test_grammar_is_even(sentences):
 
 
 def test_a_topic_word_stands_for_itself_only(sentences, language):
-    """Each of the 150 words has one domain and role, and occurs only in sentences about it."""
+    """Each of the 150 topic words has one domain and one role, and occurs only in sentences about itself."""
     topics = {word: name for name, domain in sentences.items() for _, word in domain.values() if word}
     assert len(topics) == 150
     for name, domain in sentences.items():
@@ -113,7 +112,10 @@ def test_sentences_are_tokens_with_single_spaces_and_one_full_stop(sentences, la
 
 
 def test_every_choice_of_topics_fits_into_an_essay(sentences):
-    """Any five topics fit into 80 tokens. One topic, or scene and feeling, with one more sentence fill 30 tokens."""
+    """Any five topics fit into 80 tokens.
+
+    Essays with one topic, or with a scene and a feeling, have at least 30 tokens with one more sentence.
+    """
     for domain in sentences.values():
         sizes = {}
         for text, key in domain.items():
@@ -172,7 +174,7 @@ def test_order_of_an_essay(essays, sentences, language):
 def test_topics_come_in_any_order(essays, sentences):
     roles = {word: role for domain in sentences.values() for role, word in domain.values() if word}
     first = Counter(roles[topics[0]] for topics, _, _ in read(essays, "train"))
-    assert all(abs(first[role] - 800) < 120 for role in ROLES)  # 4,000 / 5, with a standard deviation of 25
+    assert all(abs(first[role] - 800) < 120 for role in ROLES)  # the mean is 4,000 / 5, and the standard deviation 25
     pairs = Counter(
         ROLES.index(roles[one]) < ROLES.index(roles[two])
         for topics, _, _ in read(essays, "train")

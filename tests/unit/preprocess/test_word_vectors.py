@@ -97,7 +97,7 @@ def test_a_missing_library_is_named(text, tmp_path, capsys, monkeypatch):
     ("option", "value"), [("dim", "10001"), ("dim", "100000000"), ("window", "1001"), ("negative", "1001")]
 )
 def test_sizes_that_no_vectors_have_are_refused(text, tmp_path, capsys, option, value):
-    """A width of a hundred million needs terabytes, and gensim raises a traceback."""
+    """Without this check, gensim would need terabytes for a width of a hundred million, and raise a traceback."""
     with pytest.raises(SystemExit) as stopped:
         script.main(["--text", str(text), "--output", str(tmp_path / "out"), f"--{option}", value])
     assert stopped.value.code == 2

@@ -1,4 +1,7 @@
-"""Test figures and tables of checkpoints in a report. The report mentions an unusable checkpoint without an error."""
+"""Test the figures and tables that a report computes from checkpoints.
+
+An unusable checkpoint is mentioned in the report, and does not cause an error.
+"""
 
 from argparse import Namespace
 
@@ -15,7 +18,7 @@ from wean_fairseq.reporting.report_cli import main
 from wean_fairseq.reporting.runs import read_run
 
 WORDS = ["the", "piano", "learn", "@@ly", "42", "book"]
-#: By hand, "piano" is nearer to "learn" than to "book", with cosines 0.8 and 0.
+#: The cosines of "piano" with "learn" and "book" are 0.8 and 0, computed by hand.
 ROWS = {"piano": [1.0, 0.0], "learn": [0.8, 0.6], "book": [0.0, 1.0]}
 
 
@@ -65,7 +68,7 @@ def test_what_cannot_be_shown_is_said_without_paths(folder, monkeypatch):
 
 
 def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch):
-    """If the recipe kept the test set in pieces of the model, it is used, otherwise the text."""
+    """If the recipe kept the test set in word pieces, these are drawn, otherwise the text."""
     asked = []
 
     def attention(loaded, lines):
@@ -75,7 +78,7 @@ def test_attention_is_drawn_of_the_sentence_the_models_read(folder, monkeypatch)
     found, drawn = blocks(folder, monkeypatch, attention)
     assert [name for name, _ in drawn] == ["transformer attention", "copy_transformer attention"]
     assert all(len(draw.args[0][0].output) == 30 for _, draw in drawn)
-    assert set(asked) == {"how do i learn the piano"}  # the sentence whose length is nearest to ten words
+    assert set(asked) == {"how do i learn the piano"}  # among the sentences, this length is nearest to ten words
     assert any(isinstance(block, FigureBlock) for block in found)
     (folder / "bin").rename(folder / "bin-test")
     (folder / "bin-test" / "test.src-tgt.src").write_text("pi@@ ano\n")
@@ -97,7 +100,7 @@ def test_without_dictionaries_there_is_one_sentence(folder, monkeypatch):
 
 
 def test_a_line_without_words_is_refused():
-    """The text steps remove characters without width."""
+    """The text processing of a model removes zero-width characters, so a line may become empty."""
     model = Namespace(text=Namespace(prepare=lambda line: line.strip("\u200b")), explain=None)
     with pytest.raises(UserError, match="line 2 of the text has no words"):
         trace.trace_attention(model, ["a", "\u200b"])

@@ -1,4 +1,4 @@
-"""Test figures: their values as read from the axes, words of every kind, Chinese, and reproducible files."""
+"""Test figures by the values on their axes, with words of every kind and Chinese, and reproducible files."""
 
 import json
 import logging
@@ -40,7 +40,7 @@ def test_attention_has_output_words_as_rows():
 
 
 def test_provenance_shows_what_was_generated_and_what_was_copied_from_where():
-    """By hand, half of "b" was copied, and three quarters of this half came from the second position."""
+    """Half of "b" was copied, and three quarters of this half came from the second position, so its share is 0.375."""
     words = [CopiedWord("b", 0.5, {0: 0.25, 1: 0.75}), CopiedWord("new", 0.0, {}), CopiedWord("</s>", 0.0, {})]
     panel = figures.provenance([Provenance(["b", "b", "</s>"], words)]).axes[0]
     assert values(panel) == [[0.5, 0.125, 0.375], [1.0, 0.0, 0.0]]
@@ -146,7 +146,7 @@ def test_no_font_is_named_where_nothing_is_chinese(caplog, tmp_path):
 
 @pytest.fixture
 def dumps(tmp_path):
-    """Return dumps of three sentences, in the order of batches."""
+    """Return recorded steps of three sentences, in the order of batches."""
     z, copied = tmp_path / "z.jsonl", tmp_path / "copied.jsonl"
     numbers = (2, 0, 1)
     z.write_text(
@@ -217,7 +217,7 @@ def test_a_mistake_is_one_sentence(dumps, arguments, message, tmp_path, capsys):
 
 
 def test_no_program_of_a_matplotlibrc_is_run(tmp_path):
-    """matplotlib reads the file in the current folder, which may belong to another person.
+    """matplotlib reads matplotlibrc in the current folder, which may belong to another user.
 
     With usetex, matplotlib runs LaTeX.
     """

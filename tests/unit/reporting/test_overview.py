@@ -15,9 +15,9 @@ STANDARD = "standard"
 
 @pytest.fixture(name="entries")
 def two_experiments(tmp_path) -> list[scores.Entry]:
-    """Return two experiments on the same questions, whose systems partly have the same names.
+    """Return the entries of two experiments on the same questions, in which some systems have the same name.
 
-    A third experiment has other text.
+    A third experiment, with other sentences, must be left out.
     """
     runs = [
         make_run(tmp_path / "copying" / "quora", preset=STANDARD),
@@ -37,7 +37,7 @@ def test_experiments_on_the_same_sentences_are_put_together(entries):
 
 
 def test_every_system_has_a_row_with_its_experiment_and_size(entries):
-    """The expected numbers are in the log and in the JSON of the scores."""
+    """The expected numbers are in the training log and in the JSON file with the scores."""
     table = comparison.overview_table(entries)
     assert table.head[:5] == ["system", "experiment", "parameters", "updates", "BLEU"]
     assert [[str(cell) for cell in row[:4]] for row in table.rows] == [
@@ -81,7 +81,7 @@ def test_a_copy_that_beats_every_system_is_said_first(entries):
 
 
 def test_the_copy_beats_nobody_who_was_scored_otherwise(entries):
-    """A score of 90 by another scorer is not comparable with 50 by this one."""
+    """A score of 90 with another signature is not comparable with a score of 50."""
     for score, signature, entry in zip((20.0, 90.0), ("a", "b"), entries, strict=True):
         sign(entry.evaluation, "bleu", signature)
         for name, cells in entry.evaluation.scores.items():

@@ -1,4 +1,4 @@
-"""Test the report of small runs as one page without external files that shows all text unchanged, and as Markdown."""
+"""Test that the report is one page without external files, which shows all text unchanged, and also Markdown."""
 
 import json
 import os
@@ -20,7 +20,7 @@ HOSTILE = "<script>alert(1)</script> \"onload=x' {{7*7}} ]]> | ** [a](javascript
 
 
 class Page(HTMLParser):
-    """Collects the page as a browser would show it."""
+    """Parser that collects the text of the page as a browser would show it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def report(folder: Path, *runs: Path) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory) -> tuple[str, str]:
-    """Return pages with hostile text in sources, outputs, names, settings and remarks."""
+    """Return the two pages of a report with hostile text in sources, outputs, names, settings and remarks."""
     folder = tmp_path_factory.mktemp("hostile")
     lines = [HOSTILE, f"{HOSTILE} {'x' * 100_000}", "שלום עולם", "a\u2028b"]
     outputs = {"<b>evil": lines, "other": SOURCES}
@@ -158,7 +158,7 @@ def test_names_that_differ_in_signs_have_files_of_their_own():
 
 
 def test_chinese_samples_are_marked_in_markdown(tmp_path):
-    """Markdown's signs would need spaces around them."""
+    """Markdown's markers would need spaces around them, which Chinese lacks, so the page uses HTML."""
     pieces = (Piece("天", "copied"), Piece("<", "new"), Piece("好", "new"), Piece("？", "dropped"))
     block = SamplesBlock("one", [Sample(1, (("a", pieces),))], [], glue="")
     text = markdown_page(Document("t", [], [Section("s", [block])], ["by `a\n\n<b>`"]), tmp_path)
@@ -195,7 +195,8 @@ def test_warnings_come_first(tmp_path):
         "3 pairs of the training data are in the test data too.",
         "One seed: how much a score varies from training to training is unknown.",
         "No scores of idle: not decoded, or not scored with the others.",
-        "The training of transformer ended too early: its last validation is the best.",  # by the LOG of run_folder.py
+        # this follows from LOG in run_folder.py
+        "The training of transformer ended too early: its last validation is the best.",
         "idle: its train.log holds no validation that can be read, so it has no curve.",
         "The copy row wins",
     ):
@@ -221,7 +222,7 @@ def test_only_an_older_report_is_replaced(tmp_path, capsys, kind):
     run, out = make_run(tmp_path / "run"), tmp_path / "out"
     mine = tmp_path / "mine"
     mine.write_text("mine")
-    if kind == "linked figure":  # in a report of wean-report, where other figures may be replaced
+    if kind == "linked figure":  # in a report of wean-report, figures may be overwritten
         report(out, run)
         report(out, run)
         figure = next((out / "figures").iterdir())
@@ -251,7 +252,7 @@ def test_the_head_names_systems_data_date_and_command(tmp_path):
 
 @pytest.mark.parametrize(("script", "published"), [("quora", True), ("own_pairs", False)])
 def test_own_pairs_stand_beside_no_published_table(tmp_path, script, published):
-    """The name of the file and the folder must not matter."""
+    """The names of the file and the folder must not decide which published table is shown."""
     run = make_run(tmp_path / "quora", script=script, outputs={**OUTPUTS, "wean_lstm": SOURCES})
     (run / "settings").write_text("SEED=1\nDATA=/home/me/quora.csv\n")
     html, _ = report(tmp_path / "out", run)

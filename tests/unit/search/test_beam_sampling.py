@@ -1,4 +1,4 @@
-"""Test candidates that are drawn: their distribution, their number and their order."""
+"""Test the distribution, the number and the order of candidates that are drawn at random."""
 
 import pytest
 import torch
@@ -24,17 +24,17 @@ def test_candidates_are_drawn_by_the_sums_of_their_hypotheses(monkeypatch):
     assert sums.shape == words.shape == hypotheses.shape == (sentences, 2)
     torch.testing.assert_close(sums, LPROBS[words] + torch.tensor([-0.2, -0.9])[hypotheses])
     assert (sums[:, 0] >= sums[:, 1]).all()
-    assert words.max() == 2  # the fourth word is not among the three best of either hypothesis
+    assert words.max() == 2  # only the three best words of each hypothesis are drawn
     places = hypotheses * 4 + words
     assert (places[:, 0] != places[:, 1]).all()
     weights = (LPROBS[:3] + torch.tensor([[-0.2], [-0.9]])).exp().flatten()
     first = weights / weights.sum()
-    # Two words are drawn without replacement: p_i + sum over the other words drawn before, p_j p_i / (1 - p_j).
+    # When two words are drawn without replacement, word i is drawn with p_i + sum over j of p_j p_i / (1 - p_j).
     expected = torch.stack(
         [p * (1 + sum(first[j] / (1 - first[j]) for j in range(6) if j != i)) for i, p in enumerate(first)]
     )
     found = torch.bincount(hypotheses.flatten() * 3 + words.flatten(), minlength=6) / sentences
-    torch.testing.assert_close(found, expected, rtol=0, atol=0.01)  # four standard errors
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.01)  # the tolerance is four standard errors
 
 
 def test_the_first_step_draws_from_one_hypothesis_alone():

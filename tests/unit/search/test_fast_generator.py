@@ -1,7 +1,7 @@
 """Test that the faster search gives the same words, scores and order as fairseq's search, for all options.
 
-Expected values are from ``SequenceGenerator`` (and from ``PaperSequenceGenerator`` for its additional options) with the
-same model. The weights are scaled up so that no two hypotheses are nearly equal and rounding never decides.
+The expected values come from ``SequenceGenerator`` or ``PaperSequenceGenerator`` with the same model. The weights are
+scaled up, because nearly equal scores could be ordered differently after rounding.
 """
 
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ FAMILIES = {
     "pc_san, source": ("pc_san", {"bert_layers": "none", "context": "source"}),
     "pc_san, no context": ("pc_san", {"bert_layers": "none", "context": "none"}),
 }
-# All families that are not named above, with their default options.
+# The other families are tested with their default options.
 OTHERS = sorted(set(families()) - {ARCH_MODEL_NAME_REGISTRY[arch] for arch, _ in FAMILIES.values()})
 OPTIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -95,7 +95,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    """Use several chunks even at these sizes."""
+    """Use several chunks even for these small dictionaries."""
     monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", 1500)
 
 
@@ -146,7 +146,7 @@ def compare(model: torch.nn.Module, sample: dict[str, Any], **options: Any) -> N
 
 @pytest.fixture
 def stock_is_not_used(monkeypatch):
-    """Fail if fairseq's loop does the search, because the test would then show nothing."""
+    """Fail if the search falls back to fairseq's loop, because the comparison would then be meaningless."""
     monkeypatch.setattr(PaperSequenceGenerator, "generate", _own_generate)
 
 
@@ -205,7 +205,7 @@ def test_sources_of_one_word_and_of_none(case, stock_is_not_used):
 
 @pytest.mark.parametrize("case", ["wean_lstm", "concat", "seq2seq_lstm", "copynet", "copy_transformer", "dnpg"])
 def test_a_search_uses_the_weights_of_its_time(case, stock_is_not_used):
-    """A training keeps one generator for all validations, so the generator must not keep outdated weights."""
+    """A training uses one generator for all validations, so the generator must notice that weights have changed."""
     model = make_model(*FAMILIES[case])
     sample = make_sample(model)
     generator = FastSequenceGenerator([model], model.decoder.dictionary, beam_size=5, max_len_b=12)
@@ -218,7 +218,7 @@ def test_a_search_uses_the_weights_of_its_time(case, stock_is_not_used):
 
 
 def test_in_float64_a_search_of_large_states_is_the_same(stock_is_not_used):
-    """In float64 only the algorithm could cause a difference."""
+    """In float64 rounding is negligible, so that only an error in the algorithm could cause a difference."""
     model = make_model("wean_lstm", {"embed_dim": 40, "hidden_size": 60}).double()
     compare(model, make_sample(model), max_len_b=40, beam_size=8)
 
@@ -237,7 +237,7 @@ def test_the_stop_rules_are_those_of_the_plain_class(arch, rule, wanted, stock_i
 
 @pytest.mark.parametrize("arch", ["wean_lstm", "copynet", "dnpg"])
 def test_without_unknown_words_the_others_have_all_probability(arch, stock_is_not_used):
-    """The expected result is the plain class, whose scores come from log_softmax over all words but ``<unk>``."""
+    """The expected scores come from the slower search, which applies log_softmax to all words except ``<unk>``."""
     model = make_model(*FAMILIES[arch])
     sample = make_sample(model)
     options = {"max_len_b": 10, "renormalise": True}
@@ -302,7 +302,7 @@ def test_an_ensemble_is_left_to_fairseq():
 
 @pytest.mark.parametrize(("beam", "suppressed", "fast"), [(10, 0, True), (11, 0, False), (10, 1, True), (10, 2, False)])
 def test_a_beam_needs_two_words_per_hypothesis(beam, suppressed, fast):
-    """Of 24 entries, 3 are special, and 21 without 0, 1 or 2 suppressed ones are left for twice the beam."""
+    """Of 24 entries 3 are never written, and the others without suppressed words must be at least twice the beam."""
     model = make_model("wean_lstm", {}, make_task(make_dictionary(20)))
     words = [f"w{number}" for number in range(suppressed)]
     generator = FastSequenceGenerator(
@@ -318,7 +318,7 @@ def test_copying_with_a_temperature_is_left_to_fairseq():
 
 @pytest.mark.parametrize("case", ["wean_lstm", "copynet", "copy_transformer"])
 def test_scores_that_are_not_finite_are_one_sentence(case, stock_is_not_used):
-    """All words have the same score then, and an earlier version chose padding beyond the dictionary."""
+    """All words then have the same score, for which an earlier version chose padding beyond the dictionary."""
     model = make_model(*FAMILIES[case])
     for parameter in model.parameters():
         parameter.data.fill_(3e38)
@@ -383,7 +383,7 @@ def test_scores_by_integers_are_near_those_of_the_model(arch, stock_is_not_used)
 
 @pytest.fixture
 def all_maps_are_packed(monkeypatch):
-    """Pack maps even at these sizes."""
+    """Pack even small linear maps."""
     monkeypatch.setattr(packed_model, "FEWEST_WEIGHTS", 0)
 
 
@@ -395,7 +395,7 @@ def test_maps_that_are_packed_give_the_same_outputs(case, all_maps_are_packed, s
     compare(model, sample)
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() == 2 and len(parameter) < WORDS:  # only the maps
+            if parameter.dim() == 2 and len(parameter) < WORDS:  # only linear maps, not embeddings
                 parameter.mul_(-0.5)
     compare(model, sample)
     model.load_state_dict(state)
@@ -443,7 +443,7 @@ def _rounded_words(self: TiedOutput, query: torch.Tensor, embeddings: torch.Tens
 
 
 def test_weights_are_packed_once_for_all_batches_until_they_change(monkeypatch):
-    """The expected scores come from a search without cached weights.
+    """The expected scores come from a search that does not reuse packed weights.
 
     fairseq's optimisers change weights without PyTorch's version counter noticing.
     """
@@ -474,7 +474,7 @@ def test_weights_are_packed_once_for_all_batches_until_they_change(monkeypatch):
 
 @torch.no_grad()
 def teacher_forced(model: torch.nn.Module, sample: dict[str, Any], found: Any) -> list[torch.Tensor]:
-    """Return the log-probabilities of the words of each sentence's best output."""
+    """Return the log-probabilities of the words in each sentence's best output, from one forward pass."""
     source = sample["net_input"]["src_tokens"]
     rows = []
     for row, hypotheses in enumerate(found):
@@ -494,7 +494,7 @@ def test_without_onednns_operators_the_outputs_are_the_same(arch, monkeypatch, s
     monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)
     model = make_model(arch, {})
     sample = make_sample(model)
-    for beam in (1, 5):  # few rows and many rows
+    for beam in (1, 5):  # a beam of 1 and of 5 gives few and many rows
         compare(model, sample, beam_size=beam)
 
 

@@ -1,4 +1,4 @@
-"""Test scores in chunks and blocks against all of them at once: ``QueryEmbedding.scores``, log_softmax and one topk."""
+"""Compare scores in chunks and blocks with all scores at once, followed by log_softmax and topk."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def build(vocabulary: int, score: str = "general", **options):
 
 @pytest.fixture(params=[64, 700, 10**6, None], ids=["a block", "blocks", "one chunk", "whole"])
 def scores_class(request, monkeypatch):
-    """Return scores in chunks of one block, of several blocks, of all blocks, and as on a GPU."""
+    """Return the class of scores with chunks of one block, of several blocks, of all blocks, and as on a GPU."""
     if request.param is None:
         return WholeScores
     monkeypatch.setattr(vocabulary_scores, "CPU_CHUNK", request.param)
@@ -55,7 +55,7 @@ def test_scores_their_sum_and_the_best_are_those_of_the_plain_form(scores_class,
 def test_two_scores_are_mixed_as_the_plain_forms_are(scores_class):
     """The oracle is logaddexp of all weighted scores.
 
-    It runs twice, because the memory of the first step is used again.
+    The second step reuses the memory of the first step, so the test runs both.
     """
     first, first_words, _ = build(300)
     second, second_words, _ = build(300)
@@ -97,7 +97,7 @@ def test_a_gpu_gets_whole_scores_up_to_512_mib(device, rows, kind):
 
 
 class CountedExponentials(TorchDispatchMode):
-    """Counts the exponentials that are computed in place."""
+    """Counts the numbers whose exponential is computed in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ def test_concat_with_hypotheses_that_leave_the_range_and_come_back(scores_class)
     scores = scores_class(output, embeddings, 300, ROWS)
     for factor in (1.0, 1000.0, 1.0):
         query = features.clone()
-        query[0] *= factor  # scales all hypotheses, so that the other form computes their scores too
+        query[0] *= factor  # large queries, so that the scores are computed in the other form
         assert (output.score.query_proj(query).abs().max() > LARGEST_PART) == (factor > 1.0)
         log_sum = scores.compute(query)
         expected = torch.tanh(output.score.query_proj(query).unsqueeze(1) + output.score.embed_proj(embeddings))
@@ -150,7 +150,7 @@ def test_fewer_rows_than_there_may_be_and_no_sums(scores_class):
 
 @torch.no_grad()
 def test_words_that_are_no_candidates_are_neither_computed_nor_found(scores_class, monkeypatch):
-    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)  # makes the weights countable
+    monkeypatch.setattr(packed_linear, "pack", lambda weight, rows: None)  # unpacked weights can be counted
     output, embeddings, features = build(300, num_candidates=70)
     scores = scores_class(output, embeddings, 300, ROWS)
     log_sum = scores.compute(features)
@@ -164,7 +164,7 @@ def test_words_that_are_no_candidates_are_neither_computed_nor_found(scores_clas
 
 @torch.no_grad()
 def test_scores_that_are_replaced_are_found(scores_class):
-    """Scores are raised, lowered and forbidden, also of words that are not scored, and of one word twice in a row."""
+    """Scores are raised, lowered and forbidden, even for words without a score, and twice for the same word."""
     output, embeddings, features = build(200)
     scores = scores_class(output, embeddings, 203, ROWS)
     log_sum = scores.compute(features)
@@ -193,7 +193,7 @@ def test_a_row_without_numbers_is_never_chosen(scores_class):
 
 @torch.no_grad()
 def test_bfloat16_is_for_the_product_alone(scores_class):
-    """The expected result is the product of rounded factors, rounded, and everything afterwards in float32."""
+    """The factors and the product are rounded to bfloat16, and everything afterwards is computed in float32."""
     output, embeddings, features = build(300)
     scores = scores_class(output, embeddings, 300, ROWS, BF16)
     log_sum = scores.compute(features)
@@ -230,7 +230,7 @@ def test_a_product_of_integers_is_as_near_as_its_steps_allow(rows, bias):
     needs_int8()
     torch.manual_seed(1)
     weight, shift, inputs = torch.randn(330, 70), torch.randn(330) if bias else None, torch.randn(rows, 70)
-    inputs[0] *= 1000.0  # each row has its own step
+    inputs[0] *= 1000.0  # each row has its own rounding step
     weight[5] = 0.0
     off = (Int8Linear(weight, shift, 16)(inputs) - torch.nn.functional.linear(inputs, weight, shift)).abs()
     assert (off <= off_by_rounding(inputs, weight) * 1.0001 + 1e-5).all()
@@ -260,7 +260,10 @@ def test_int8_is_for_the_product_alone(scores_class):
 
 @pytest.mark.parametrize(("product", "exact"), [(2.0**15, False), (64 * 127**2, True)])
 def test_products_that_overflow_are_noticed(product, exact, monkeypatch):
-    """Some processors sum two products of bytes in 16 bits. The exact result is the sum of 64 products of 127."""
+    """Some processors add two products of bytes in 16 bits, which may overflow.
+
+    The exact result is the sum of 64 products with 127.
+    """
     monkeypatch.setattr(Int8Linear, "__init__", lambda self, *_: None)
     monkeypatch.setattr(Int8Linear, "__call__", lambda self, inputs: torch.full((len(inputs), 33), float(product)))
     assert int8_is_exact.__wrapped__() == exact
