@@ -4,8 +4,8 @@
 # With POSIXLY_CORRECT, sed does not understand the escapes in `printable`, and bash has other rules.
 unset POSIXLY_CORRECT
 
-# say TEXT: print one line, with paths below the current directory shortened. A job does not report work that was
-# already done.
+# say TEXT: print one line, in which paths below the current directory are shortened. A job prints nothing about work
+# that an earlier run has done.
 say() {
   local text="$*"
   [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
@@ -29,7 +29,7 @@ fail() {
   for log in "$@"; do
     [[ -s $log ]] || continue
     sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
-    sentence=${sentence//--columns /COLUMNS=} # use the names of the recipes' variables
+    sentence=${sentence//--columns /COLUMNS=} # use the names of the variables instead of the options
     sentence=${sentence//--header /HEADER=}
     sentence=${sentence//--valid /VALID=}
     sentence=${sentence//--test /TEST=}
@@ -105,8 +105,8 @@ need_tools() {
   done
 }
 
-# check_variables: fail with one sentence if a variable has a value that a recipe cannot use. A number is used in bash
-# arithmetic only after this check or `whole_number`, because there the text `a[$(command)]` would run the command.
+# check_variables: fail with one sentence if a variable has an invalid value. A number is used in bash arithmetic only
+# after this check or `whole_number`, because there the text `a[$(command)]` would run the command.
 check_variables() {
   local name value before='' most
   for name in "${GIVEN_NAMES[@]}" SBATCH; do
@@ -185,7 +185,7 @@ need_rates() {
     die "$1 must be a learning rate above 0, such as 0.001, but is $2."
 }
 
-# whole_number TEXT: print TEXT if it is a whole number, otherwise 0. It is used for text from files.
+# whole_number TEXT: print TEXT, which may come from a file, if it is a whole number, and otherwise 0.
 whole_number() {
   if [[ $1 =~ ^[1-9][0-9]{0,8}$ ]]; then printf '%s' "$1"; else printf 0; fi
 }
@@ -211,7 +211,7 @@ need_systems() {
 files_like() { find "$1/" -maxdepth 1 -name "$2" ! -name $'*\n*' | LC_ALL=C sort; }
 
 # files_of NAME: set the array `files` to the files in the variable NAME, which is one file whose name may contain
-# spaces, or several files separated by spaces. A name that begins with a dash is not treated as an option.
+# spaces, or several files separated by spaces. A file name that begins with a dash is not treated as an option.
 files_of() {
   local index
   files=("${!1}")

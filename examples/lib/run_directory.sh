@@ -71,7 +71,8 @@ check_run() {
       refuse "$entry is not a file, or is a link to one outside of the run directory: remove it, and start again."
   done < <(find "$root" -mindepth 1 -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
   check_kinds "$root"
-  # `command` records a training. The scores of all seeds would replace those of a run without SEEDS, and conversely.
+  # `command` records a training. With SEEDS, the scores of all seeds would replace the scores of a training without
+  # SEEDS, and vice versa.
   entry=$(find "$root" -mindepth 1 -maxdepth 6 -name 'seed[0-9]*' -prune -o -type f -name command -print -quit)
   [[ -z $SEEDS || -z $entry ]] ||
     die "$TABLE has a training without SEEDS: leave SEEDS out, or set RUN to another directory."

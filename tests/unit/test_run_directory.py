@@ -221,7 +221,7 @@ def test_links_inside_a_run_directory_and_to_directories_are_taken(tmp_path: Pat
     (run / "wean" / "tries" / "best").mkdir(parents=True)
     (run / "wean" / "tries" / "best" / "train.log").touch()
     (run / "wean" / "train.log").symlink_to("tries/best/train.log")
-    (run / "text-test").symlink_to("text")  # which is made later
+    (run / "text-test").symlink_to("text")  # a valid link to a folder that does not exist yet
     (tmp_path / "large disk").mkdir()
     (run / "bin").symlink_to(tmp_path / "large disk")
     assert bash(tmp_path, "true").returncode == 0
