@@ -91,11 +91,18 @@ def split_name(argument: str, option: str, value: str = "FILE") -> tuple[str, st
     Raises:
         UserError: if the argument does not have this form.
     """
-    name, _, found = argument.partition("=")
+    name, sign, found = argument.partition("=")
+    said = f"{option} {argument!r}".strip()
     if not name or not found:
-        said, example = (f"{option} {text}".strip() for text in (repr(argument), f"WEAN={argument}"))
-        raise UserError(f"{said} is not of the form NAME={value}; write for example {example}.")
+        example = f"{name or 'WEAN'}={found or value}" if sign else f"WEAN={argument or value}"
+        raise UserError(f"{said} is not of the form NAME={value}; write for example {f'{option} {example}'.strip()}.")
     return name, found
+
+
+def check_name(name: str, said: str) -> None:
+    """Raise ``UserError`` if tables and pages cannot show a name. The message starts with ``said``, its option."""
+    if not name.isprintable() or not name.strip():
+        raise UserError(f"{said}: {name!r} is not a name that tables can show; choose another name.")
 
 
 def counted(number: int, noun: str) -> str:
