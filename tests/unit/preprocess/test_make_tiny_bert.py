@@ -66,6 +66,21 @@ def test_pretraining_lowers_the_loss_and_is_repeatable(text, tmp_path, capsys):
     assert script.main([*arguments, str(tmp_path / "one"), "--seed", "2"]) == 2  # never over another one
 
 
+@pytest.mark.parametrize(
+    ("rate", "largest", "message"),
+    [
+        ("1e30", 1.0, "--lr must be at most 1, but is 1e+30"),
+        ("1e5", 1e9, "the pre-training diverged, so nothing is written: lower --lr, which is 100000"),
+    ],
+)
+def test_weights_that_are_not_finite_are_not_written(rate, largest, message, text, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(script, "LARGEST_RATE", largest)
+    options = ["--text", str(text(ENGLISH)), "--output", str(tmp_path / "bert"), *TINY, "--updates", "3"]
+    assert script.main([*options, "--lr", rate]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
 def test_as_many_pieces_are_hidden_as_bert_hides():
     """15% of the pieces are guessed. Of them 80% are [MASK], 10% stay, 10% are another piece. No special one is."""
     tokenizer = type("Tokenizer", (), {"pad_token_id": 0, "mask_token_id": 4, "__len__": lambda self: 1000})()
