@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corpus.errors import InputError
 from corpus.output import MANIFEST, SPLITS, partial_folder, remove
-from wean_fairseq.storage.files import read_json, sha256_of
+from wean_fairseq.storage.files import keep_permissions, read_json, sha256_of
 
 
 def binarise(
@@ -67,6 +67,7 @@ def binarise(
             last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
             raise InputError(f"fairseq-preprocess failed: {last}")
         (partial / MANIFEST).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
+        keep_permissions(folder, partial)
         remove(folder)
         os.replace(partial, folder)
     finally:

@@ -259,16 +259,16 @@ def tables_command(argv: list[str]) -> str:
     parser.add_argument("--results", default="results", metavar="FOLDER", help="default: %(default)s")
     parser.add_argument("--check", action="store_true", help="change nothing, fail if a table is out of date")
     args = parser.parse_args(argv)
-    stale = []
-    for document in args.documents:
-        old = read_text(document)
-        new = fill(old, args.results, document)
-        if new != old:
-            stale.append(document)
-            if not args.check:
-                write_atomically(document, new)
+    texts = {document: read_text(document) for document in args.documents}
+    new = {document: fill(text, args.results, document) for document, text in texts.items()}
+    stale = [document for document, text in texts.items() if new[document] != text]
     if args.check and stale:
         raise UserError(f"{', '.join(stale)}: tables are out of date; run wean-evaluate tables {' '.join(stale)}.")
+    for document in stale:
+        if Path(document).stat().st_nlink > 1:
+            raise UserError(f"{document} has other names (hard links), which would keep the old tables: copy it.")
+    for document in stale:
+        write_atomically(document, new[document])
     return f"{len(stale)} of {len(args.documents)} documents changed.\n"
 
 

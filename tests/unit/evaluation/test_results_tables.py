@@ -274,6 +274,20 @@ def test_bad_markers(capsys: pytest.CaptureFixture[str], document: str, message:
     assert Path("doc.md").read_text(encoding="utf-8") == document
 
 
+def test_a_document_keeps_its_permissions_and_is_not_cut_off_from_its_other_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("doc.md").chmod(0o600)
+    Path("other.md").write_text(DOCUMENT, encoding="utf-8")
+    Path("same.md").hardlink_to("other.md")
+    assert main(["tables", "doc.md", "other.md"]) == 2
+    assert "other.md has other names (hard links)" in capsys.readouterr().err
+    assert Path("doc.md").read_text(encoding="utf-8") == Path("same.md").read_text(encoding="utf-8") == DOCUMENT
+    assert main(["tables", "doc.md"]) == 0
+    assert Path("doc.md").read_text(encoding="utf-8") != DOCUMENT
+    assert Path("doc.md").stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("marker", ["<!-- /results -->", "<!-- results: demo -->"])
 def test_a_marker_in_a_text_of_a_result_is_refused(capsys: pytest.CaptureFixture[str], marker: str) -> None:
     """The document would change with each further call."""
