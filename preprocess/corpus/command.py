@@ -17,6 +17,7 @@ from corpus.output import Output, check_free
 from corpus.preparation import Preparation, describe
 from wean_fairseq.console import OneLineParser, exit_status, positive_number, whole_number  # noqa: F401 - used by the scripts
 from wean_fairseq.optional import versions_of
+from wean_fairseq.storage.files import no_file
 from wean_fairseq.text import cleaning, steps
 
 Result = TypeVar("Result")
@@ -264,7 +265,7 @@ def is_missing(output: Output, sources: Sequence[Path]) -> bool:
     check_free(output.path, script, output.overwrite)
     for path in sources:  # check the sources before a folder is created
         if not path.is_file():
-            raise InputError(f"there is no file {path}.")
+            raise InputError(f"{no_file(path)}: name a regular file.")
     return True
 
 

@@ -30,7 +30,7 @@ from msgspec import Struct, convert
 
 from corpus.errors import InputError
 from corpus.reading import read_beginning
-from wean_fairseq.storage.files import keep_permissions, read_json, remove_partial, sha256_of
+from wean_fairseq.storage.files import keep_permissions, no_file, read_json, remove_partial, sha256_of
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
@@ -159,7 +159,7 @@ class Output:
         if path in self._seen:
             return path
         if not path.is_file():
-            raise InputError(f"there is no file {path}.")
+            raise InputError(f"{no_file(path)}: name a regular file.")
         if read_beginning(path, 64).count(0) == 64:  # hashing a huge sparse file would take hours
             raise InputError(f"{path} begins with zero bytes: this is not text.")
         try:

@@ -43,7 +43,8 @@ from .text_files import (
 torch = LazyModule("torch")
 
 _BLOCK = re.compile(
-    r"(<!-- results: ([\w.-]+)((?: [^\s<>]+)*) -->\n)(?:(?!<!-- results: ).)*?(<!-- /results -->)", re.DOTALL
+    r"(<!-- results: ([\w.-]+)((?: [^\s<>]+)*) -->[ \t]*(\r?\n))(?:(?!<!-- results: ).)*?(<!-- /results -->)",
+    re.DOTALL,
 )
 _RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that fits into a float
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
@@ -274,15 +275,21 @@ def tables_command(argv: list[str]) -> str:
 
 def fill(text: str, folder: PathLike, document: PathLike) -> str:
     """Return a document with all its tables regenerated."""
-    if text.count("<!-- results: ") != len(_BLOCK.findall(text)):
-        raise UserError(f"{document}: a results marker has no <!-- /results --> after it; add it.")
+    filled = {block.start() for block in _BLOCK.finditer(text)}
+    wrong = next((found.start() for found in re.finditer("<!-- results:", text) if found.start() not in filled), None)
+    if wrong is not None:
+        line = text.count("\n", 0, wrong) + 1
+        raise UserError(
+            f"{document}, line {line}: a results marker has no <!-- /results --> after it, or is not of the form "
+            "<!-- results: NAME METRICS --> at the end of a line; correct it."
+        )
 
     def fill_block(block: re.Match[str]) -> str:
         path = Path(folder, f"{block[2]}.json")
         table = result_table(read_result(path), block[3].split(), path, document)
         if "<!-- results: " in table or "<!-- /results -->" in table:
             raise UserError(f"{path} has a results marker in a text, which would end the table: remove it.")
-        return block[1] + table + block[4]
+        return block[1] + table.replace("\n", block[4]) + block[5]
 
     return _BLOCK.sub(fill_block, text)
 

@@ -125,6 +125,13 @@ def check_size(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> None:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
 
 
+def no_file(path: str | os.PathLike[str]) -> str:
+    """Return the beginning of a message: the path is missing, or is something else than a regular file."""
+    if Path(path).is_dir():
+        return f"{path} is a folder"
+    return f"{path} is a pipe or a device" if Path(path).exists() else f"there is no file {path}"
+
+
 def read_regular(path: str | os.PathLike[str], most: int = LARGEST_TEXT) -> bytes:
     """Read a file that is opened with ``open_regular``.
 

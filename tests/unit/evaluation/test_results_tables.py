@@ -257,12 +257,28 @@ def test_a_table_says_whether_its_commit_was_changed(commit: str, shown: str) ->
     assert shown in Path("doc.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("end", ["\r\n", " \n", "\t\r\n"])
+def test_line_ends_of_a_document_are_kept(end: str) -> None:
+    """The marker may be followed by blanks. The lines of the table end like its marker."""
+    assert main(["tables", "doc.md"]) == 0
+    expected = Path("doc.md").read_text(encoding="utf-8")
+    Path("doc.md").write_bytes(DOCUMENT.replace("\n", end).encode())
+    assert main(["tables", "doc.md"]) == 0
+    written = Path("doc.md").read_bytes().decode()
+    assert written.count("\r") == (written.count("\n") if "\r" in end else 0)
+    assert [line.rstrip() for line in written.split("\n")] == expected.split("\n")
+    assert main(["tables", "doc.md", "--check"]) == 0
+
+
 @pytest.mark.parametrize(
     ("document", "message"),
     [
         ("<!-- results: demo -->\nno end\n", "has no <!-- /results --> after it"),
         ("<!-- results: demo -->\n" * 50_000, "has no <!-- /results --> after it"),
         ("<!-- results: demo " * 50_000, "has no <!-- /results --> after it"),
+        ("a\nb <!-- results: demo --> c\n<!-- /results -->\n", "doc.md, line 2: a results marker"),
+        ("<!-- results: demo  bleu -->\n<!-- /results -->\n", "or is not of the form <!-- results: NAME METRICS -->"),
+        ("<!-- results:demo -->\n<!-- /results -->\n", "or is not of the form <!-- results: NAME METRICS -->"),
         ("<!-- results: absent -->\n<!-- /results -->\n", "absent.json does not exist"),
         ("<!-- results: demo sari -->\n<!-- /results -->\n", "demo has no metric sari; choose from bleu, d"),
     ],
