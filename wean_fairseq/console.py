@@ -176,6 +176,18 @@ def printable_cells(line: str) -> str:
     return "\t".join(map(printable, line.split("\t")))
 
 
+def markdown(text: str) -> str:
+    """Escape a text for a table cell or a line of a Markdown page: control characters, tags of HTML and bars."""
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def markdown_code(text: str) -> str:
+    """Return a text as code for a Markdown page. Control characters are escaped."""
+    marks = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " * text.startswith("`") or " " * text.endswith("`")
+    return f"{marks}{space}{printable(text)}{space}{marks}"
+
+
 def is_interrupt(error: BaseException | None) -> bool:
     """Return True if an error is Ctrl-C or was caused by it, for example while a library was being imported."""
     while error is not None and not isinstance(error, KeyboardInterrupt):

@@ -2,11 +2,16 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from .errors import UserError
 
 ANY = math.inf
+#: Types of numbers in JSON files that cannot be negative.
+Count = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0)]
 LARGEST = 2**31 - 1  # maximum of whole numbers, because libraries use 32 bits for them
 
 

@@ -20,13 +20,14 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from ..console import SEED, OneLineParser, counted
+from ..console import SEED, OneLineParser, counted, markdown, markdown_code
 from ..errors import UserError, printable
 from ..optional import LazyModule
+from ..ranges import Amount
 from .corpus import describe_file
 from .score_file import DataFile, Evaluation
 from .tables import Table
@@ -50,9 +51,6 @@ _RATE = r"(?:\d{1,9}\.?\d{0,30}|\.\d{1,30})(?:e[+-]?\d{1,2})?"  # a number that 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _NO_TRAININGS = "give trainings.json of a recipe's run"
 _PACKAGES = ("torch", "fairseq-fixed", "sacrebleu", "rouge-score", "numpy")
-
-
-Amount = Annotated[float, Meta(ge=0)]
 
 
 class Training(Struct):
@@ -286,8 +284,9 @@ def fill(text: str, folder: PathLike, document: PathLike) -> str:
 
     def fill_block(block: re.Match[str]) -> str:
         path = Path(folder, f"{block[2]}.json")
-        table = result_table(read_result(path), block[3].split(), path, document)
-        if "<!-- results: " in table or "<!-- /results -->" in table:
+        result = read_result(path)
+        table = result_table(result, block[3].split(), path, document)
+        if any(marker in text for marker in ("<!-- results: ", "<!-- /results -->") for text in (table, result.note)):
             raise UserError(f"{path} has a results marker in a text, which would end the table: remove it.")
         return block[1] + table.replace("\n", block[4]) + block[5]
 
@@ -329,16 +328,17 @@ def result_table(result: Result, metrics: list[str], path: PathLike, document: P
     facts.append(f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}")
     if result.commit not in (None, "unknown"):
         commit, changes, _ = str(result.commit).partition("-dirty")
-        facts.append(f"commit {commit[:12]}" + (" with uncommitted changes" if changes else ""))
+        facts.append(f"commit {markdown(commit[:12])}" + (" with uncommitted changes" if changes else ""))
     lines = [Table(["system", *head], rows).as_markdown(), ""]
     intervals = "Intervals are 95% bootstrap intervals."
     if len(seeds) > 1:
         intervals = (
             "Scores with ± are means over the seeds, with 95% t intervals. Other intervals are 95% bootstrap intervals."
         )
-    lines += [f"{', '.join(facts)}. {intervals} Command: `{result.command}`."]
-    lines += [result.note] if result.note else []
-    lines += ["Signatures: " + "; ".join(f"{metric} `{columns[metric].signature}`" for metric in shown) + "."]
+    lines += [f"{', '.join(facts)}. {intervals} Command: {markdown_code(result.command)}."]
+    lines += map(markdown, result.note.splitlines())
+    signed = (f"{markdown(metric)} {markdown_code(columns[metric].signature)}" for metric in shown)
+    lines.append(f"Signatures: {'; '.join(signed)}.")
     return "\n".join(lines) + "\n"
 
 

@@ -214,6 +214,14 @@ def test_a_cell_shows_runs_intervals_and_what_is_no_number() -> None:
             {"evaluation": {"systems": {"X": EVALUATION["systems"]["X"], "Y": {}}, "data": EVALUATION["data"]}},
             " has no scores of Y",
         ),
+        (
+            {"evaluation": {**EVALUATION, "data": {"sentences": -5, "references": 1}}},
+            ": Expected `int` >= 0 - at `$.evaluation.data.sentences`",
+        ),
+        (
+            {"evaluation": {**EVALUATION, "data": {"sentences": 5, "references": -1}}},
+            ": Expected `int` >= 0 - at `$.evaluation.data.references`",
+        ),
         ({"evaluation": []}, ": Expected `object`, got `array` - at `$.evaluation`"),
         (
             {"trainings": {"X": {"parameters": "x"}}},
@@ -255,6 +263,21 @@ def test_a_table_says_whether_its_commit_was_changed(commit: str, shown: str) ->
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"commit": commit}), encoding="utf-8")
     assert main(["tables", "doc.md"]) == 0
     assert shown in Path("doc.md").read_text(encoding="utf-8")
+
+
+def test_names_of_a_result_cannot_change_the_page() -> None:
+    """A result may come from another person. Its texts are shown, but as text on one line."""
+    name = "a\n\x1b[1m<script>alert(1)</script>|`"
+    systems = {name: {f"bleu{name}": {"score": 1, "signature": f"s{name}", "ci": None}}}
+    result = {"experiment": "x", "command": f"c{name}", "seed": 1, "note": "n\x1b\r\n<b>", "commit": "a\n# b"}
+    content = {**result, "evaluation": {**EVALUATION, "systems": systems}}
+    table = results.result_table(convert(content, results.Result), [], "x.json", "doc.md")
+    assert not set(table.replace("\n", "")) & set(map(chr, range(32)))
+    shown = r"a\n\x1b[1m&lt;script>alert(1)&lt;/script>\|`"
+    assert table.split("\n")[:3] == [f"| system | bleu{shown} |", "|---|--:|", f"| {shown} | 1.00 |"]
+    assert r"Command: `` ca\n\x1b[1m<script>alert(1)</script>|` ``." in table
+    assert rf"Signatures: bleu{shown} `` sa\n\x1b[1m<script>alert(1)</script>|` ``." in table
+    assert "commit a\\n# b." in table and "\nn\\x1b\n&lt;b>\n" in table
 
 
 @pytest.mark.parametrize("end", ["\r\n", " \n", "\t\r\n"])
