@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
+from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 from .errors import UserError, printable, sentence_of, similar
@@ -21,6 +22,8 @@ BROKEN_PIPE = 141
 #: Exit status after Ctrl-C: 128 + 2.
 INTERRUPTED = 130
 LARGEST_SEED = 2**63 - 1
+# Placeholders and names of arguments that are paths. Those of the form NAME=FILE have their own check.
+_PLACE = re.compile(r"^(?!\w+=).*(FILE|DIR|FOLDER|OUT|LOG|JSON|CSV|TSV|TOML|STEM|RUN|MODEL|SRC|checkpoint|path)")
 _WHOLE = re.compile("-?[0-9]{1,19}")  # int() also accepts digits of other scripts, underscores and spaces
 
 
@@ -36,6 +39,14 @@ class OneLineParser(argparse.ArgumentParser):
             hint = similar(unknown.partition(" ")[0].partition("=")[0], known)
             message += hint or f": choose from {', '.join(known)}" * bool(known)
         self.exit(2, f"{self.prog}: {UserError(message)}; see --help.\n")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Parse an argument. Refuse an empty path, which would be the current folder, or would be taken for none."""
+        if not arg_string and (action.type is Path or _PLACE.search(str(action.metavar or action.dest))):
+            option = "/".join(action.option_strings) or str(action.metavar or action.dest)
+            otherwise = "" if action.required else ", or leave it out"
+            self.exit(2, f"{self.prog}: error: {option} is empty: give a path{otherwise}.\n")
+        return super()._get_value(action, arg_string)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print a help text, the version or an error. If standard output cannot be written, exit with a message."""
