@@ -89,7 +89,7 @@ def test_several_test_sets_have_a_table_each(tmp_path):
 def test_negative_numbers_are_refused(tmp_path):
     scores = tmp_path / "scores.json"
     scores.write_text('{"columns": {}, "systems": {}, "data": {"sentences": -5}}', encoding="utf-8")
-    with pytest.raises(UserError, match="has no scores .*Expected `int` >= 0 - at `.*sentences`"):
+    with pytest.raises(UserError, match=r"has no scores .*Expected `int` >= 0 - at `.*sentences`"):
         read_evaluations(scores)
 
 

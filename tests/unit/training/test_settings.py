@@ -427,7 +427,7 @@ def test_a_training_continues_from_every_arch():
 def test_an_empty_path_on_the_command_line_is_refused(option, tmp_path, capsys):
     """An empty shell variable would otherwise mean another model than the one that was meant."""
     words = ["pairs.csv", "--output", str(tmp_path / "model")]
-    with pytest.raises(SystemExit, match="^2$"):
+    with pytest.raises(SystemExit, match=r"^2$"):
         cli.main([*words, option, ""])
     assert f"error: {option} is empty" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
