@@ -131,7 +131,7 @@ def pretrain(options: Namespace, tokenizer: Any, model: Any) -> dict[str, float]
     """Train by masked-word prediction. Return the held-out loss before and after training, in nats per masked piece."""
     import torch
 
-    # the line has more pieces than [CLS] and [SEP]
+    # Lines with only [CLS] and [SEP] are left out.
     lines = [ids for ids in _encoded(options, tokenizer) if len(ids) > 2]
     out = set(range(0, len(lines), HELD_OUT_EVERY)[:MOST_HELD_OUT])
     held_out = [lines[number] for number in sorted(out)]

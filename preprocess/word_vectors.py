@@ -68,7 +68,7 @@ def write(options: Namespace, output: Output) -> str:
         sg=int(options.method == "skip-gram"),
         negative=options.negative,
         seed=options.seed,
-        workers=1,  # several workers would learn in random order
+        workers=1,  # with several workers, the order of learning would be random
     )
     model.build_vocab(sentences)
     if not len(model.wv):

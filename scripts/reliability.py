@@ -21,7 +21,7 @@ from tests.reliability import read_record  # noqa: E402
 PAGE = ROOT / "docs" / "reliability.md"
 PACKAGES = ("fairseq-fixed", "torch", "numpy", "hypothesis")
 
-# The outcome that each counted kind of event must always have. Kinds that are not listed here also get a row in the
+# These are the outcomes that each kind of event must always have. Other kinds that were counted also get a row in the
 # table.
 MEANINGS = {
     "kills survived": "SIGKILL at random moments under `examples/train_until_done.sh`: after each kill every file "

@@ -4,8 +4,8 @@
 # With POSIXLY_CORRECT, sed does not understand the escapes in `printable`, and bash has other rules.
 unset POSIXLY_CORRECT
 
-# say TEXT: print one line, with paths below the current directory shortened. A job does not report work that was
-# already done.
+# say TEXT: print one line, in which paths below the current directory are shortened. A job prints nothing about work
+# that an earlier run has done.
 say() {
   local text="$*"
   [[ -z ${JOB:-} || $text != *": done before" ]] || return 0
@@ -29,7 +29,7 @@ fail() {
   for log in "$@"; do
     [[ -s $log ]] || continue
     sentence=$(tail -n 50 "$log" | grep 'error: ' | tail -n 1 || true)
-    sentence=${sentence//--columns /COLUMNS=} # use the names of the recipes' variables
+    sentence=${sentence//--columns /COLUMNS=} # use the names of the variables instead of the options
     sentence=${sentence//--header /HEADER=}
     if [[ $sentence == *": error: "* && $sentence != *Traceback* ]]; then
       die "$what failed: ${sentence#*error: } (log: $log)"
@@ -101,8 +101,8 @@ need_tools() {
   done
 }
 
-# check_variables: fail with one sentence if a variable has a value that a recipe cannot use. A number is used in bash
-# arithmetic only after this check or `whole_number`, because there the text `a[$(command)]` would run the command.
+# check_variables: fail with one sentence if a variable has an invalid value. A number is used in bash arithmetic only
+# after this check or `whole_number`, because there the text `a[$(command)]` would run the command.
 check_variables() {
   local name value before=''
   for name in "${GIVEN_NAMES[@]}" SBATCH; do
@@ -153,7 +153,8 @@ check_run() {
     [[ -L $entry && $(realpath -m -- "$entry") == "$root"/* && (-f $entry || ! -e $entry) ]] ||
       die "$entry is not a file, or is a link to one outside of the run directory: remove it, and start again."
   done < <(find "$root" -mindepth 1 -maxdepth 6 -name '.?*' -type d -prune -o ! -type f ! -type d -print0)
-  # `command` records a training. The scores of all seeds would replace those of a run without SEEDS, and conversely.
+  # `command` records a training. With SEEDS, the scores of all seeds would replace the scores of a training without
+  # SEEDS, and vice versa.
   entry=$(find "$root" -mindepth 1 -maxdepth 6 -name 'seed[0-9]*' -prune -o -type f -name command -print -quit)
   [[ -z $SEEDS || -z $entry ]] ||
     die "$TABLE has a training without SEEDS: leave SEEDS out, or set RUN to another directory."
@@ -175,7 +176,7 @@ need_rates() {
     die "$1 must be a learning rate above 0, such as 0.001, but is $2."
 }
 
-# whole_number TEXT: print TEXT if it is a whole number, otherwise 0. It is used for text from files.
+# whole_number TEXT: print TEXT, which may come from a file, if it is a whole number, and otherwise 0.
 whole_number() {
   if [[ $1 =~ ^[1-9][0-9]{0,8}$ ]]; then printf '%s' "$1"; else printf 0; fi
 }
@@ -201,7 +202,7 @@ need_systems() {
 files_like() { find "$1/" -maxdepth 1 -name "$2" ! -name $'*\n*' | LC_ALL=C sort; }
 
 # files_of NAME: set the array `files` to the files in the variable NAME, which is one file whose name may contain
-# spaces, or several files separated by spaces. A name that begins with a dash is not treated as an option.
+# spaces, or several files separated by spaces. A file name that begins with a dash is not treated as an option.
 files_of() {
   local index
   files=("${!1}")

@@ -91,7 +91,8 @@ score() {
 }
 
 # known_sentences SET: write a file that marks every pair of SET as "seen" if one of its sentences is in the training
-# text, otherwise as "unseen", and print its path. Questions and tweets recur in other pairs, and seen sentences are easier.
+# text, otherwise as "unseen", and print its path. Questions and tweets occur in several pairs, and pairs with seen
+# sentences are easier.
 known_sentences() {
   local text=$RUN/text-$1
   awk -F '\t' 'NR == FNR { seen[$1]; seen[$2]; next } { print ($1 in seen || $2 in seen) ? "seen" : "unseen" }' \
@@ -114,7 +115,7 @@ samples() {
 curves() {
   local systems=() logs=() system sentence sentences metric=nll_loss
   [[ -z ${JOB:-} ]] || return 0
-  for system in $SYSTEMS; do # outputs that were selected from another system's hypotheses have no training
+  for system in $SYSTEMS; do # reranked outputs of another system have no training
     [[ -f $RUN/$system/command || -d $RUN/$system/tries ]] || continue
     systems+=("$system") logs+=("$system=$RUN/$system/train.log")
     ! grep -q "^epoch .* valid on .* | bleu " "$RUN/$system/train.log" || metric=bleu

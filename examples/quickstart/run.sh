@@ -53,8 +53,8 @@ title() { printf '\n== %s\n\n' "$*"; }
 write_text
 binarise 10000 1
 validate_by_bleu "$evaluate" 40
-# These are not the settings of the paper, which trains for much longer. With few updates, a learning rate that falls to
-# 0 works better. Weight decay shrinks the random initial embeddings, so that mainly the learnt part remains.
+# The paper uses other settings, with a much longer training. With few updates, a learning rate that falls to 0 works
+# better. Weight decay shrinks the random initial embeddings, so that mainly the learnt part remains.
 train wean_lstm wean_lstm --embed-dim 192 --hidden-size 192 --dropout 0.15 "${wean_optimisation[@]}" "${validation[@]}" \
   --lr 0.005 --weight-decay 1.1 --lr-scheduler polynomial_decay --total-num-update $((updates * EPOCHS))
 test_of_text test

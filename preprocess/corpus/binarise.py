@@ -48,8 +48,8 @@ def binarise(
     made_from |= {"dictionaries_sha256": [sha256_of(path) for path in dictionaries]} if dictionaries else {}
     if folder.exists() and not _may_replace(folder, made_from, overwrite):
         return False
-    # fairseq-preprocess creates the folder, so it cannot be locked before. The name of the partial folder ends in
-    # `.binary`, because other writers remove left-over folders whose names end in `.partial`.
+    # fairseq-preprocess creates the folder itself, so the folder cannot be locked before. Its name ends in `.binary`,
+    # because other runs remove folders whose names end in `.partial`.
     partial = partial_folder(folder).with_suffix(".binary")
     remove(partial)
     folder.parent.mkdir(parents=True, exist_ok=True)

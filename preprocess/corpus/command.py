@@ -143,8 +143,8 @@ def run(
         parser: parser of the command line.
         build: function that writes the splits.
         arguments: command-line arguments (default: the arguments of the process).
-        inputs: function that returns the source files named by the options. They determine whether the work is already
-            done.
+        inputs: function that returns the source files named by the options. These files determine whether the work is
+            already done.
         version: version of the script. Every change of the written text must raise it.
     """
     options = parser.parse_args(arguments)

@@ -5,8 +5,8 @@
     for source, target in table.pairs():
         ...
 
-The format is detected from the content. Every row is either used, or counted by the reason for dropping it. Rows keep
-the order of the file. Memory is independent of the file size, except for about 25 bytes per row.
+The format is detected from the content. Every row is either used, or dropped and counted by the reason. Rows keep the
+order of the file. Memory is independent of the file size, except for about 25 bytes per row.
 """
 
 from abc import ABC, abstractmethod
@@ -40,7 +40,7 @@ class Pairs(ABC):
 
     Attributes:
         name: name of the file, for messages.
-        rows: number of rows. It is known after ``survey``.
+        rows: number of rows. It is known only after ``survey``.
         left_out: number of dropped rows by reason.
         first: for each reason, the line and details of the first dropped row.
         notes: sentences about assumptions.
@@ -180,8 +180,8 @@ class Table(Pairs):
         columns: names or numbers of the columns for source, target and further references. They may be omitted if there
             are only two columns.
         header: ``yes`` or ``no``. By default, it is guessed.
-        partly: whether columns of further references may be missing in the table.
-        advice: last sentence of errors about columns.
+        partly: whether the table may lack columns of further references.
+        advice: last sentence of error messages about columns.
 
     Attributes:
         names: names of all columns by their keys.
@@ -292,7 +292,7 @@ class Table(Pairs):
         names: dict[Key, str] = {}
         for path, _ in (part for value in sample for part in paths_of(value) if part[0]):
             names[path] = path
-            if len(names) > _MOST_NAMES:  # each name is looked up in each sampled row
+            if len(names) > _MOST_NAMES:  # looking up too many names in each sampled row would take long
                 raise InputError(f"{self.name} has more than {_MOST_NAMES:,} names: give a table with fewer columns.")
         return names
 

@@ -1,4 +1,4 @@
-"""Standard output that is closed, full or no longer read ends a command in one sentence or silently."""
+"""Test that a closed, full or unread standard output ends a command with one message or silently."""
 
 import argparse
 import errno
@@ -64,7 +64,7 @@ def test_an_empty_path_of_a_script_is_refused(script: str, capsys: pytest.Captur
         assert f"{script}.py: error: {option} is empty: give a path" in capsys.readouterr().err
 
 
-#: Prints more than a pipe holds.
+#: The program prints more text than a pipe can hold.
 PROGRAM = """
 import sys
 from wean_fairseq.console import exit_status
@@ -97,7 +97,7 @@ def test_closed_output() -> None:
     assert run_in_shell(">&- 2>&-") == (2, "")
 
 
-#: Prints its help, its version or an error about its arguments.
+#: The program prints its help, its version, or an error about its arguments.
 HELP = """
 import sys
 from wean_fairseq.console import OneLineParser
@@ -110,7 +110,7 @@ parser.parse_args([argument for argument in sys.argv[1:] if argument != "--long"
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("arguments", [["--help"], ["--help", "--long"], ["--version"]], ids=str)
 def test_help_that_cannot_be_printed_is_one_error(arguments: list[str]) -> None:
-    """argparse ignores the error, and Python exits with status 0 or 120, depending on the length of the text."""
+    """argparse ignores the write error, and Python then exits with status 0 or 120, depending on the text length."""
 
     def run(redirection: str) -> tuple[int, str]:
         line = ["bash", "-c", f'"$0" -c "$@" {redirection}', sys.executable, HELP, *arguments]
@@ -129,14 +129,14 @@ def test_help_that_cannot_be_printed_is_one_error(arguments: list[str]) -> None:
 
 
 def test_control_characters_of_names_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    """A system or a file may be called ESC ] 0 ; title BEL, which would set the title of a terminal."""
+    """A system or file name may contain escape sequences, which would for example set the title of a terminal."""
     print_text("system\tBLEU\nWEAN\x1b]0;x\x07\t3.00\n")
     print_message("prog", "a\x1b[2Jb")
     assert capsys.readouterr() == ("system\tBLEU\nWEAN\\x1b]0;x\\x07\t3.00\n", "prog: a\\x1b[2Jb\n")
 
 
 def test_control_characters_of_arguments_are_escaped(capsys: pytest.CaptureFixture[str]):
-    """A file of a pattern such as * may be called ESC [ 2 J, which would clear a terminal."""
+    """A file name that matches a pattern such as * may contain an escape sequence that clears the terminal."""
     with pytest.raises(SystemExit):
         OneLineParser(prog="prog").parse_args(["a\x1b[2J"])
     assert "unrecognized arguments: a\\x1b[2J" in capsys.readouterr().err
@@ -148,7 +148,7 @@ def test_a_file_name_that_is_too_long_is_one_sentence(capsys: pytest.CaptureFixt
 
 
 def test_an_error_of_the_system_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """Errors that no caller expects, such as a disk that cannot be read, name the file too."""
+    """Unexpected errors of the operating system, such as an unreadable disk, name the file, too."""
 
     def fail() -> str:
         raise OSError(errno.EIO, os.strerror(errno.EIO), "a\x1b[2J.txt")
@@ -186,7 +186,7 @@ def test_a_long_argument_is_cut_in_the_message(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         parser.parse_args(["--kind", "\x1b" * 9000])
     error = capsys.readouterr().err
-    assert "\x1b" not in error and len(error) < 20_000  # 4,000 characters, escaped
+    assert "\x1b" not in error and len(error) < 20_000  # each of 4,000 characters may be escaped
 
 
 def test_an_unknown_option_gets_a_similar_one_or_all_names(capsys: pytest.CaptureFixture[str]) -> None:

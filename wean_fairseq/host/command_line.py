@@ -4,6 +4,7 @@ import argparse
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
@@ -18,6 +19,8 @@ from ..errors import UserError, similar
 from .patches import Original
 
 _PACKAGE = __name__.partition(".")[0]
+# Options and their packages. Without the first one, fairseq ends with exit status 0 and without a training.
+_PACKAGES = {"write_checkpoints_asynchronously": "iopath", "use_plasma_view": "pyarrow"}
 _STOCK_CRITERIONS = ("cross_entropy", "label_smoothed_cross_entropy")  # fairseq's, which can train any model here
 
 
@@ -27,7 +30,7 @@ def parse_args_and_arch(
     """Parse a command line. ``--arch NAME --help`` lists the options of that arch.
 
     Raises:
-        UserError: if a name is wrong or missing, or a learning rate schedule lacks its length.
+        UserError: if a name is wrong or missing, or an option lacks its package or the length of its schedule.
     """
 
     def error(message: str) -> NoReturn:
@@ -44,6 +47,9 @@ def parse_args_and_arch(
     values = parsed[0] if isinstance(parsed, tuple) else parsed
     if getattr(values, "total_num_update", 0) is None:  # fairseq has no default for it
         raise UserError(f"--lr-scheduler {values.lr_scheduler} needs --total-num-update, the updates of its schedule.")
+    for name, package in _PACKAGES.items():
+        if getattr(values, name, False) and find_spec(package) is None:
+            raise UserError(f"--{name.replace('_', '-')} needs the package {package}: run `pip install {package}`.")
     return parsed
 
 

@@ -47,7 +47,7 @@ _OF_BATCHES: dict[str, tuple[str, float, float]] = {
     "num_shards": ("num-shards", 1, ANY),
     "num_workers": ("num-workers", 0, _MOST_PROCESSES),
     "shard_id": ("shard-id", 0, ANY),
-    "data_buffer_size": ("buffer-size", 0, ANY),
+    "data_buffer_size": ("data-buffer-size", 0, ANY),
 }
 
 
@@ -82,7 +82,7 @@ def check_model(cfg: Any) -> None:
 
 def check_task(cfg: Any) -> None:
     """Check length limits and ``--eval-bleu-args``. Raise ``UserError`` for invalid values."""
-    for name in ("max_source_positions", "max_target_positions"):
+    for name in ("max_source_positions", "max_target_positions", "required_seq_len_multiple"):
         check_range(name, values_of(getattr(cfg, name, None)), 1)
     if getattr(cfg, "num_batch_buckets", 0):
         raise UserError("--num-batch-buckets is for TPUs, and fails with NumPy 2.4: leave it out.")

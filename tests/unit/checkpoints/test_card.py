@@ -39,7 +39,7 @@ def saved(path, content):
 
 
 def test_a_card_shows_data_settings_scores_and_limits(tmp_path):
-    """The card shows 20 * 60 + 34 parameters and all values of the constants above.
+    """Test that the card shows 20 * 60 + 34 parameters and all values of the constants above.
 
     Markup in a name must have no effect.
     """

@@ -139,7 +139,7 @@ NUMBERS = ["NaN", "-Infinity", "1e999", "9" * 6000]
 
 
 def with_number(number: str, place: int, lines: list[str]) -> list[str]:
-    """Replace the score in a line."""
+    """Replace the score in the line with the index ``place``."""
     return [line.replace("-0.5", number) if at == place else line for at, line in enumerate(lines)]
 
 

@@ -48,7 +48,7 @@ def test_record_holds_what_is_needed_to_repeat(tmp_path: Path) -> None:
 
 
 def test_git_runs_no_program_of_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder from elsewhere can have a .git whose settings name programs, which git describe --dirty runs."""
+    """Test a .git from another person, whose settings name programs that git describe --dirty would run."""
     monkeypatch.setattr(results, "commit", COMMIT)
     settings = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch ran; false\n"
     subprocess.run(["git", "init", "--quiet"], check=True)
@@ -61,7 +61,7 @@ def test_git_runs_no_program_of_the_current_folder(monkeypatch: pytest.MonkeyPat
 
 
 def test_further_data_are_recorded_by_name_and_hash() -> None:
-    """SHA-256 of "abc" and a line feed, as sha256sum prints it."""
+    """The expected hash is the SHA-256 of "abc" and a line feed, as sha256sum prints it."""
     Path("deep").mkdir()
     Path("deep/train.src").write_text("abc\n", encoding="utf-8")
     options = ["--experiment", "demo", "--command", "make demo", "--seed", "3", "--data", "deep/train.src"]
@@ -155,7 +155,10 @@ def test_tables_are_generated_and_checked(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_table_shows_what_the_trainings_of_a_system_took(capsys: pytest.CaptureFixture[str]) -> None:
-    """The means over two seeds are computed by hand. A number that a training or a copied source lacks is a dash."""
+    """The means over two seeds are computed by hand.
+
+    A dash replaces a number that a training or a copied source lacks.
+    """
     runs = [
         {"options": ["--arch x", f"--lr {rate}"], "parameters": 1234567, "epochs": epochs, "cpu_seconds": seconds}
         for rate, epochs, seconds in ((0.001, 10.0, 600), (0.003, 13.0, 1200))
@@ -329,7 +332,7 @@ def test_a_document_keeps_its_permissions_and_is_not_cut_off_from_its_other_name
 
 @pytest.mark.parametrize("marker", ["<!-- /results -->", "<!-- results: demo -->"])
 def test_a_marker_in_a_text_of_a_result_is_refused(capsys: pytest.CaptureFixture[str], marker: str) -> None:
-    """The document would change with each further call."""
+    """Test a marker in a text of a result, with which the document would change with each further call."""
     assert record("--seed", "3", "--note", f"see {marker}") == 0
     assert main(["tables", "doc.md"]) == 2
     assert "demo.json has a results marker in a text" in capsys.readouterr().err

@@ -29,7 +29,7 @@ def test_latex_escapes_commands_and_csv_quotes_separators() -> None:
 
 
 def test_no_cell_for_a_spreadsheet_program_is_a_formula() -> None:
-    """Such programs run cells that begin with these signs, even after spaces or in the full-width forms of Unicode."""
+    """Spreadsheet programs run cells that begin with these signs, even after spaces or in full-width form."""
     cells = ["=1+1", "+a", "-a", "@a", "\t=a", "\uff1da", "\u00a0=a", "-1.5e-05", "-0.50", "a=1", "a\tb\nc"]
     as_csv, as_tsv = (Table(cells, [cells]).as_csv(), Table(cells, [cells]).as_tsv())
     quoted = ["'=1+1", "'+a", "'-a", "'@a", "'\t=a", "'\uff1da", "'\u00a0=a", "-1.5e-05", "-0.50", "a=1", "a\tb\nc"]

@@ -1,4 +1,4 @@
-"""Test files and lines that fairseq reads in its own way."""
+"""Test the patches of fairseq functions that read files and lines."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from wean_fairseq.host.table import PATCHES
 
 
 def test_replace_unk_without_a_file_means_the_word_itself(tmp_path):
-    assert utils.load_align_dict("@@ ") == {}  # fairseq's value of the flag without a file
+    assert utils.load_align_dict("@@ ") == {}  # fairseq passes "@@ " if --replace-unk has no file
     assert utils.load_align_dict("") == {}
     assert utils.load_align_dict(None) is None
     (tmp_path / "words.txt").write_text("cat dog\n")
@@ -37,12 +37,12 @@ def test_a_split_without_sentences_is_named(tmp_path, impl, suffix):
 
 @pytest.mark.parametrize("origin", ["fairseq_cli.interactive", "the.script.of.a.user"])
 def test_fairseq_interactive_reads_typed_lines(monkeypatch, tmp_path, origin):
-    """The entry point imports the command as a module. ``python -m`` runs it as ``__main__``."""
+    """The ``fairseq-interactive`` script imports the command as a module, and ``python -m`` runs it as ``__main__``."""
     command = ModuleType("__main__")
     command.__spec__, command.buffered_read = ModuleSpec(origin, None), interactive.buffered_read.__wrapped__
     monkeypatch.setitem(sys.modules, "__main__", command)
     install([patch for patch in PATCHES if patch.target == "fairseq_cli.interactive:buffered_read"])
-    (tmp_path / "input").write_bytes(b"\xef\xbb\xbfa\r\nb")  # with a byte order mark
+    (tmp_path / "input").write_bytes(b"\xef\xbb\xbfa\r\nb")  # a file with a byte order mark and a carriage return
     expected = [["a", "b"]]
     assert list(interactive.buffered_read(str(tmp_path / "input"), 2)) == expected
     read = list(command.buffered_read(str(tmp_path / "input"), 2))
@@ -58,7 +58,7 @@ def test_fairseq_interactive_reads_typed_lines(monkeypatch, tmp_path, origin):
     ],
 )
 def test_a_file_of_replace_unk_that_cannot_be_used_is_named(tmp_path, content, said):
-    """A device or a pipe has no end."""
+    """Reading a device or a pipe might never end."""
     path = tmp_path / "words.txt"
     if content is None:
         path.symlink_to("/dev/zero")
@@ -70,7 +70,7 @@ def test_a_file_of_replace_unk_that_cannot_be_used_is_named(tmp_path, content, s
 
 @pytest.fixture(name="preprocess")
 def preprocess_on_text(tmp_path):
-    """Run fairseq-preprocess on a small text, with more options."""
+    """Return a function that runs fairseq-preprocess on a small text, with further options."""
     for side in ("src", "tgt"):
         (tmp_path / f"train.{side}").write_text("a b\nb a\n")
     given = ["--source-lang", "src", "--target-lang", "tgt", "--trainpref", str(tmp_path / "train")]

@@ -1,4 +1,4 @@
-"""wean-inspect before it serves the page: errors are one sentence, and it listens only on this computer."""
+"""Test wean-inspect until it serves the page: an error is one sentence, and it listens only on this computer."""
 
 import socket
 import sys
@@ -10,7 +10,7 @@ from wean_fairseq.inspection import cli
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The message of the command before it gives up."""
+    """Return the message with which the command refuses its arguments."""
     assert cli.main([*arguments, "--port", "0"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
