@@ -17,7 +17,7 @@ LARGEST = 2**31 - 1  # maximum of whole numbers, because libraries use 32 bits f
 
 def values_of(value: Any) -> Iterable[Any]:
     """Return the values of an option as a sequence. An option may have several values or none."""
-    if value is None:
+    if value is None or str(value).startswith("${"):  # a reference to another option that is not resolved yet
         return ()
     return (value,) if isinstance(value, int | float) else value
 
