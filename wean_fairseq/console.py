@@ -23,7 +23,7 @@ BROKEN_PIPE = 141
 INTERRUPTED = 130
 LARGEST_SEED = 2**63 - 1
 # Placeholders and names of arguments that are paths. Those of the form NAME=FILE have their own check.
-_PLACE = re.compile(r"^(?!\w+=).*(FILE|DIR|FOLDER|OUT|LOG|JSON|CSV|TSV|TOML|STEM|RUN|MODEL|SRC|checkpoint|path)")
+_PLACE = re.compile(r"^(?!\w+=).*(FILE|DIR|FOLDER|OUT|LOG|JSON|CSV|TSV|TOML|RUN|MODEL|SRC|checkpoint|path)")
 _WHOLE = re.compile("-?[0-9]{1,19}")  # int() also accepts digits of other scripts, underscores and spaces
 
 

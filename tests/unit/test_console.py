@@ -28,7 +28,7 @@ EMPTY_PATHS = [
     "evaluate ratings", "evaluate ratings --key", "evaluate record", "evaluate record --data",
     "evaluate record --curves", "evaluate tables",
     "evaluate tables --results", "evaluate paper-tables --output", "evaluate rerank --output",
-    "report", "report --output", "plot curves --output", "plot attention --data", "plot layers",
+    "report", "report --output", "plot attention --data", "plot layers",
     "plot neighbours --dict", "checksum", "average", "average --output", "export --data", "inspect --bert",
     "generate --input", "train --output", "train --config",
 ]  # fmt: skip
