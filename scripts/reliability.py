@@ -76,7 +76,8 @@ TEMPLATE = """\
 * **Two trainings cannot use one `--save-dir`, nor two runs one `RUN`**, if the file system has locks. The second ends
   with a message.
 * **An output option replaces a file only with `--overwrite`.** `wean-report` replaces its own reports, and a recipe its
-  own files in its own `RUN`. Links are followed. Devices and pipes are written through, or rejected.
+  own files in its own `RUN`. Permissions are kept, and links are followed. Devices and pipes are written through, or
+  rejected.
 * **A finished training is not changed** when its command is repeated. A command with `--restore-file` starts from
   that checkpoint each time.
 * **A file under its final name is complete.** Partial files `.wean-*.partial` of a killed process are removed by the

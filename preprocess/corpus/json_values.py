@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpus.errors import InputError
+from corpus.headers import mostly
 from corpus.reading import read_blocks
 
 DEEPEST = 20  # maximum number of levels in the path to a column
 LONGEST_VALUE = 1 << 26  # maximum length of a value in characters. A value is read into memory as a whole
 _SAMPLE, _SAMPLE_BLOCKS = 20, 16  # maximum number of lines, and of 64 KiB blocks, for detecting the layout
 _SPACE = re.compile(r"\s*")
+_BEGINNING = re.compile(r"""\s*(\{\s*(["'}]|$)|\[\s*([\[{"'\]]|$))""")
 
 
 class Value(NamedTuple):
@@ -36,9 +38,14 @@ def parse_line(line: str, number: int) -> Value:
         return Value(number, None, _reason(error))
 
 
-def looks_like_json(beginning: str) -> bool:
-    """Return True if a text starts like JSON, or like a dictionary or list that Python has printed."""
-    return re.match(r"""\s*(\{\s*(["'}]|$)|\[\s*([\[{"'\]]|$))""", beginning) is not None
+def is_json(path: Path, beginning: str) -> bool:
+    """Return True if a file is JSON, even if it is damaged: by its name, its first characters, or most of its lines.
+
+    A dictionary or list that Python has printed counts as JSON.
+    """
+    if path.name.removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")) or _BEGINNING.match(beginning):
+        return True
+    return mostly((isinstance(parse_line(line, 0).value, dict) for line in beginning.split("\n")[1:-1]), 0.5)
 
 
 class JsonFile:
@@ -156,7 +163,7 @@ def _is_row(value: list[Any]) -> bool:
 def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         hint = "; JSON takes double quotation marks" if error.doc[error.pos : error.pos + 1] == "'" else ""
-        return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}{hint}"
+        return f"{error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')} at character {error.pos + 1}{hint}"
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 

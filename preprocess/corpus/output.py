@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ from msgspec import Struct, convert
 
 from corpus.errors import InputError
 from corpus.reading import read_beginning
-from wean_fairseq.storage.files import no_file, read_json, remove_partial, sha256_of
+from wean_fairseq.storage.files import keep_permissions, no_file, read_json, remove_partial, sha256_of
 
 SPLITS = ("train", "valid", "test")
 SIDES = ("src", "tgt")
@@ -108,6 +109,7 @@ class Output:
         except OSError as error:
             self._unlock()
             raise InputError(f"cannot write {self.path}: {error.strerror} ({error.filename}).") from error
+        keep_permissions(self.path, self.folder, stat.S_IRWXU)
         for left in self.folder.iterdir():  # files that a killed run has left behind
             remove(left)
         return self

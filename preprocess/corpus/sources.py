@@ -17,7 +17,7 @@ from typing import Any
 
 from corpus.dialects import OPEN_MARK, Dialect, Evidence, candidates, choose_dialect, prefer, read_rows
 from corpus.errors import InputError
-from corpus.json_values import JsonFile, Value, looks_like_json
+from corpus.json_values import JsonFile, Value, is_json
 from corpus.preparation import Preparation
 from corpus.reading import opened, read_beginning
 from wean_fairseq.storage.files import most_unpacked
@@ -278,7 +278,7 @@ def open_source(preparation: Preparation, path: Path) -> Source:
     if beginning.startswith(b"PAR1"):
         return _Parquet(preparation, path)
     text = beginning.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
-    return (_Json if looks_like_json(text) else _Delimited)(preparation, path)
+    return (_Json if is_json(path, text) else _Delimited)(preparation, path)
 
 
 def rows_of_object(value: Any, path: Path) -> Sequence[Any] | None:

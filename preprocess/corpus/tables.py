@@ -23,7 +23,7 @@ import numpy as np
 
 from corpus.errors import InputError, say
 from corpus.headers import Key, find_columns, is_header, is_number, listing, mostly, one_spaced, parse_names
-from corpus.json_values import looks_like_json, paths_of, pick
+from corpus.json_values import is_json, paths_of, pick
 from corpus.preparation import Preparation
 from corpus.reading import read_beginning
 from corpus.sources import open_source
@@ -156,7 +156,7 @@ class AlignedFiles(Pairs):
         self.paths = paths
         for path in paths:
             beginning = read_beginning(path)
-            if beginning.startswith(b"PAR1") or looks_like_json(beginning.decode("utf-8", "replace").lstrip("\ufeff")):
+            if beginning.startswith(b"PAR1") or is_json(path, beginning.decode("utf-8", "replace").lstrip("\ufeff")):
                 raise InputError(f"{path} is a table, and holds both sides alone: give --data that file only.")
 
     def describe(self) -> str:
@@ -204,9 +204,11 @@ class Table(Pairs):
     ) -> None:
         super().__init__(preparation, str(path))
         self.source = open_source(preparation, path)
-        sample = [row.value for row in islice(self.source.values(count=False), _SAMPLE_ROWS) if not row.problem]
+        rows = list(islice(self.source.values(count=False), _SAMPLE_ROWS))
+        sample = [row.value for row in rows if not row.problem]
         if not sample:
-            raise InputError(f"{path} has no rows.")
+            reason = next((f" of text: line {row.line} is {row.problem}" for row in rows), "")
+            raise InputError(f"{path} has no rows{reason}.")
         self.advice = advice
         self.partly = partly
         self.positional = isinstance(sample[0], list)

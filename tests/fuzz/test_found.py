@@ -148,6 +148,17 @@ def test_a_name_that_no_table_can_show_is_refused(tmp_path, name):
     assert "is not a name that tables can show" in err
 
 
+@pytest.mark.parametrize("name", ["a\x1bb", "\u202e", "\x00"])
+def test_a_name_of_a_group_or_set_that_no_table_can_show_is_refused(tmp_path, name):
+    (tmp_path / "groups").write_text(f"{name}\n", encoding="utf-8")
+    given_files = ["--hyp", f"A={tmp_path / 'out'}", *files(tmp_path)]
+    for options in (["--groups", tmp_path / "groups", *given_files], ["--set", name, *given_files]):
+        status, _, err = call(main, "--markdown", tmp_path / "md", *options)
+        assert status == 2
+        assert "is not a name that tables can show" in err
+        assert not (tmp_path / "md").exists()
+
+
 def test_a_bar_in_a_name_is_no_new_cell(tmp_path):
     assert Table(["a|b", "1"], []).as_markdown().startswith("| a\\|b | 1 |")
     options = ["--markdown", tmp_path / "md"]

@@ -2,13 +2,16 @@
 
 import argparse
 import errno
+import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from wean_fairseq import commands
 from wean_fairseq.console import (
     OneLineParser,
     exit_status,
@@ -18,6 +21,48 @@ from wean_fairseq.console import (
     print_text,
     whole_number,
 )
+
+PREPROCESS = Path(__file__).resolve().parents[2] / "preprocess"
+EMPTY_PATHS = [
+    "evaluate --ref", "evaluate --generated", "evaluate --json", "evaluate --bert-model", "evaluate sheet --out",
+    "evaluate ratings", "evaluate ratings --key", "evaluate record", "evaluate record --data",
+    "evaluate record --curves", "evaluate tables",
+    "evaluate tables --results", "evaluate paper-tables --output", "evaluate rerank --output",
+    "report", "report --output", "plot attention --data", "plot layers",
+    "plot neighbours --dict", "checksum", "average", "average --output", "export --data", "inspect --bert",
+    "generate --input", "train --output", "train --config",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", EMPTY_PATHS)
+def test_an_empty_path_is_refused(
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty path would be the current folder, or an option that is not given."""
+    program, *arguments = line.split()
+    monkeypatch.setattr(sys, "argv", [program, *arguments, ""])
+    with pytest.raises(SystemExit) as end:
+        getattr(commands, program)()
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(rf"wean-{program}[\w -]*: error: \S+ is empty: give a path(, or leave it out)?\.\n", said)
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in PREPROCESS.glob("*.py")))
+def test_an_empty_path_of_a_script_is_refused(script: str, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.syspath_prepend(PREPROCESS)
+    module = importlib.import_module(script)
+    if not hasattr(module, "main"):
+        pytest.skip("this module is not a script")
+    with pytest.raises(SystemExit):
+        module.main(["--help"])
+    options = set(re.findall(r"(--[a-z-]+) (?:FILE|DIR|LOG|SRC TGT|EN SEN)", capsys.readouterr().out))
+    assert options
+    for option in options:
+        with pytest.raises(SystemExit):
+            module.main([option, "", ""])
+        assert f"{script}.py: error: {option} is empty: give a path" in capsys.readouterr().err
+
 
 #: The program prints more text than a pipe can hold.
 PROGRAM = """

@@ -6,7 +6,7 @@ from functools import partial
 from pkgutil import resolve_name
 
 from .. import __version__
-from ..console import LARGEST_SEED, command, command_parser, number, whole_number
+from ..console import LARGEST_SEED, check_name, command, command_parser, number, whole_number
 from ..errors import UserError
 from .corpus import lead_rows, read_corpus
 from .evaluate import Resampling, evaluate
@@ -136,6 +136,7 @@ def split_sets(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]
         name = next(rest, "")
         if not name or name.startswith("-") or name in sets:
             raise UserError(f"--set {name}: give every test set its own name, as in --set turk.")
+        check_name(name, "--set")
         own = sets[name] = []
     return common, sets
 

@@ -8,7 +8,6 @@ from pkgutil import resolve_name
 from typing import get_args
 
 from ..console import command, command_parser, configure_logging, number, whole_number
-from ..errors import UserError
 from ..ranges import MOST_PROCESSES
 from .defaults import ARCHS_OF, BERT_ARCHS
 from .settings import PROGRAM, Case, Unit, build_settings, read_file, read_settings, split_value
@@ -86,9 +85,6 @@ def _train(args: argparse.Namespace) -> None:
     given = vars(args)
     config, given["from"] = given.pop("config"), given.pop("from_")
     given["data"] = args.data if len(args.data) > 1 else (args.data or [None])[0]
-    for name in ("output", "work", "from", "bert", "embedding_file"):
-        if given[name] == "":
-            raise UserError(f"--{name.replace('_', '-')} is empty: give a path, or leave it out.")
     for name in ("valid", "test"):
         given[name] = split_value(given[name]) if given[name] else None
     chosen = read_file(config) if config is not None else {}

@@ -86,6 +86,13 @@ def test_several_test_sets_have_a_table_each(tmp_path):
     assert "old-test, 6 sentences" in card
 
 
+def test_negative_numbers_are_refused(tmp_path):
+    scores = tmp_path / "scores.json"
+    scores.write_text('{"columns": {}, "systems": {}, "data": {"sentences": -5}}', encoding="utf-8")
+    with pytest.raises(UserError, match=r"has no scores .*Expected `int` >= 0 - at `.*sentences`"):
+        read_evaluations(scores)
+
+
 def test_what_is_not_known_is_said(tmp_path):
     saved(tmp_path / "manifest.json", {"sources": "damaged"})
     card = write_card(STATE, 9, Text(TextSettings(), tmp_path), None, "")

@@ -279,6 +279,19 @@ def test_a_negative_word_number_is_refused(data):
         make_task(data).load_dataset("train")
 
 
+@pytest.mark.parametrize(
+    ("beside", "status"),
+    [("notes.txt", 2), ("dict.txt", 2), ("dict.src.txt", 0), ("x.pt", 0), ("model.safetensors", 0), ("train.a-b.a", 0)],
+)
+def test_a_file_gets_a_checksum_only_beside_data_or_a_model(tmp_path, capsys, beside, status):
+    """A file in another folder, such as /etc, would get a checksums.sha256 beside it."""
+    (tmp_path / "passwd").write_text("x\n")
+    (tmp_path / beside).touch()
+    assert main_checksum([str(tmp_path / "passwd")]) == status
+    assert (tmp_path / "checksums.sha256").exists() == (status == 0)
+    assert status == 0 or "is in a folder without data, checkpoints or a model" in capsys.readouterr().err
+
+
 # --- data that is not what its text says ----------------------------------------------------------------------------
 
 

@@ -52,6 +52,43 @@ def test_a_file_gets_its_name_when_all_of_it_is_there(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444, 0o755])
+def test_a_file_keeps_its_permissions_but_not_its_other_names(tmp_path, mode):
+    path, seen = tmp_path / "file", []
+    path.write_bytes(OLD)
+    path.chmod(mode)
+    (tmp_path / "link").symlink_to(path)
+    (tmp_path / "copy").hardlink_to(path)
+
+    def write(file):
+        (partial,) = tmp_path.glob(".wean-*")
+        seen.append(partial.stat().st_mode & 0o777)
+        file.write(NEW)
+
+    write_whole(tmp_path / "link", write)
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (NEW, mode)
+    assert seen == [mode | 0o200]  # no other user reads it earlier, and remove_partial can open it
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "copy").read_bytes() == OLD
+
+
+def test_a_folder_keeps_its_permissions(tmp_path):
+    (tmp_path / "folder").mkdir(mode=0o700)
+    with files.whole_folder(tmp_path / "folder", replace=True) as new:
+        (new / "file").write_bytes(NEW)
+        assert new.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to other users")
+def test_a_file_keeps_its_owner(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(OLD)
+    os.chown(path, 12345, 23456)
+    write_whole(path, lambda file: file.write(NEW))
+    assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)
+
+
 def test_a_writer_that_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(OLD)

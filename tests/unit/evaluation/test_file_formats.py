@@ -157,6 +157,8 @@ def test_json_with_odd_numbers_or_depth_is_not_scored_as_text(value: str, tmp_pa
             lambda lines: [*lines[:3], lines[3][:40]],
             "line 4: this is not a line of wean-generate --jsonl, or it is cut",
         ),
+        (lambda lines: [lines[0][:9], *lines[1:]], "line 1: this is not a line of wean-generate --jsonl, or it is cut"),
+        (lambda lines: [lines[0][9:], *lines[1:]], "line 1: this is not a line of wean-generate --jsonl, or it is cut"),
         (lambda lines: lines[:1] + lines[2:], 'line 2: its "line" is 3; keep the output of one run'),
         (lambda lines: [lines[0], *lines], 'line 2: its "line" is 1;'),
         (lambda lines: [*lines, "{}"], "line 5: this is not a line"),

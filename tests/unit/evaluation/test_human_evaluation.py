@@ -7,11 +7,14 @@ import csv
 import io
 import json
 import re
+import tempfile
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from wean_fairseq.errors import UserError
 from wean_fairseq.evaluation.cli import main
@@ -150,6 +153,50 @@ def test_other_cells_stay_as_they_are(text: str) -> None:
     design = make_design([SystemOutput("X", [[text]], "")], [text], ["a"], num_sentences=1, num_raters=1)
     (row,) = csv.DictReader(io.StringIO(csv_sheet(design, "rater-1"), newline=""))
     assert row["text"] == text
+
+
+#: Parts of names that a heading, a table, a page or a JSON file might change.
+NAME_PARTS = st.sampled_from(
+    [*",;\"'\t\n\r ", "a", "é", "\ud800", "\udcff", "\x1b", "rater", "item", "source", "text", "text A", "all", "="]
+)
+
+
+@given(criteria=st.lists(st.lists(NAME_PARTS, max_size=5).map("".join), max_size=9), sign=st.sampled_from(",;"))
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+def test_every_accepted_set_of_criteria_is_read_back(criteria: list[str], sign: str) -> None:
+    try:
+        design = make_design(systems(1), None, criteria, num_sentences=1, num_raters=1)
+    except UserError:
+        return
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, "study", "rater-1.csv")
+        write_sheets(design, path.parent)
+        assert Design.from_file(path.parent / "key.json") == design
+        with path.open(encoding="utf-8", newline="") as file:
+            heading, row = csv.reader(file)
+        row[-len(criteria) :] = ["4"] * len(criteria)
+        with path.open("w", encoding="utf-8", newline="") as file:  # as spreadsheet programs save it
+            csv.writer(file, delimiter=sign).writerows([heading, row])
+        means = analyse(design, read_ratings(design, [path]))["systems"]["Secret"]
+    assert {name: cell["mean"] for name, cell in means.items()} == dict.fromkeys([*criteria, "all"], 4.0)
+
+
+@pytest.mark.parametrize("name", ["", " ", "text", "text A", "all", "a\tb", "\udcff", "\x1b[1m"])
+def test_a_criterion_that_no_sheet_can_hold_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out").write_text("a\n", encoding="utf-8")
+    study = ["--sentences", "1", "--criteria", "fluency", name, "--out", str(tmp_path / "study")]
+    assert main(["sheet", "--hyp", f"A={tmp_path / 'out'}", *study]) == 2
+    if not name.isprintable():  # a name of a system must be readable, too
+        assert main(["sheet", "--hyp", f"{name}={tmp_path / 'out'}", "--sentences", "1", *study[-2:]]) == 2
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize("content", ["", "\n", "rater,item,source,text,fluency,adequacy\n"])
+def test_a_sheet_without_answers_is_said(tmp_path: Path, content: str) -> None:
+    design = study(tmp_path)
+    (tmp_path / "rater-1.csv").write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=r"rater-1\.csv has no rows of answers; give a sheet that"):
+        read_ratings(design, [tmp_path / "rater-1.csv"])
 
 
 def test_likert_statistics_by_hand(tmp_path: Path) -> None:

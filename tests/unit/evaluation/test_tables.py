@@ -24,6 +24,7 @@ def test_latex_escapes_commands_and_csv_quotes_separators() -> None:
     assert r"a\_b, c & 1 $\pm$ 2 \\" in table.as_latex()
     assert table.as_latex().startswith("\\begin{tabular}{lr}\n\\toprule\ns & 50\\% \\\\\n\\midrule\n")
     assert table.as_csv() == 's,50%\n"a_b, c",1 ± 2\n'
+    assert r"a\textbackslash{}nb & 1 \\" in Table(["s", "x"], [["a\nb", "1"]]).as_latex()
     assert table.as_tsv() == "s\t50%\na_b, c\t1 ± 2\n"
 
 

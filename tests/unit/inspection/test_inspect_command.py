@@ -36,7 +36,9 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     ("arguments", "says"),
     [
         (["x.pt", "--data", "d"], "'x.pt' is not of the form NAME=MODEL; write for example WEAN=x.pt."),
-        (["=x.pt", "--data", "d"], "'=x.pt' is not of the form NAME=MODEL; write for example WEAN==x.pt."),
+        (["=x.pt", "--data", "d"], "'=x.pt' is not of the form NAME=MODEL; write for example WEAN=x.pt."),
+        (["a=", "--data", "d"], "'a=' is not of the form NAME=MODEL; write for example a=MODEL."),
+        (["a\nb=x.pt", "--data", "d"], r"model: 'a\nb' is not a name that tables can show; choose another name."),
         (["a=x.pt", "a=y.pt", "--data", "d"], "two checkpoints have the same name: give each its own."),
         (
             ["a=x.pt", "b=y.pt", "--data", "d", "e", "f"],

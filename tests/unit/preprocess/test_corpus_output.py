@@ -59,6 +59,18 @@ def test_files_and_manifest(tmp_path):
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["out"]
 
 
+def test_a_folder_keeps_its_permissions(tmp_path):
+    (tmp_path / "out").mkdir(mode=0o700)
+    for _ in range(2):
+        make(tmp_path / "out", overwrite=True)
+        assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+    sizes = {"words": 0, "threshold": 0, "separate_dictionaries": False}
+    assert binarise(tmp_path / "out", tmp_path / "bin", sizes)
+    (tmp_path / "bin").chmod(0o700)
+    assert binarise(tmp_path / "out", tmp_path / "bin", {**sizes, "words": 9}, overwrite=True)
+    assert (tmp_path / "bin").stat().st_mode & 0o777 == 0o700
+
+
 def test_same_content_has_the_same_bytes_everywhere(tmp_path):
     make(tmp_path / "a")
     make(tmp_path / "b" / "c")

@@ -11,6 +11,9 @@ from random import Random
 
 import pytest
 
+from wean_fairseq.errors import UserError
+from wean_fairseq.text import prepared_text
+
 SCRIPTS = (
     "commongen essay ew_sew lcsts multi_reference parallel_text pwkp quora twitter_url restore_entities undo_text"
 ).split()
@@ -136,6 +139,18 @@ def test_learnt_steps_keep_the_lines_and_are_undone(tmp_path):
     assert run("undo_text", *undo) == 2  # without --overwrite, an existing file is kept
     assert run("undo_text", *undo, "--overwrite") == 0
     assert (tmp_path / "plain").read_text() == (tmp_path / "a").read_text()
+
+
+def test_a_foreign_manifest_is_not_called_missing(tmp_path, capsys):
+    write(tmp_path / "hyp", ["a"])
+    line = ["--prepared", tmp_path, "--input", tmp_path / "hyp", "--output", tmp_path / "plain"]
+    for content, found in ((None, "no manifest.json"), ("{}", "a manifest.json, but not the one")):
+        if content is not None:
+            (tmp_path / "manifest.json").write_text(content)
+        assert run("undo_text", *line) == 2
+        assert f"{tmp_path} has {found} of a script of preprocess/" in capsys.readouterr().err
+        with pytest.raises(UserError, match=f"has {found} of a script of preprocess/: name the directory"):
+            prepared_text(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(

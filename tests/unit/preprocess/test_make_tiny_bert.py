@@ -70,6 +70,21 @@ def test_pretraining_lowers_the_loss_and_is_repeatable(text, tmp_path, capsys):
     assert script.main([*arguments, str(tmp_path / "one"), "--seed", "2"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("rate", "largest", "message"),
+    [
+        ("1e30", 1.0, "--lr must be at most 1, but is 1e+30"),
+        ("1e5", 1e9, "the pre-training diverged, so nothing is written: lower --lr, which is 100000"),
+    ],
+)
+def test_weights_that_are_not_finite_are_not_written(rate, largest, message, text, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(script, "LARGEST_RATE", largest)
+    options = ["--text", str(text(ENGLISH)), "--output", str(tmp_path / "bert"), *TINY, "--updates", "3"]
+    assert script.main([*options, "--lr", rate]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
 def test_as_many_pieces_are_hidden_as_bert_hides():
     """As in BERT, the model must guess 15 % of the word pieces.
 

@@ -1,6 +1,7 @@
 """Test the command that prepares parallel text: its output files, and invalid input, after which no file remains."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,16 @@ def test_empty_sides_are_refused_or_dropped_from_training(pair, tmp_path):
     assert (tmp_path / "out" / "train.tgt").read_text() == "A cat .\nx\n"
     never = run("--output", tmp_path / "other", "--drop-empty", "--test", *pair)  # a test set keeps all its lines
     assert never.returncode == 2
+
+
+def test_a_path_that_is_not_a_file_is_named(pair, tmp_path):
+    pair[1].unlink()
+    os.mkfifo(pair[1])
+    result = run("--output", tmp_path / "out", "--train", *pair)
+    said = f"{pair[1]} is a pipe or a device: name a regular file."
+    assert (result.returncode, result.stderr) == (2, f"parallel_text: error: {said}\n")
+    result = run("--output", tmp_path / "out", "--train", pair[0], tmp_path)
+    assert f"{tmp_path} is a folder: name a regular file." in result.stderr
 
 
 @pytest.mark.parametrize(

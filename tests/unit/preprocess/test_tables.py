@@ -58,8 +58,8 @@ class Reader:
         self.capsys = capsys
         self.said = ""
 
-    def __call__(self, content: str | bytes, *, paths=None, columns=None, header=None, **options):
-        path = self.folder / "pairs"
+    def __call__(self, content: str | bytes, *, name="pairs", paths=None, columns=None, header=None, **options):
+        path = self.folder / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         parsed = build_parser("reader", "").parse_args(["--output", "none"])
         options = Namespace(**(vars(parsed) | options))
@@ -378,6 +378,31 @@ def test_what_cannot_be_right_is_refused(read: Reader, kind: str):
     content, options, says = REFUSED[kind]
     with pytest.raises(InputError, match=says):
         read(content, **options)
+
+
+@pytest.mark.parametrize(
+    "first", ['rce": "a, b", "target": "c"}', "{source: 1, 2}", "<<<<<<< HEAD", ',{"source": "a"}']
+)
+def test_json_lines_are_recognised_although_the_first_is_damaged(read: Reader, first: str):
+    """Otherwise the commas in the lines would be taken for those of CSV."""
+    assert len(read(f"{first}\n" + json_lines(objects(PAIRS)))) == 40
+    assert "JSON lines; source = column 1 source" in read.said
+    assert "left out: 1 malformed (first: line 1, expecting" in read.said
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{source: a, target: b}\n" * 20, "line 1 of .*pairs.jsonl.* is not JSON"),
+        ("a, b\nc, d\n", "line 1 of .*pairs.jsonl.* is not JSON"),
+        ("1\n2\n", "has no rows of text: line 1 is neither a JSON object nor a list"),
+        ("", "has no rows"),
+    ],
+)
+def test_a_file_with_a_name_of_json_is_read_as_json(read: Reader, content: str, says: str):
+    for name in ("pairs.jsonl", "pairs.jsonl.gz"):
+        with pytest.raises(InputError, match=says):
+            read(gzip.compress(content.encode()) if name.endswith(".gz") else content, name=name)
 
 
 def test_bad_utf8_is_replaced_on_request(read: Reader):

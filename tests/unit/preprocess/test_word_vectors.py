@@ -45,6 +45,16 @@ def test_vectors_are_read_back_and_mean_something(text, tmp_path, capsys):
     assert said in capsys.readouterr().out
 
 
+def test_vectors_that_are_not_finite_are_not_written(text, tmp_path, capsys, monkeypatch):
+    def diverge(model, *_, **__):
+        model.wv.vectors[3, 1] = float("nan")
+
+    monkeypatch.setattr("gensim.models.Word2Vec.train", diverge)
+    assert script.main(["--text", str(text), "--output", str(tmp_path / "out"), "--dim", "12"]) == 2
+    assert "the training diverged, so no vectors are written" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_same_options_give_the_same_bytes(text, tmp_path):
     """The two processes have different hash seeds. Another seed gives other bytes."""
     content = []

@@ -164,7 +164,9 @@ def dumps(tmp_path):
             for n in numbers
         )
     )
-    return {"granularity": z, "provenance": copied}
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text(copied.read_text()[9:])
+    return {"granularity": z, "provenance": copied, "cut": cut}
 
 
 @pytest.mark.parametrize("kind", ["granularity", "provenance"])
@@ -198,6 +200,11 @@ def test_layers_and_neighbours_are_drawn_from_checkpoints(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["granularity", "--dump", "{provenance}"], "is not what --granularity-dump writes"),
+        (
+            ["provenance", "--dump", "{cut}"],
+            "cut.jsonl has no copy provenance: give a file that --copy-provenance wrote",
+        ),
+        (["granularity", "--dump", "{cut}"], "line 1 of"),
         (["provenance", "--dump", "{granularity}"], "is not what --copy-provenance writes"),
         (["provenance", "--dump", "{provenance}", "--lines", "4"], "there are only 3 sentences"),
         (["provenance", "--dump", "{provenance}", "--text", "x"], "not both"),

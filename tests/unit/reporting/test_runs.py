@@ -1,6 +1,7 @@
 """Test reading run directories. A hash identifies the files of a score, and broken files are reported."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,12 @@ def test_runs_are_found_below_a_directory(tmp_path):
     for name in ("seed2", "seed1"):
         make_run(tmp_path / "table" / "quora" / name)
     assert find_runs(tmp_path) == [tmp_path / "table" / "quora" / name for name in ("seed1", "seed2")]
+
+
+def test_a_pipe_is_not_called_a_missing_directory(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe is a pipe or a device; give the run directory of a recipe"):
+        find_runs(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("there", [True, False])
