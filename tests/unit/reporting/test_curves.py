@@ -62,6 +62,13 @@ def test_all_formats_say_the_same(log, content):
     assert [(point.updates, point.values["loss"]) for point in history.train] == [(2, 9.5), (4, 7.5), (6, 6.5)]
 
 
+def test_a_loss_that_is_the_likelihood_is_both(log):
+    """fairseq's cross_entropy logs no nll_loss, but a ppl of 2^loss. With smoothing, ppl is 2^nll_loss."""
+    line = "epoch {0} | valid on 'valid' subset | loss {1} | ppl {2} | num_updates {0}"
+    history = read_history("lstm", log("\n".join((line.format(1, 0.5, 1.41), line.format(2, 8, 200)))))
+    assert [point.values.get("nll_loss") for point in history.valid] == [0.5, None]
+
+
 @pytest.mark.parametrize("beginning", ["| epoch 1 ", '| {"epoch": ', "| epoch 1 | valid on 'x", "| epoch 1: "])
 def test_a_line_of_many_beginnings_ends(beginning):
     assert parse_line(beginning * 50_000) is None
